@@ -3,18 +3,22 @@
 
 pub mod accounts;
 mod folders;
+mod ledger;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use acpd_actors::{Ports, Settings};
+use agents::{HostSettings, HostedAgents};
 use anyhow::Context;
+use attachments::Converter;
 use domain::model::Model;
 use domain::{BaseEnvironment, DaemonFolders, Swap};
 use history::Store;
 use models::{Providers, Rehearsal};
-use project::Notes;
+use process::Launcher;
+use project::{Library, Notes};
 use tools::Registry;
 
 use crate::config::{Config, ResolvedNetwork};
@@ -23,6 +27,7 @@ use crate::paths::Places;
 
 use self::accounts::KeyAccounts;
 use self::folders::LocalFolders;
+use self::ledger::FileLedger;
 
 /// The parts of a daemon: the ports, and the store behind one of them, which it closes at the end.
 pub struct Assembled {
@@ -39,7 +44,7 @@ pub struct Assembled {
 pub fn assemble(places: &Places, config: &Config) -> anyhow::Result<Assembled> {
     // Together with the time that a session gathers text this stays within 200 ms.
     let soon = Duration::from_millis(150);
-    let store = history::Settings { cache_bytes: config.history.cache, soon };
+    let store = history::Settings { cache_bytes: config.history.cache, soon, ..history::Settings::default() };
     let store = Arc::new(Store::open(places.history(), store));
     let base = Arc::new(BaseEnvironment::new(launch::base_environment().collect()));
     let parts = Parts::new(places, config, base.clone())?;
@@ -47,8 +52,10 @@ pub fn assemble(places: &Places, config: &Config) -> anyhow::Result<Assembled> {
         models: parts.providers.clone(),
         toolbox: parts.toolbox.clone(),
         history: store.clone(),
+        agents: parts.agents.clone(),
         folders: Arc::new(LocalFolders),
         briefing: parts.notes.clone(),
+        ledger: Arc::new(FileLedger::open(places.spending())),
         backlog: Arc::default(),
         accounts: parts.keys.clone(),
         settings: settings(places, config, &base),
@@ -68,6 +75,7 @@ pub fn check(places: &Places, config: &Config) -> anyhow::Result<()> {
 pub struct Parts {
     providers: Arc<Swap<Providers>>,
     toolbox: Arc<Registry>,
+    agents: Arc<HostedAgents>,
     notes: Arc<Swap<Notes>>,
     keys: Arc<Swap<KeyAccounts>>,
     base: Arc<BaseEnvironment>,
@@ -77,10 +85,13 @@ impl Parts {
     fn new(places: &Places, config: &Config, base: Arc<BaseEnvironment>) -> anyhow::Result<Self> {
         let (providers, keys) = providers(places, config)?;
         providers.warm(&base.get());
-        let toolbox = Arc::new(Registry::new(tool_settings(places, config, &providers)));
+        let tools = tool_settings(places, config, &providers);
+        let agents = Arc::new(HostedAgents::new(host_settings(config, &tools)));
+        let toolbox = Arc::new(Registry::new(tools));
         Ok(Self {
-            notes: Arc::new(Swap::new(notes(places, config, &toolbox))),
+            notes: Arc::new(Swap::new(notes(places, config, &toolbox, &providers))),
             toolbox,
+            agents,
             providers: Arc::new(Swap::from(providers)),
             keys: Arc::new(Swap::new(keys)),
             base,
@@ -93,8 +104,10 @@ impl Parts {
         let (providers, keys) = providers(places, config)?;
         ResolvedNetwork::of(&config.network, &launch::environment().collect(), &self.base.get()).install();
         providers.warm(&self.base.get());
-        self.toolbox.reload(tool_settings(places, config, &providers));
-        self.notes.replace(notes(places, config, &self.toolbox));
+        let tools = tool_settings(places, config, &providers);
+        self.agents.reload(host_settings(config, &tools));
+        self.toolbox.reload(tools);
+        self.notes.replace(notes(places, config, &self.toolbox, &providers));
         self.providers.replace(providers);
         self.keys.replace(keys);
         Ok(settings(places, config, &self.base))
@@ -105,7 +118,8 @@ fn providers(places: &Places, config: &Config) -> anyhow::Result<(Arc<Providers>
     let stored = Arc::new(models::Accounts::new(places.keys()));
     let built_in: Vec<Arc<dyn Model>> = vec![Arc::new(Rehearsal::new())];
     let providers = Providers::new(&config.models, Some(&stored), built_in);
-    let providers = Arc::new(providers.context("the configuration under [models] cannot be used")?);
+    let providers = providers.context("the configuration under [models] cannot be used")?;
+    let providers = Arc::new(providers.with_converter(Converter::new(runner())));
     let keys = KeyAccounts { providers: providers.clone(), stored, github: config.login.github.clone() };
     Ok((providers, keys))
 }
@@ -113,8 +127,7 @@ fn providers(places: &Places, config: &Config) -> anyhow::Result<(Arc<Providers>
 fn tool_settings(places: &Places, config: &Config, providers: &Providers) -> tools::Settings {
     let mut settings = tools::Settings::new(runner());
     settings.bash.terminal_parent = Some(launch::own_program().unwrap_or_else(|_| runner()));
-    settings.launcher.environment.owner = launch::owner(places);
-    settings.launcher.environment.hidden.extend(providers.key_variables());
+    settings.launcher = launcher(places, providers);
     config.tools.apply(&mut settings);
     config.sandbox.apply(&mut settings);
     config.web.apply(&mut settings);
@@ -124,7 +137,28 @@ fn tool_settings(places: &Places, config: &Config, providers: &Providers) -> too
     settings.notify = config.notify.clone();
     settings.mcp = config.mcp.clone();
     settings.stored_servers = Some(places.kept_servers());
+    settings.library = library(places, config);
+    settings.outputs = Some(places.outputs());
+    settings.note_names = config.session.notes.clone();
+    settings.memory = Some(places.config.with_file_name(project::MEMORY));
     settings
+}
+
+/// Returns what child agents get from the settings of tools.
+fn host_settings(config: &Config, tools: &tools::Settings) -> HostSettings {
+    let mut settings = HostSettings::new(tools.launcher.clone());
+    settings.agents = config.agents.clone();
+    settings.protected_paths = Arc::new(tools.protected_paths.clone());
+    settings.sandbox_reads = tools.sandbox.reads.clone();
+    settings
+}
+
+/// Returns how programs are started on behalf of sessions.
+fn launcher(places: &Places, providers: &Providers) -> Launcher {
+    let mut launcher = Launcher::new(runner());
+    launcher.environment.owner = launch::owner(places);
+    launcher.environment.hidden.extend(providers.key_variables());
+    launcher
 }
 
 /// Returns the files and folders that tools must not touch: acpd's own, and those that hold its
@@ -137,12 +171,28 @@ fn protected_paths(places: &Places, config: &Config) -> Vec<PathBuf> {
     own
 }
 
-fn notes(places: &Places, config: &Config, toolbox: &Registry) -> Notes {
+/// Returns where skills and custom agents come from.
+fn library(places: &Places, config: &Config) -> Library {
+    let in_home = |folder: &PathBuf| match folder.strip_prefix("~") {
+        Ok(below) => places.home.join(below),
+        Err(_) => folder.clone(),
+    };
+    Library {
+        own: places.config.parent().map(Path::to_owned),
+        skill_folders: config.tools.skill_folders.iter().map(in_home).collect(),
+        trusted: config.mcp.trusted_projects.clone(),
+    }
+}
+
+fn notes(places: &Places, config: &Config, toolbox: &Registry, providers: &Providers) -> Notes {
     Notes {
         names: config.session.notes.clone(),
         own: Some(places.config.with_file_name("AGENTS.md")),
+        home: Some(places.home.clone()),
         protected_paths: protected_paths(places, config),
         rules: Some(toolbox.rules()),
+        library: library(places, config),
+        launcher: Some(launcher(places, providers)),
     }
 }
 
@@ -154,9 +204,12 @@ fn settings(places: &Places, config: &Config, base: &Arc<BaseEnvironment>) -> Se
         unattended: config.session.unattended,
         idle_after: config.session.idle_after,
         max_requests: config.session.max_requests,
-        agent_requests: config.tools.agent_requests,
+        compact_tokens: config.session.compact_tokens,
+        spending: config.budget.limits(),
+        agents: config.tools.agents(),
         frame_limit: config.limits.frame,
         outbox_limit: config.limits.outbox,
+        protocol_versions: config.protocol.versions.clone(),
         extras: config.protocol.policy(),
         version: env!("CARGO_PKG_VERSION"),
         folders: daemon_folders(places),

@@ -15,6 +15,7 @@
 //! and programs that pipe a few lines in. It does not half-close the connection meanwhile, because
 //! the daemon detaches at the end of its input. A turn that takes longer continues in the daemon.
 
+mod answers;
 mod connecting;
 mod daemon_link;
 mod editor_output;
@@ -56,10 +57,10 @@ const READ_SIZE: usize = 64 << 10;
 const KEPT_BUFFER: usize = 256 << 10;
 
 /// Copies until stdin ends. An error goes to stderr; the editor has its answers by then.
-pub fn run(places: &Places) -> anyhow::Result<()> {
+pub fn run(places: &Places, agent: Option<String>) -> anyhow::Result<()> {
     let name = uuid::Uuid::now_v7().to_string();
     let shared = Shared::new(Machine::new(&name));
-    let bridge = Arc::new(Bridge { shared, editor: EditorOutput::new()?, places: places.clone(), name });
+    let bridge = Arc::new(Bridge { shared, editor: EditorOutput::new()?, places: places.clone(), name, agent });
     let copier = bridge.clone();
     let copy = move || copier.copy_to_editor();
     thread::Builder::new().name("to editor".to_owned()).spawn(copy).context("cannot start a thread")?;
@@ -75,6 +76,8 @@ struct Bridge {
     places: Places,
     /// The same for all connections of this bridge, so the daemon recognises it.
     name: String,
+    /// The agent that answers the editor's sessions, if it was named.
+    agent: Option<String>,
 }
 
 impl Bridge {

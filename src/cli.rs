@@ -1,19 +1,20 @@
 //! The command line: clap types whose doc comments are the help. No logic.
 
+mod control;
 mod everyday;
+pub mod examples;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::ArgValueCompleter;
 use domain::Mode;
 
+pub use control::{Action, Answer, Ctl, Export, Gc, Logs, Search, Sessions, SortBy, Top, Which};
 pub use everyday::{Config, ConfigAction, Doctor, Editor, Install, Models, ModelsAction, Setup, Uninstall};
 
 use crate::commands::completions;
-use crate::commands::ctl::gc;
 
 /// One agent daemon for all your editors.
 ///
@@ -26,6 +27,10 @@ pub struct Cli {
     #[arg(long, global = true, value_name = "PATH")]
     pub socket: Option<PathBuf>,
 
+    /// When to use colours. `auto`: on a terminal that has them, unless NO_COLOR is set.
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value = "auto")]
+    pub color: ColorWhen,
+
     /// The rest of the environment comes over an inherited socket.
     #[arg(long, hide = true)]
     pub environment_follows: bool,
@@ -34,7 +39,20 @@ pub struct Cli {
     pub command: Command,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ColorWhen {
+    Auto,
+    Always,
+    Never,
+}
+
 impl Cli {
+    /// Reads the arguments of this process. A wrong command line ends it.
+    pub fn read() -> Self {
+        let matches = examples::command().get_matches();
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+
     /// Whether the program runs for as long as the user works with it.
     pub fn stays(&self) -> bool {
         match &self.command {
@@ -105,6 +123,10 @@ pub struct Acp {
     /// Store a provider's key instead, like `acpd login`. Editors run this in a terminal.
     #[arg(long)]
     pub login: bool,
+
+    /// The agent that answers the sessions of this editor: one of `[agents]` in the configuration, or `native`.
+    #[arg(long, value_name = "NAME")]
+    pub agent: Option<String>,
 }
 
 /// Store the key of a model provider, in a file that only you can read.
@@ -157,11 +179,23 @@ pub struct Ask {
 
     /// Continue the newest session of this folder.
     #[arg(short = 'c', long = "continue", conflicts_with = "session")]
+    pub newest: bool,
+
+    /// Continue a session that you choose from a list, by typing some letters of its title or folder.
+    #[arg(short, long, conflicts_with_all = ["session", "newest"])]
     pub resume: bool,
 
     /// Continue this session. Give its id, or a unique part of its start or end.
     #[arg(short, long, value_name = "ID", add = ids())]
     pub session: Option<String>,
+
+    /// Attach a file. Can be repeated; `@path` in the text does the same.
+    #[arg(short, long, value_name = "PATH", value_hint = clap::ValueHint::FilePath)]
+    pub file: Vec<PathBuf>,
+
+    /// Attach an image: PNG, JPEG, GIF or WebP. Can be repeated.
+    #[arg(short, long, value_name = "PATH", value_hint = clap::ValueHint::FilePath)]
+    pub image: Vec<PathBuf>,
 
     /// Allow everything that the agent asks permission for, without asking you.
     #[arg(long)]
@@ -183,173 +217,6 @@ pub struct Ask {
 const ASK_EXIT_CODES: &str = "Exit status: 0 answered; 1 failed; 2 the command line is wrong; 4 no such session; 5 stopped at a \
                               limit; 6 the model refused; 7 no model is configured, or its key is missing or wrong; 130 \
                               cancelled.";
-
-/// Inspect and control the running daemon.
-///
-/// Never starts a daemon. Uses colours only on a terminal, and not if NO_COLOR is set.
-#[derive(Debug, Args)]
-#[command(after_help = CTL_EXIT_CODES)]
-pub struct Ctl {
-    /// Print JSON instead of a table.
-    #[arg(long, global = true)]
-    pub json: bool,
-
-    #[command(subcommand)]
-    pub action: Action,
-}
-
-const CTL_EXIT_CODES: &str = "Exit status: 0 done; 1 failed; 2 the command line is wrong; 3 no daemon is running; 4 no such \
-                              session, or the given part of an id matches several.";
-
-#[derive(Debug, Subcommand)]
-pub enum Action {
-    /// List the sessions in the daemon's memory, with their state, clients and folder.
-    Sessions {
-        /// List all stored sessions instead, newest first.
-        #[arg(long)]
-        all: bool,
-    },
-    /// Show one session: its history in numbers, cost, permissions, clients and open questions.
-    Session {
-        #[command(flatten)]
-        which: Which,
-    },
-    /// Show all sessions on a live screen, with keys to allow, deny, cancel and open them.
-    Top(Top),
-    /// List the connected clients.
-    Connections,
-    /// Show the state of the daemon.
-    Status,
-    /// Follow a session from its first message until it is closed. Press Ctrl-C to stop.
-    ///
-    /// Prints the answers on stdout and the rest on stderr, like `ask`. With --json it prints one line per update.
-    Tail {
-        #[command(flatten)]
-        which: Which,
-    },
-    /// Answer a session's permission question with yes. Prints everything that was allowed.
-    Allow(Answer),
-    /// Answer a session's permission question with no. The agent continues without it. Prints what was rejected.
-    Deny(Answer),
-    /// Cancel the running turn of a session.
-    Cancel {
-        #[command(flatten)]
-        which: Which,
-    },
-    /// Cancel the running turn of a session and remove the session from memory. Its history stays.
-    Close {
-        #[command(flatten)]
-        which: Which,
-    },
-    /// Delete a session and its history.
-    Delete {
-        #[command(flatten)]
-        which: Which,
-    },
-    /// Change the title of a session.
-    Rename {
-        #[command(flatten)]
-        which: Which,
-
-        /// The new title. Several words are joined.
-        #[arg(required = true)]
-        title: Vec<String>,
-    },
-    /// Restore the files that the last turn changed.
-    Undo {
-        #[command(flatten)]
-        which: Which,
-
-        /// Redo the changes that were undone.
-        #[arg(long)]
-        redo: bool,
-    },
-    /// Show the MCP servers of a session, or of all sessions in memory, with their state, tools and prompts.
-    Mcp {
-        /// The session's id, or a unique part of its start or end.
-        id: Option<String>,
-    },
-    /// Show what a session may do without asking, and what it may not do.
-    Permissions {
-        #[command(flatten)]
-        which: Which,
-    },
-    /// Show the daemon's log: the journal under systemd, its log file otherwise.
-    Logs(Logs),
-    Gc(Gc),
-    Export(Export),
-    /// Create a session from a file that `export` wrote, and print its id.
-    ///
-    /// The file can have any size, because it is sent in parts; the session exists once all parts have arrived. Its mode and
-    /// approval come from this machine's configuration. Permissions that were granted for good are not imported.
-    Import {
-        /// The file, or `-` for stdin.
-        file: PathBuf,
-    },
-    /// Reload the daemon's configuration, and report which keys are in effect and which need a restart.
-    Reload,
-    /// Replace the running daemon with the installed program, in place.
-    ///
-    /// No new turns start. Running turns have half a minute to finish, then they are stopped and recorded. Open permission
-    /// questions are asked again afterwards. Editors stay connected: their bridges reconnect to the new daemon and resume
-    /// where they were.
-    Restart {
-        /// Stop running turns immediately.
-        #[arg(long)]
-        now: bool,
-    },
-    /// Stop the daemon cleanly. Running turns are cancelled and recorded, open permission questions are kept.
-    Stop {
-        /// Kill the daemon if it does not respond or does not stop. Unwritten data is lost.
-        #[arg(long)]
-        force: bool,
-    },
-}
-
-/// A session, by its id.
-#[derive(Debug, Args)]
-pub struct Which {
-    /// The session's id, or a unique part of its start or end.
-    #[arg(add = ids())]
-    pub id: String,
-}
-
-#[derive(Debug, Args)]
-pub struct Top {
-    /// Seconds between two refreshes.
-    #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = clap::value_parser!(u16).range(1..))]
-    pub every: u16,
-}
-
-#[derive(Debug, Args)]
-pub struct Logs {
-    /// Keep printing new lines. Press Ctrl-C to stop.
-    #[arg(short, long)]
-    pub follow: bool,
-
-    /// Number of lines to show, from the end.
-    #[arg(short = 'n', long, value_name = "COUNT", default_value = "50")]
-    pub lines: usize,
-}
-
-/// Delete old sessions and their history. Without --yes it only lists what it would delete.
-///
-/// Deletes sessions that are older than --older-than, and all but the newest --keep. It never deletes a session that a
-/// client is attached to or that is running.
-#[derive(Debug, Args)]
-pub struct Gc {
-    /// Delete sessions without activity for this long, such as 12h, 30d or 8w. [default: 90d, without --keep]
-    #[arg(long, value_name = "AGE", value_parser = gc::age)]
-    pub older_than: Option<Duration>,
-
-    /// Keep this many of the newest sessions and delete the others.
-    #[arg(long, value_name = "COUNT")]
-    pub keep: Option<usize>,
-
-    /// Delete the sessions.
-    #[arg(long)]
-    pub yes: bool,
-}
 
 /// Print the completion script for a shell. It completes session ids too.
 ///
@@ -375,39 +242,6 @@ pub struct Man {
     pub out: Option<PathBuf>,
 }
 
-#[derive(Debug, Args)]
-pub struct Answer {
-    /// The session's id, or a unique part of its start or end. Optional if only one question is open.
-    #[arg(add = ids())]
-    pub id: Option<String>,
-
-    /// The question's id, if several are open; `ctl sessions` shows it.
-    pub question: Option<String>,
-
-    /// Give the same answer from now on, for everything that the question says "always" would allow.
-    #[arg(long)]
-    pub always: bool,
-
-    /// Allow it even though it is too long to be shown completely.
-    #[arg(long)]
-    pub unseen: bool,
-}
-
-/// Write a session's history as JSON, one event per line, or as Markdown.
-#[derive(Debug, Args)]
-pub struct Export {
-    #[command(flatten)]
-    pub which: Which,
-
-    /// Write Markdown for reading. It cannot be imported.
-    #[arg(long)]
-    pub markdown: bool,
-
-    /// Write to this file instead of stdout.
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-}
-
 /// Completes the id of a session with ids from the daemon.
 fn ids() -> ArgValueCompleter {
     ArgValueCompleter::new(completions::session_ids)
@@ -425,7 +259,7 @@ mod tests {
     /// `UPDATE_EXPECT=1` writes the page anew.
     #[test]
     fn the_page_of_all_commands_is_that_of_this_version() {
-        let mut command = super::Cli::command().term_width(100);
+        let mut command = super::examples::command().term_width(100);
         command.build();
         let mut page = "# The command line\n\nWhat `--help` says, command by command. Written by the test \
                         `the_page_of_all_commands_is_that_of_this_version`.\n"

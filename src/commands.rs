@@ -9,6 +9,7 @@ pub mod config;
 pub mod ctl;
 pub mod doctor;
 mod file_replacement;
+mod history_search;
 pub mod install;
 pub mod login;
 pub mod man;

@@ -4,6 +4,7 @@
 //! key and the file and line, the variable or the flag; it is never replaced by a default. `paths`
 //! finds the file.
 
+mod budget;
 #[cfg(test)]
 mod defaults_tests;
 mod key_position;
@@ -21,10 +22,12 @@ use ::hooks::{Hooks, Notify};
 use ::mcp::McpSettings;
 use ::policy::Permissions;
 use acpd_actors::{Unattended, WhenBusy};
+use agents::AgentsSettings;
 use domain::{Approval, Mode};
 use models::ModelsConfig;
 use serde::{Deserialize, Deserializer, de};
 
+pub use budget::Budget;
 pub use layers::Layers;
 pub use network::Network;
 pub use overview::Shown;
@@ -38,6 +41,7 @@ pub const DEFAULTS: &str = include_str!("defaults.toml");
 #[serde(deny_unknown_fields)]
 pub struct Config {
     pub session: Session,
+    pub budget: Budget,
     pub protocol: Protocol,
     #[serde(default)]
     pub models: ModelsConfig,
@@ -49,6 +53,8 @@ pub struct Config {
     pub notify: Notify,
     #[serde(default)]
     pub mcp: McpSettings,
+    #[serde(default)]
+    pub agents: AgentsSettings,
     pub network: Network,
     pub tools: Tools,
     pub sandbox: Sandbox,
@@ -69,6 +75,7 @@ pub struct Session {
     #[serde(deserialize_with = "approval")]
     pub approval: Approval,
     pub max_requests: u32,
+    pub compact_tokens: u64,
     pub notes: Vec<String>,
     #[serde(deserialize_with = "when_busy")]
     pub when_busy: WhenBusy,
@@ -137,12 +144,7 @@ fn approval<'de, D: Deserializer<'de>>(value: D) -> Result<Approval, D::Error> {
 }
 
 fn when_busy<'de, D: Deserializer<'de>>(value: D) -> Result<WhenBusy, D::Error> {
-    let known = |given: &str| match given {
-        "refuse" => Some(WhenBusy::Refuse),
-        "queue" => Some(WhenBusy::Queue),
-        _ => None,
-    };
-    one_of(value, known, ["refuse", "queue"])
+    one_of(value, WhenBusy::from_id, WhenBusy::ALL.map(WhenBusy::id))
 }
 
 /// `auto`, `off`, or a time.
@@ -244,7 +246,13 @@ impl Config {
                 return Some((key, format!("must be at least {least}, is {value}")));
             }
         }
-        if let Some(wrong) = self.sandbox.wrong().or_else(|| self.network.wrong()) {
+        if let Some(wrong) = self
+            .budget
+            .wrong()
+            .or_else(|| self.tools.wrong())
+            .or_else(|| self.sandbox.wrong())
+            .or_else(|| self.network.wrong())
+        {
             return Some(wrong);
         }
         if let Some(folder) = self.mcp.trusted_projects.iter().find(|folder| !folder.is_absolute()) {
@@ -257,7 +265,7 @@ impl Config {
     /// Returns the first key that contradicts another key, which may be in another layer, and the
     /// reason.
     fn misfit(&self) -> Option<(&'static str, String)> {
-        self.http.check().err()
+        self.http.check().err().or_else(|| self.agents.misfit())
     }
 }
 
@@ -296,6 +304,7 @@ mod tests {
                 mode: Mode::Full,
                 approval: Approval::Ask,
                 max_requests: 100,
+                compact_tokens: 200_000,
                 notes: ::project::NOTE_NAMES.map(str::to_owned).to_vec(),
                 when_busy: WhenBusy::Refuse,
                 unattended: Unattended::Wait,
@@ -316,6 +325,7 @@ mod tests {
                 mode: Mode::Safe,
                 approval: Approval::AcceptEdits,
                 max_requests: 5,
+                compact_tokens: 200_000,
                 notes: ::project::NOTE_NAMES.map(str::to_owned).to_vec(),
                 when_busy: WhenBusy::Refuse,
                 unattended: Unattended::Wait,
@@ -365,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_fit_together_is_checked_in_all_layers_and_the_one_at_fault_is_named() {
+    fn related_keys_are_checked_across_layers_and_the_faulty_layer_is_named() {
         let cert = "[http]\nlisten = \"0.0.0.0:1\"\ntls_cert = \"/c\"\n";
         load_text(cert, &[("ACPD__HTTP__TLS_KEY", "/k")], &[]).unwrap();
         let said = complaints(&[
@@ -409,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn no_complaint_quotes_what_may_be_a_key() {
+    fn no_configuration_error_quotes_a_possible_key() {
         const KEY: &str = "sk-ant-0123456789abcdef";
         let provider = |line: &str| format!("[models.providers.p]\nkind = \"openai\"\n{line}\n");
         let texts = [

@@ -109,12 +109,12 @@ pub fn run(
         ready()?;
         actix::spawn(ask_login_shell(places.clone(), base, config.network.clone(), routes));
         tracing::info!(socket = %places.socket.display(), version = env!("CARGO_PKG_VERSION"), "ready");
-        tell_manager(&[NotifyState::Ready]);
+        notify_manager(&[NotifyState::Ready]);
         let admission = Admission::new(runtime.clone(), owner(places));
         let (parting, locks) = match serve(&mut socket, &admission, &runtime, patience, &mut signals).await {
             Shutdown::Stop => {
                 tracing::info!("stopping");
-                tell_manager(&[NotifyState::Stopping]);
+                notify_manager(&[NotifyState::Stopping]);
                 // From here on a new daemon may be started; it waits for our locks.
                 let locks = socket.close();
                 runtime.say_goodbye(GOODBYE_DEADLINE).await;
@@ -122,7 +122,7 @@ pub fn run(
             }
             Shutdown::Restart { .. } => {
                 tracing::info!("restarting");
-                tell_manager_of_reload();
+                notify_manager_of_reload();
                 // A client that connects from here on waits for our successor.
                 let handover = Handover::of(socket.listener(), socket.is_ours())?;
                 (DaemonExit::Restart(handover), socket.into_locks())
@@ -158,8 +158,8 @@ fn outbound(config: &Config) -> Option<oneshot::Sender<()>> {
     if is_complete {
         return None;
     }
-    let (known, told) = oneshot::channel();
-    network::wait_for(async move { drop(told.await) });
+    let (known, dropped) = oneshot::channel();
+    network::wait_for(async move { drop(dropped.await) });
     Some(known)
 }
 
@@ -282,10 +282,10 @@ async fn stop_signal(signals: &mut Signals, runtime: &Runtime) -> i32 {
     while let Some(signal) = signals.next().await {
         match signal {
             SIGHUP => {
-                tell_manager_of_reload();
+                notify_manager_of_reload();
                 // The reload writes its result to the log.
                 let _ = runtime.reload().await;
-                tell_manager(&[NotifyState::Ready]);
+                notify_manager(&[NotifyState::Ready]);
             }
             other => return other,
         }
@@ -299,11 +299,11 @@ async fn feed_watchdog() {
     let mut beat = tokio::time::interval(patience / 2);
     loop {
         beat.tick().await;
-        tell_manager(&[NotifyState::Watchdog]);
+        notify_manager(&[NotifyState::Watchdog]);
     }
 }
 
-fn tell_manager(state: &[NotifyState]) {
+fn notify_manager(state: &[NotifyState]) {
     if let Err(error) = sd_notify::notify(state) {
         tracing::warn!(%error, "cannot notify the service manager");
     }
@@ -311,9 +311,9 @@ fn tell_manager(state: &[NotifyState]) {
 
 /// Reports to the service manager that a reload begins. The next `Ready` ends it. A restart in
 /// place counts as a reload, too: the successor sends the `Ready`.
-fn tell_manager_of_reload() {
+fn notify_manager_of_reload() {
     match NotifyState::monotonic_usec_now() {
-        Ok(now) => tell_manager(&[NotifyState::Reloading, now]),
+        Ok(now) => notify_manager(&[NotifyState::Reloading, now]),
         Err(error) => tracing::warn!(%error, "cannot tell the service manager about the reload"),
     }
 }

@@ -7,6 +7,7 @@
 //! runtime folder, is found through its lock file. A daemon starts detached, in its own session and
 //! without a parent, because some editors kill the whole process tree below them.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
@@ -110,6 +111,21 @@ pub fn hello(places: &Places, bridge: Option<String>) -> HelloParams {
         state: folders.state.filter(|_| !places.is_named),
         config: folders.config.filter(|_| !places.is_named),
         one_shot: false,
+        agent: None,
+    }
+}
+
+/// Returns the introduction to a daemon that may be on another machine.
+pub fn remote_hello() -> HelloParams {
+    HelloParams {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        bridge: None,
+        environment: BTreeMap::new(),
+        home: None,
+        state: None,
+        config: None,
+        one_shot: false,
+        agent: None,
     }
 }
 
@@ -153,7 +169,7 @@ pub fn beside(socket: &Path, what: &str) -> PathBuf {
 fn probe(path: &Path) -> anyhow::Result<Option<UnixStream>> {
     match socket::connect(path) {
         Ok(stream) => Ok(Some(stream)),
-        Err(error) if socket::nobody_listens(&error) => Ok(None),
+        Err(error) if socket::has_no_listener(&error) => Ok(None),
         Err(error) => Err(error).with_context(|| format!("cannot connect to the daemon at {}", path.display())),
     }
 }
@@ -208,10 +224,10 @@ fn start(places: &Places) -> anyhow::Result<()> {
     let stdout = starter.stdout.take().context("the daemon's stdout was not piped")?;
     // The starter exits at once; the daemon holds the other end of the pipe until it is ready or
     // dead.
-    let said = read_readiness(stdout, Instant::now() + START_DEADLINE);
+    let reported = read_readiness(stdout, Instant::now() + START_DEADLINE);
     let _ = starter.wait();
-    match said? {
-        said if said == READY => Ok(()),
+    match reported? {
+        reported if reported == READY => Ok(()),
         silence if silence.trim().is_empty() => Err(anyhow!("it exited without reporting an error")),
         reason => Err(anyhow!("{}", reason.trim())),
     }
@@ -254,18 +270,18 @@ pub fn is_of_the_user(name: &str) -> bool {
 
 /// Reads until the daemon is ready, its output ends, or the deadline passes.
 fn read_readiness(mut stdout: ChildStdout, deadline: Instant) -> anyhow::Result<String> {
-    let mut said = Vec::new();
+    let mut reported = Vec::new();
     let mut piece = [0; 4096];
-    while said != READY.as_bytes() {
+    while reported != READY.as_bytes() {
         if !readable(&stdout, deadline)? {
             bail!("it was not ready within {} seconds", START_DEADLINE.as_secs());
         }
         match stdout.read(&mut piece)? {
             0 => break,
-            read => said.extend_from_slice(&piece[..read]),
+            read => reported.extend_from_slice(&piece[..read]),
         }
     }
-    Ok(String::from_utf8_lossy(&said).into_owned())
+    Ok(String::from_utf8_lossy(&reported).into_owned())
 }
 
 fn readable(stdout: &ChildStdout, deadline: Instant) -> io::Result<bool> {

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 use std::panic;
 use std::process::ExitCode;
 
-use acpd::cli::{Cli, Command, Login};
+use acpd::cli::{Cli, ColorWhen, Command, Login};
 use acpd::client::Refused;
 use acpd::commands::ctl::NoDaemon;
 use acpd::commands::serve::CannotServe;
@@ -12,8 +12,8 @@ use acpd::commands::session_lookup::NoSession;
 use acpd::commands::{self, Ending};
 use acpd::paths::Places;
 use acpd::{environment, launch};
-use clap::Parser;
 use domain::visible;
+use terminal::style::ColorChoice;
 
 /// EX_CONFIG of sysexits.h. After it, the systemd unit does not restart the service; the next
 /// client does.
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     }
     leave_quietly_when_unread();
     commands::completions::answer_shell();
-    let cli = Cli::parse();
+    let cli = Cli::read();
     if cli.environment_follows {
         if let Err(error) = environment::take_over() {
             return exit_code(Err(error));
@@ -38,6 +38,11 @@ fn main() -> ExitCode {
     } else if cli.stays() {
         environment::conceal();
     }
+    terminal::style::choose_colors(match cli.color {
+        ColorWhen::Auto => ColorChoice::Auto,
+        ColorWhen::Always => ColorChoice::Always,
+        ColorWhen::Never => ColorChoice::Never,
+    });
     exit_code(dispatch(cli))
 }
 
@@ -66,7 +71,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<Ending> {
     match cli.command {
         Command::Serve(args) => commands::serve::run(&places, &args),
         Command::Acp(args) if args.login => commands::login::run(&places, &Login::default()),
-        Command::Acp(_) => commands::acp::run(&places),
+        Command::Acp(args) => commands::acp::run(&places, args.agent),
         Command::Ask(args) => commands::ask::run(&places, &args),
         Command::Ctl(args) => commands::ctl::run(&places, &args),
         Command::Login(args) => commands::login::run(&places, &args),

@@ -67,6 +67,16 @@ impl Places {
         self.keys().join("mcp")
     }
 
+    /// The folder of long output of commands, in a folder per session.
+    pub fn outputs(&self) -> PathBuf {
+        self.state.join("outputs")
+    }
+
+    /// The file of what was spent today.
+    pub fn spending(&self) -> PathBuf {
+        self.state.join("spending.json")
+    }
+
     /// The file of the HTTP token, unless the configuration names another.
     pub fn http_token(&self) -> PathBuf {
         self.state.join("http.token")
@@ -385,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_our_own_is_a_folder_where_that_is_ours_and_a_file_elsewhere() {
+    fn protected_paths_are_our_folders_or_single_files_elsewhere() {
         let mut places = rich().places(None).unwrap();
         places.named_config = Some("/w/acpd.toml".into());
         let own: Vec<String> =
@@ -426,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_without_a_home_gets_far() {
+    fn a_missing_home_folder_is_an_error() {
         let world = World { variables: vec![], ours: vec![], account: None };
         assert!(world.places(None).unwrap_err().to_string().starts_with("cannot find the home folder"));
     }

@@ -48,7 +48,7 @@ impl Bridge {
         let started = Instant::now();
         let mut pause = PAUSE;
         loop {
-            match Link::open(&self.places, &self.name) {
+            match Link::open(&self.places, &self.name, self.agent.as_deref()) {
                 Ok((link, inbox)) => {
                     let introduction = self.shared.link_up(link, started + ANSWER_WITHIN);
                     self.carry_out_in_place(introduction);
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_ends_in_a_short_time_are_too_many_and_the_same_number_over_a_day_is_not() {
+    fn the_bridge_backs_off_after_frequent_disconnects_only() {
         let start = Instant::now();
         let (mut fast, mut slow) = (LossRate::default(), LossRate::default());
         let after = |milliseconds| start + Duration::from_millis(milliseconds);

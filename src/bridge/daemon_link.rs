@@ -44,14 +44,14 @@ pub(super) struct Inbox {
 
 impl Link {
     /// Connects to the daemon, or starts one, and introduces this bridge.
-    pub(super) fn open(places: &Places, bridge: &str) -> Result<(Link, Inbox), NoDaemon> {
+    pub(super) fn open(places: &Places, bridge: &str, agent: Option<&str>) -> Result<(Link, Inbox), NoDaemon> {
         let stream = launch::connect_or_start(places).map_err(|error| NoDaemon::Failed(format!("{error:#}")))?;
         let mut link = Link { stream: Arc::new(stream), writing: Arc::default(), frame_limit: None };
         // The bridge trusts the daemon, so its messages have no limit.
         let (stream, decoder) = (link.stream.clone(), Decoder::new(usize::MAX));
         let mut inbox = Inbox { stream, decoder, piece: vec![0; READ_SIZE], early: Vec::new() };
-        link.send(&hello(places, bridge));
-        link.frame_limit = inbox.hear_hello().map_err(|error| error.about(launch::daemon_holder(places)))?;
+        link.send(&hello(places, bridge, agent));
+        link.frame_limit = inbox.receive_hello().map_err(|error| error.about(launch::daemon_holder(places)))?;
         Ok((link, inbox))
     }
 
@@ -93,10 +93,11 @@ impl Inbox {
 
     /// Reads the answer to the hello and returns the daemon's frame limit. An older daemon reports
     /// none.
-    fn hear_hello(&mut self) -> Result<Option<usize>, NoDaemon> {
+    fn receive_hello(&mut self) -> Result<Option<usize>, NoDaemon> {
         let failed = |reason: &str| NoDaemon::Failed(reason.to_owned());
-        let heard = self.receive(Some(Instant::now() + HELLO_DEADLINE));
-        let frames = heard.map_err(|error| NoDaemon::Passing(format!("cannot read the daemon's answer: {error}")))?;
+        let received = self.receive(Some(Instant::now() + HELLO_DEADLINE));
+        let frames =
+            received.map_err(|error| NoDaemon::Passing(format!("cannot read the daemon's answer: {error}")))?;
         let mut frames =
             frames.ok_or_else(|| NoDaemon::Passing("the daemon did not answer in time".to_owned()))?.into_iter();
         let Some(first) = frames.next() else {
@@ -144,8 +145,9 @@ impl NoDaemon {
     }
 }
 
-fn hello(places: &Places, bridge: &str) -> Bytes {
-    let params = launch::hello(places, Some(bridge.to_owned()));
+fn hello(places: &Places, bridge: &str, agent: Option<&str>) -> Bytes {
+    let mut params = launch::hello(places, Some(bridge.to_owned()));
+    params.agent = agent.map(str::to_owned);
     encode(Framing::Lines, &rpc::request(&Id::from_text("hello"), method::HELLO, &params))
 }
 

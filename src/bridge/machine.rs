@@ -121,7 +121,9 @@ impl Machine {
     pub(super) fn is_ready_for(&self, frame: &Bytes) -> bool {
         match self.phase {
             Phase::Connecting | Phase::Resuming => false,
-            Phase::Leaving | Phase::Away { .. } => owed_answer(frame).is_none(),
+            // What is being sent came first.
+            Phase::Leaving => self.sending == 0 && owed_answer(frame).is_none(),
+            Phase::Away { .. } => owed_answer(frame).is_none(),
             Phase::Up | Phase::Down { .. } => true,
         }
     }
@@ -199,6 +201,10 @@ impl Machine {
                 let answers = answers.into_iter().map(|answer| Effect::ToEditor(answer.into()));
                 answers.chain([Effect::ToDaemon(frame)]).collect()
             }
+            Verdict::Cancel { answers, resume } => {
+                let answers = answers.into_iter().map(|answer| Effect::ToEditor(answer.into()));
+                answers.chain(resume.map(|resume| Effect::ToDaemon(resume.into()))).collect()
+            }
             Verdict::Refuse(error) => owed_answer(&frame).map(|id| refusal(&id, &error)).into_iter().collect(),
             Verdict::Hold | Verdict::Drop | Verdict::Goodbye => Vec::new(),
         }
@@ -245,9 +251,12 @@ impl Machine {
                 self.phase = Phase::Leaving;
                 Vec::new()
             }
-            Verdict::Drop | Verdict::Hold | Verdict::Resume(_) | Verdict::Withdraw(_) | Verdict::Refuse(_) => {
-                Vec::new()
-            }
+            Verdict::Drop
+            | Verdict::Hold
+            | Verdict::Resume(_)
+            | Verdict::Cancel { .. }
+            | Verdict::Withdraw(_)
+            | Verdict::Refuse(_) => Vec::new(),
         }
     }
 

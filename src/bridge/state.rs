@@ -4,6 +4,8 @@
 //! event that it received of each, and the daemon's questions to it. Pure, and part of the
 //! `Machine`. It reads only the envelope of a message.
 
+mod request_kind;
+
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::fmt::Display;
 
@@ -14,6 +16,8 @@ use wire::envelope::Envelope;
 use wire::method;
 use wire::rpc::{self, Id, Incoming, RpcError, owed_answer};
 
+use self::request_kind::RequestKind;
+use super::answers::{agreed_version, succeeded, withdrawn_answer};
 use super::errors;
 
 /// The prefix of the ids of the bridge's own requests, which the editor never sees.
@@ -46,6 +50,8 @@ pub(super) struct BridgeState {
     limits: Limits,
     /// The editor's `initialize`, once it was sent.
     initialize: Option<Bytes>,
+    /// The version of the protocol that a daemon has agreed to. It is kept for the next daemon.
+    version: Option<u64>,
     /// The editor's requests without an answer, oldest first. An id that was used twice needs two
     /// answers.
     open: Vec<OpenRequest>,
@@ -60,9 +66,17 @@ pub(super) struct BridgeState {
     /// bridge try again.
     failed: BTreeSet<String>,
     /// The editor's frames about sessions that are not back yet, oldest first.
-    held: Vec<(String, Bytes)>,
+    held: Vec<HeldFrame>,
     /// How many requests of its own the bridge has sent.
     own_requests: u64,
+}
+
+/// A frame about a session that is not back yet.
+struct HeldFrame {
+    session: String,
+    frame: Bytes,
+    /// It cancels the session's turn. There is one per session at most, whatever the limit is.
+    is_cancel: bool,
 }
 
 struct OpenRequest {
@@ -73,47 +87,6 @@ struct OpenRequest {
     /// was cancelled or withdrawn; or it is a load of which the editor has received a part and would receive it
     /// twice.
     is_final: bool,
-}
-
-/// The effect of a request, as far as it matters if the answer is lost.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum RequestKind {
-    /// Has no effect, so it can be sent again.
-    ReadOnly,
-    /// Opens a session that the answer names.
-    Open,
-    /// Opens this session. Sent again, it replays the session from the start, which it was about to
-    /// do.
-    Load(String),
-    Prompt(String),
-    /// Closes or deletes this session.
-    Close(String),
-    /// May have had an effect.
-    Effect,
-}
-
-impl RequestKind {
-    fn loads(&self) -> Option<&str> {
-        match self {
-            RequestKind::Load(session) => Some(session),
-            RequestKind::ReadOnly
-            | RequestKind::Open
-            | RequestKind::Prompt(_)
-            | RequestKind::Close(_)
-            | RequestKind::Effect => None,
-        }
-    }
-
-    fn prompts(&self) -> Option<&str> {
-        match self {
-            RequestKind::Prompt(session) => Some(session),
-            RequestKind::ReadOnly
-            | RequestKind::Open
-            | RequestKind::Load(_)
-            | RequestKind::Close(_)
-            | RequestKind::Effect => None,
-        }
-    }
 }
 
 /// A session that the editor has open.
@@ -133,6 +106,13 @@ pub(super) enum Verdict {
     Hold,
     /// It stays here, and this request is sent in its place, to bring the session back.
     Resume(Vec<u8>),
+    /// It cancels a session that is not back, and stays here. It also cancels prompts that stayed
+    /// here, of which these are the answers.
+    Cancel {
+        answers: Vec<Vec<u8>>,
+        /// A request that brings the session back.
+        resume: Option<Vec<u8>>,
+    },
     /// It is passed on. It withdraws requests that stayed here, of which these are the answers.
     Withdraw(Vec<Vec<u8>>),
     Refuse(RpcError),
@@ -183,7 +163,10 @@ impl BridgeState {
         if let Some(session) = envelope.as_ref().and_then(|envelope| envelope.session.as_deref())
             && (self.is_being_resumed(session) || self.failed.contains(session))
         {
-            return self.hold(session.to_owned(), frame);
+            let is_cancel = envelope.as_ref().and_then(|envelope| envelope.method.as_deref())
+                == Some(method::SESSION_CANCEL)
+                && owed_answer(frame).is_none();
+            return if is_cancel { self.hold_cancel(session, frame) } else { self.hold(session.to_owned(), frame) };
         }
         let id = owed_answer(frame);
         let Some(envelope) = envelope else {
@@ -198,35 +181,53 @@ impl BridgeState {
         let method = envelope.method.as_deref().unwrap_or_default();
         match method {
             method::INITIALIZE => self.initialize = Some(frame.clone()),
-            method::SESSION_CANCEL => {
-                // A cancelled prompt must not run after all because the daemon died.
-                let prompt = RequestKind::Prompt(session.clone());
-                self.open.iter_mut().filter(|open| open.kind == prompt).for_each(|open| open.is_final = true);
-            }
+            method::SESSION_CANCEL => self.cancel_prompts(&session),
             _ => {}
         }
-        self.note_request(id, kind_of(method, session), frame)
+        self.note_request(id, RequestKind::of(method, session), frame)
     }
 
     /// Withdraws a request: it must not run after all because the daemon died. A frame that is held
     /// is not sent at all.
     fn withdraw(&mut self, id: &Id) -> Verdict {
         self.open.iter_mut().filter(|open| open.id == *id).for_each(|open| open.is_final = true);
-        let is_withdrawn = |(_, frame): &mut (String, Bytes)| owed_answer(frame).as_ref() == Some(id);
+        let is_withdrawn = |held: &mut HeldFrame| owed_answer(&held.frame).as_ref() == Some(id);
         let withdrawn = self.held.extract_if(.., is_withdrawn);
-        let answers: Vec<Vec<u8>> = withdrawn.filter_map(|(_, frame)| withdrawn_answer(&frame)).collect();
+        let answers: Vec<Vec<u8>> = withdrawn.filter_map(|held| withdrawn_answer(&held.frame, self.version)).collect();
         if answers.is_empty() { Verdict::Pass } else { Verdict::Withdraw(answers) }
+    }
+
+    /// A cancelled prompt must not run after all because the daemon died.
+    fn cancel_prompts(&mut self, session: &str) {
+        let is_prompt = |open: &&mut OpenRequest| open.kind.prompts() == Some(session);
+        self.open.iter_mut().filter(is_prompt).for_each(|open| open.is_final = true);
     }
 
     /// Keeps a frame until its session is back.
     fn hold(&mut self, session: String, frame: &Bytes) -> Verdict {
-        let held: usize = self.held.iter().map(|(_, frame)| frame.len()).sum();
-        if held + frame.len() > self.limits.held {
+        if self.held_bytes() + frame.len() > self.limits.held {
             return Verdict::Refuse(errors::too_late());
         }
         let is_failed = self.failed.remove(&session);
-        self.held.push((session.clone(), frame.clone()));
+        self.held.push(HeldFrame { session: session.clone(), frame: frame.clone(), is_cancel: false });
         if is_failed { Verdict::Resume(self.resume(&session)) } else { Verdict::Hold }
+    }
+
+    /// Keeps a cancellation until its session is back, for the turn that may run there. Prompts
+    /// that are held are answered now. The limit does not count: a cancellation that was dropped
+    /// would let the prompts before it run.
+    fn hold_cancel(&mut self, session: &str, frame: &Bytes) -> Verdict {
+        self.cancel_prompts(session);
+        let is_over = |held: &mut HeldFrame| held.session == session && (held.is_cancel || is_prompt(&held.frame));
+        let over = self.held.extract_if(.., is_over);
+        let answers = over.filter_map(|held| withdrawn_answer(&held.frame, self.version)).collect();
+        self.held.push(HeldFrame { session: session.to_owned(), frame: frame.clone(), is_cancel: true });
+        let is_failed = self.failed.remove(session);
+        Verdict::Cancel { answers, resume: is_failed.then(|| self.resume(session)) }
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.held.iter().filter(|held| !held.is_cancel).map(|held| held.frame.len()).sum()
     }
 
     fn note_request(&mut self, id: Option<Id>, kind: RequestKind, frame: &Bytes) -> Verdict {
@@ -269,6 +270,11 @@ impl BridgeState {
             return if may_matter { Verdict::Pass } else { Verdict::Drop };
         };
         let OpenRequest { kind, frame: request, .. } = self.open.remove(at);
+        if self.initialize.as_ref() == Some(&request)
+            && let Some(version) = agreed_version(frame)
+        {
+            self.version = Some(version);
+        }
         if succeeded(frame) {
             self.note_success(kind, &request, envelope.session.as_deref(), envelope.at);
         }
@@ -316,7 +322,11 @@ impl BridgeState {
         let mut messages = Vec::new();
         if let Some(initialize) = self.initialize.as_ref().filter(|initialize| !is_open(initialize)) {
             let id = self.own_id("initialize");
-            messages.push(rpc::request(&id, method::INITIALIZE, &params(initialize)));
+            let mut params = params(initialize);
+            if let Some(version) = self.version {
+                params["protocolVersion"] = json!(version);
+            }
+            messages.push(rpc::request(&id, method::INITIALIZE, &params));
         }
         // Prompts wait until their session is back, whose log may have them.
         let is_repeated = |open: &&mut OpenRequest| matches!(open.kind, RequestKind::ReadOnly | RequestKind::Load(_));
@@ -361,7 +371,7 @@ impl BridgeState {
                 let answer: Value = serde_json::from_str(answer.get()).unwrap_or_default();
                 self.sort_prompts(&session, &answer, &mut back);
             }
-            Err(error) if error.code == RpcError::INVALID_PARAMS => {
+            Err(error) if [RpcError::INVALID_PARAMS, RpcError::NOT_FOUND].contains(&error.code) => {
                 self.sessions.remove(&session);
                 back.lost = self.take_prompts(&session);
             }
@@ -380,6 +390,7 @@ impl BridgeState {
                 | Verdict::Drop
                 | Verdict::Hold
                 | Verdict::Resume(_)
+                | Verdict::Cancel { .. }
                 | Verdict::Withdraw(_)
                 | Verdict::Goodbye => back.send.push(frame),
             }
@@ -410,7 +421,7 @@ impl BridgeState {
     }
 
     fn take_held(&mut self, session: &str) -> Vec<Bytes> {
-        self.held.extract_if(.., |(about, _)| about == session).map(|(_, frame)| frame).collect()
+        self.held.extract_if(.., |held| held.session == session).map(|held| held.frame).collect()
     }
 
     fn is_being_resumed(&self, session: &str) -> bool {
@@ -426,7 +437,7 @@ impl BridgeState {
     pub(super) fn give_up(&mut self) -> Vec<Id> {
         let held = std::mem::take(&mut self.held);
         let open = self.open.drain(..).map(|open| open.id);
-        open.chain(held.iter().filter_map(|(_, frame)| owed_answer(frame))).collect()
+        open.chain(held.iter().filter_map(|held| owed_answer(&held.frame))).collect()
     }
 
     /// Returns the prompts of sessions that are not back yet. Later frames about them are held
@@ -444,24 +455,10 @@ impl BridgeState {
     /// Whether everything that is kept is within its limit.
     #[cfg(test)]
     pub(super) fn is_within(&self, limits: Limits) -> bool {
-        let held: usize = self.held.iter().map(|(_, frame)| frame.len()).sum();
-        self.open.len() <= limits.open && held <= limits.held && self.stale.len() <= limits.stale
-    }
-}
-
-fn kind_of(method: &str, session: String) -> RequestKind {
-    match method {
-        method::INITIALIZE
-        | method::SESSION_LIST
-        | method::SESSIONS_LIST
-        | method::STATUS
-        | method::SESSIONS
-        | method::CONNECTIONS => RequestKind::ReadOnly,
-        method::SESSION_NEW | method::SESSION_FORK => RequestKind::Open,
-        method::SESSION_LOAD | method::SESSION_RESUME => RequestKind::Load(session),
-        method::SESSION_PROMPT => RequestKind::Prompt(session),
-        method::SESSION_CLOSE | method::SESSION_DELETE => RequestKind::Close(session),
-        _ => RequestKind::Effect,
+        let cancels: Vec<&str> = self.held.iter().filter(|held| held.is_cancel).map(|held| &*held.session).collect();
+        let is_one_each = cancels.iter().collect::<BTreeSet<_>>().len() == cancels.len();
+        let is_held = self.held_bytes() <= limits.held && is_one_each;
+        self.open.len() <= limits.open && is_held && self.stale.len() <= limits.stale
     }
 }
 
@@ -472,19 +469,8 @@ fn withdrawn_request(envelope: &Envelope<'_>, frame: &[u8]) -> Option<Id> {
     Some(request)
 }
 
-/// The answer to a request that was withdrawn before it was sent, as the daemon would give it.
-fn withdrawn_answer(frame: &[u8]) -> Option<Vec<u8>> {
-    let id = owed_answer(frame)?;
-    let is_prompt = Envelope::read(frame)?.method.as_deref() == Some(method::SESSION_PROMPT);
-    Some(if is_prompt {
-        rpc::response(&id, &json!({ "stopReason": "cancelled" }))
-    } else {
-        rpc::failure(&id, &RpcError::cancelled("nothing came of it"))
-    })
-}
-
-fn succeeded(reply: &[u8]) -> bool {
-    matches!(rpc::read(reply), Incoming::Reply { result: Ok(_), .. })
+fn is_prompt(frame: &[u8]) -> bool {
+    Envelope::read(frame).is_some_and(|envelope| envelope.method.as_deref() == Some(method::SESSION_PROMPT))
 }
 
 fn params(request: &[u8]) -> Value {

@@ -46,23 +46,23 @@ impl Drop for Remote {
 pub(super) async fn open(address: &str, token: &str) -> anyhow::Result<(DuplexStream, Remote)> {
     let daemon = Daemon::at(address, token)?;
     let (ours, theirs) = tokio::io::duplex(PIPE);
-    let (tell, told) = oneshot::channel();
+    let (ready, is_ready) = oneshot::channel();
     let thread = thread::Builder::new().name("http".to_owned()).spawn(move || {
         let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
-            Err(error) => return drop(tell.send(Err(error.into()))),
+            Err(error) => return drop(ready.send(Err(error.into()))),
         };
-        runtime.block_on(daemon.serve(theirs, tell));
+        runtime.block_on(daemon.serve(theirs, ready));
     })?;
     let remote = Remote(Some(thread));
-    told.await.context("the HTTP client ended unexpectedly")??;
+    is_ready.await.context("the HTTP client ended unexpectedly")??;
     Ok((ours, remote))
 }
 
 struct Daemon {
     http: reqwest::Client,
-    say: Url,
-    hear: Url,
+    post_url: Url,
+    stream_url: Url,
 }
 
 impl Daemon {
@@ -92,34 +92,34 @@ impl Daemon {
             .connect_timeout(CONNECT);
         // This machine is reached without a proxy and without certificates.
         let http = if local && base.scheme() == "http" { http.no_proxy().tls_certs_only([]) } else { http };
-        Ok(Self { http: http.build()?, say: place("/acp/rpc")?, hear: place("/acp/sse")? })
+        Ok(Self { http: http.build()?, post_url: place("/acp/rpc")?, stream_url: place("/acp/sse")? })
     }
 
-    async fn serve(&self, pipe: DuplexStream, tell: oneshot::Sender<anyhow::Result<()>>) {
+    async fn serve(&self, pipe: DuplexStream, ready: oneshot::Sender<anyhow::Result<()>>) {
         let (reader, mut writer) = tokio::io::split(pipe);
         let stream = match self.stream(None).await {
             Ok(stream) => stream,
-            Err(error) => return drop(tell.send(Err(error))),
+            Err(error) => return drop(ready.send(Err(error))),
         };
         // The receiver waits for this.
-        let _ = tell.send(Ok(()));
+        let _ = ready.send(Ok(()));
         let failed = tokio::select! {
-            said = self.say_all(reader) => said.err(),
-            heard = self.hear_all(stream, &mut writer) => heard.err(),
+            sent = self.send_all(reader) => sent.err(),
+            received = self.receive_all(stream, &mut writer) => received.err(),
         };
         if let Some(error) = failed {
-            let told = rpc::failure(&Id::null(), &RpcError::retry(format!("{error:#}")));
-            let _ = writer.write_all(&encode(Framing::Lines, &told)).await;
+            let failure = rpc::failure(&Id::null(), &RpcError::retry(format!("{error:#}")));
+            let _ = writer.write_all(&encode(Framing::Lines, &failure)).await;
         }
-        let _ = self.http.delete(self.hear.clone()).timeout(LEAVE).send().await;
+        let _ = self.http.delete(self.stream_url.clone()).timeout(LEAVE).send().await;
     }
 
     /// Sends every line of the client, one after the other.
-    async fn say_all(&self, mut reader: ReadHalf<DuplexStream>) -> anyhow::Result<()> {
+    async fn send_all(&self, mut reader: ReadHalf<DuplexStream>) -> anyhow::Result<()> {
         let mut lines = Decoder::new(usize::MAX);
         loop {
             while let Some(line) = lines.next() {
-                let post = self.http.post(self.say.clone()).timeout(ACCEPT).body(line?);
+                let post = self.http.post(self.post_url.clone()).timeout(ACCEPT).body(line?);
                 let answer = post.header("content-type", "application/json").send().await.map_err(plain)?;
                 accepted(answer).await?;
             }
@@ -129,7 +129,7 @@ impl Daemon {
         }
     }
 
-    async fn hear_all(&self, mut stream: Response, writer: &mut WriteHalf<DuplexStream>) -> anyhow::Result<()> {
+    async fn receive_all(&self, mut stream: Response, writer: &mut WriteHalf<DuplexStream>) -> anyhow::Result<()> {
         let mut last = None;
         let mut tries = 0;
         loop {
@@ -157,7 +157,7 @@ impl Daemon {
     }
 
     async fn stream(&self, after: Option<u64>) -> anyhow::Result<Response> {
-        let get = self.http.get(self.hear.clone());
+        let get = self.http.get(self.stream_url.clone());
         let get = after.into_iter().fold(get, |get, after| get.header("last-event-id", after));
         accepted(get.send().await.map_err(plain)?).await
     }

@@ -4,7 +4,7 @@ use crate::bridge;
 use crate::commands::Ending;
 use crate::paths::Places;
 
-pub fn run(places: &Places) -> anyhow::Result<Ending> {
-    bridge::run(places)?;
+pub fn run(places: &Places, agent: Option<String>) -> anyhow::Result<Ending> {
+    bridge::run(places, agent)?;
     Ok(Ending::Done)
 }

@@ -6,17 +6,21 @@
 //! history, and after a conversation also in the daemon's memory for a while. `opening` finds the
 //! session, `turn` runs a prompt, and this file runs the conversation.
 
+mod attachments;
 mod endpoint;
 mod keys;
 mod line_editor;
 mod opening;
 mod output;
+mod picking;
 mod prompt_source;
 mod question;
+mod slash;
 mod turn;
 
 use std::collections::VecDeque;
 use std::io::{self, IsTerminal};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -49,30 +53,48 @@ const REHEARSAL: &str = "rehearsal";
 const GOODBYES: [&str; 4] = ["exit", "quit", "/exit", "/quit"];
 
 pub fn run(places: &Places, args: &Ask) -> anyhow::Result<Ending> {
-    let source = PromptSource::choose(&args.text)?;
+    let source = PromptSource::choose(args)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ending = runtime.block_on(async {
         let endpoint = Endpoint::wanted(places, args)?;
         let once = matches!(source, PromptSource::Once(_));
         let mut client = opening::connect(&endpoint, once).await?;
-        let mut opened = opening::open(&mut client, &Session::wanted(args)).await?;
+        let mut output = if args.json { Output::Json } else { Output::Text(Box::new(SessionPrinter::stdio())) };
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])?;
+        let wanted = if args.resume {
+            match slash::pick_session(&mut client, &mut output, &mut signals, "", &places.home).await? {
+                Some(session) => Session::Named(session),
+                None => return Ok(Ending::Cancelled),
+            }
+        } else {
+            Session::wanted(args)
+        };
+        let mut opened = opening::open(&mut client, &wanted).await?;
         opening::configure(&mut client, &mut opened, args).await?;
+        opened.status.home.clone_from(&places.home);
+        output.replace_status(&opened.status);
         let mut conversation = Conversation {
             client,
             session: opened.session.clone(),
-            output: if args.json { Output::Json } else { Output::Text(Box::new(SessionPrinter::stdio())) },
-            signals: Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])?,
+            output,
+            signals,
             allow: args.allow,
             kept: VecDeque::new(),
             gone: false,
             insisted: false,
             held: None,
-            deferred: (once && opened.model == REHEARSAL && !args.json && !io::stdout().is_terminal()).then(Vec::new),
+            deferred: (once && opened.status.model == REHEARSAL && !args.json && !io::stdout().is_terminal())
+                .then(Vec::new),
             no_model: false,
             message: Value::Null,
+            draft: String::new(),
+            queued: VecDeque::new(),
+            conversing: !once,
+            options: opened.options.clone(),
+            home: places.home.clone(),
         };
         match source {
-            PromptSource::Once(prompt) => conversation.turn(prompt).await,
+            PromptSource::Once(prompt) => conversation.once(prompt).await,
             PromptSource::Terminal => conversation.talk(&endpoint, &opened).await,
         }
     });
@@ -104,16 +126,39 @@ struct Conversation {
     no_model: bool,
     /// The id of the message that is being written.
     message: Value,
+    /// What the user has typed during a turn and not sent.
+    draft: String,
+    /// Slash commands that were typed during a turn.
+    queued: VecDeque<String>,
+    /// Whether more prompts follow the first.
+    conversing: bool,
+    /// What can be set in the session, as the daemon sends it.
+    options: Value,
+    /// The user's home folder.
+    home: PathBuf,
 }
 
 impl Conversation {
+    /// Runs one prompt. What was typed and not sent is shown, because nobody will send it.
+    async fn once(&mut self, prompt: Vec<Value>) -> anyhow::Result<Ending> {
+        let ending = self.turn(prompt).await;
+        if !self.draft.trim().is_empty() {
+            self.output.remark(&format!("not sent: {}", self.draft.trim()))?;
+        }
+        ending
+    }
+
     /// Reads prompts from the terminal until it ends.
     async fn talk(&mut self, endpoint: &Endpoint<'_>, opened: &Opened) -> anyhow::Result<Ending> {
         let lines = LineEditor::start(endpoint.places)?;
         self.welcome(opened)?;
         let mut interrupted = false;
         loop {
-            match self.listen(&lines).await? {
+            let typed = match self.queued.pop_front() {
+                Some(line) => Typed::Line(line),
+                None => self.listen(&lines).await?,
+            };
+            match typed {
                 Typed::End => return Ok(Ending::Done),
                 Typed::Interrupted if interrupted => return Ok(Ending::Cancelled),
                 Typed::Interrupted => {
@@ -136,7 +181,7 @@ impl Conversation {
         let short = id.get(id.len().saturating_sub(12)..).unwrap_or(id);
         let mut text = format!(
             "{}, mode {}, session {short}. Type /help for commands, Ctrl-D to leave.",
-            opened.model, opened.mode
+            opened.status.model, opened.status.mode
         );
         if let Some(title) = &opened.continued {
             text = format!("Continuing: {title}\n{text}");
@@ -147,7 +192,7 @@ impl Conversation {
     /// Waits for a line, and keeps messages from the daemon for later: they must not be written
     /// into the line that the user is typing.
     async fn listen(&mut self, lines: &LineEditor) -> anyhow::Result<Typed> {
-        let mut line = lines.next();
+        let mut line = lines.next(std::mem::take(&mut self.draft));
         loop {
             tokio::select! {
                 typed = &mut line => return Ok(typed.unwrap_or(Typed::End)),
@@ -170,7 +215,25 @@ impl Conversation {
         if self.gone {
             self.reconnect(endpoint).await?;
         }
-        match self.turn(vec![prompt_source::text(line)]).await {
+        if self.run_local(line).await? {
+            return Ok(true);
+        }
+        let blocks = match attachments::blocks(line) {
+            Ok(blocks) => blocks,
+            Err(error) => {
+                self.draft = line.to_owned();
+                self.output.trouble(&format!("{error:#}"))?;
+                return Ok(true);
+            }
+        };
+        let ending = self.turn(blocks).await;
+        if line.trim() == "/help" {
+            self.help()?;
+        }
+        if !self.insisted {
+            self.output.show_status()?;
+        }
+        match ending {
             Ok(Ending::Cancelled) => Ok(!self.insisted),
             Ok(Ending::Done | Ending::AtLimit | Ending::Refused | Ending::NoModel) => Ok(true),
             Err(error) if error.is::<Refused>() => {
@@ -206,6 +269,7 @@ impl Conversation {
                 && method == method::SESSION_UPDATE
                 && params["sessionId"] == self.session.as_str()
             {
+                self.note_options(&params["update"]);
                 self.output.update(params)?;
             }
         }

@@ -18,6 +18,7 @@ mod permissions;
 mod reload;
 mod rename;
 mod restart;
+mod search;
 mod session;
 mod sessions;
 mod status;
@@ -60,8 +61,7 @@ async fn act(places: &Places, args: &Ctl) -> anyhow::Result<Ending> {
     }
     let mut daemon = DaemonClient::begin(places, args.json)?;
     match &args.action {
-        Action::Sessions { all: false } => sessions::live(&mut daemon, &places.home).await?,
-        Action::Sessions { all: true } => sessions::stored(&mut daemon, &places.home).await?,
+        Action::Sessions(args) => sessions::run(&mut daemon, args, &places.home).await?,
         Action::Session { which } => session::run(&mut daemon, &which.id).await?,
         Action::Top(args) => return top::run(daemon, places, args).await,
         Action::Logs(args) => return logs::run(places, args, daemon.json).await,
@@ -74,6 +74,7 @@ async fn act(places: &Places, args: &Ctl) -> anyhow::Result<Ending> {
         Action::Cancel { which } => cancel::run(&mut daemon, &which.id).await?,
         Action::Close { which } => close::run(&mut daemon, &which.id).await?,
         Action::Delete { which } => delete::run(&mut daemon, &which.id).await?,
+        Action::Search(args) => search::run(&mut daemon, args).await?,
         Action::Rename { which, title } => rename::run(&mut daemon, &which.id, &title.join(" ")).await?,
         Action::Undo { which, redo } => undo::run(&mut daemon, &which.id, *redo).await?,
         Action::Mcp { id } => mcp::run(&mut daemon, id.as_deref()).await?,
@@ -155,7 +156,7 @@ impl std::error::Error for NoDaemon {}
 
 fn connect(places: &Places) -> anyhow::Result<UnixStream> {
     match socket::connect(&places.socket) {
-        Err(error) if socket::nobody_listens(&error) => Err(NoDaemon(places.socket.clone()).into()),
+        Err(error) if socket::has_no_listener(&error) => Err(NoDaemon(places.socket.clone()).into()),
         connected => connected.with_context(|| format!("cannot connect to the daemon at {}", places.socket.display())),
     }
 }

@@ -25,6 +25,7 @@ use serde_json::json;
 use terminal::style::Colors;
 
 use self::finding::{Finding, State};
+use crate::assemble::accounts;
 use crate::cli::Doctor;
 use crate::commands::Ending;
 use crate::config::ResolvedNetwork;
@@ -67,7 +68,10 @@ async fn examine(places: &Places) -> Vec<Finding> {
     )
     .await;
     let is_writable = !state.iter().any(Finding::is_failure);
-    let obstacle = [(config.is_none(), "config"), (!is_writable, "state")].into_iter().find(|(is, _)| *is);
+    // The daemon refuses to start if [models] makes no sense, although it can be read.
+    let has_models = config.as_ref().is_none_or(|config| accounts::providers(places, config).is_ok());
+    let obstacles = [(config.is_none(), "config"), (!is_writable, "state"), (!has_models, "models")];
+    let obstacle = obstacles.into_iter().find(|(is, _)| *is);
     let obstacle = obstacle.map(|(_, check)| check);
     let shell = async { machine::ask_login_shell(places).await }.shared();
     let network = async {

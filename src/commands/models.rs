@@ -83,22 +83,25 @@ fn table() -> serde_json::Value {
 }
 
 fn as_json(offered: &Offered, default: &ModelId) -> serde_json::Value {
-    let Offered { info, output, guessed } = offered;
+    let Offered { info, output, guessed, documents, dialect, configured } = offered;
     let price = info.price.as_ref().map(|price| {
         json!({ "currency": price.currency, "input": price.input, "output": price.output,
             "cached_read": price.cached_read, "cached_write": price.cached_write })
     });
     json!({ "id": info.id, "name": info.name, "window": info.window, "output": output, "images": info.images,
-        "audio": info.audio, "thinks": info.thinks, "price": price, "guessed": guessed, "default": info.id == *default })
+        "audio": info.audio, "documents": documents, "thinks": info.thinks, "dialect": dialect, "price": price,
+        "guessed": guessed, "configured": configured, "default": info.id == *default })
 }
 
 fn line(offered: &Offered, default: &ModelId) -> String {
-    let Offered { info, guessed, .. } = offered;
+    let Offered { info, guessed, documents, configured, .. } = offered;
     let mut facts = vec![format!("{} tokens", thousands(info.window))];
     facts.extend(info.images.then(|| "images".to_owned()));
+    facts.extend(documents.then(|| "PDFs".to_owned()));
     facts.extend(info.thinks.then(|| "thinks".to_owned()));
     facts.extend(info.price.as_ref().map(priced));
     facts.extend(guessed.then(|| "guessed from an unknown name".to_owned()));
+    facts.extend((!configured.is_empty()).then(|| format!("configured: {}", configured.join(" "))));
     facts.extend((info.id == *default).then(|| "the default".to_owned()));
     format!("{:<40} {}", info.id.as_str(), facts.join(", "))
 }
@@ -125,10 +128,14 @@ async fn test(
         Some(id) => vec![ModelId::from(id)],
         None => providers.favourites(environment),
     };
-    if chosen.is_empty() {
+    let unusable = if wanted.is_some() { Vec::new() } else { providers.unusable(environment) };
+    if chosen.is_empty() && unusable.is_empty() {
         bail!("no provider can be used; run `acpd doctor` to see why ({} models are known)", offered.len());
     }
-    let mut failed = 0;
+    for why in &unusable {
+        println!("fail  {why}");
+    }
+    let mut failed = unusable.len();
     for id in chosen {
         let model = providers.find(&id).with_context(|| format!("there is no model `{id}`"))?;
         let result = tokio::time::timeout(ANSWERED_WITHIN, hello(&*model, environment)).await;
@@ -142,8 +149,8 @@ async fn test(
     }
     match failed {
         0 => Ok(Ending::Done),
-        1 => bail!("one model did not answer"),
-        _ => bail!("{failed} models did not answer"),
+        1 => bail!("one test failed"),
+        _ => bail!("{failed} tests failed"),
     }
 }
 

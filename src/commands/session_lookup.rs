@@ -136,13 +136,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_known_by_its_start_or_end_and_nothing_is_no_id() {
+    fn an_id_is_found_by_its_start_or_end_but_not_when_empty() {
         assert!(fits("0193-ab", "0193") && fits("0193-ab", "ab") && fits("0193-ab", "0193-ab"));
         assert!(!fits("0193-ab", "93") && !fits("0193-ab", ""));
     }
 
     #[test]
-    fn what_may_be_several_is_refused_with_their_names() {
+    fn an_ambiguous_id_is_refused_with_the_candidates() {
         let ids = |many: usize| (0..many).map(|number| format!("id-{number}")).collect::<Vec<_>>();
         assert_eq!(choose(ids(1), "id").unwrap(), "id-0");
         assert!(choose(ids(0), "id").unwrap_err().to_string().starts_with("no session id starts or ends with `id`"));

@@ -78,7 +78,7 @@ fn tables(value: &Value, path: &[Step], found: &mut Vec<(Vec<Step>, Table)>) {
 }
 
 #[test]
-fn every_key_that_the_code_knows_is_in_the_defaults_with_or_without_a_value() {
+fn every_known_key_is_in_the_defaults_file() {
     let root = with_examples();
     checked(&root).unwrap();
     let mut found = Vec::new();

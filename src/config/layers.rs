@@ -145,7 +145,10 @@ fn checked(layers: &[&Layer]) -> Result<Config, Fault> {
     let config: Config = builder.build().and_then(config::Config::try_deserialize).map_err(|error| fault(&error))?;
     match config.wrong() {
         Some((key, why)) => Err(Fault { key: Some(key.to_owned()), why }),
-        None => Ok(config),
+        None => match config.agents.wrong() {
+            Some((key, why)) => Err(Fault { key: Some(key), why }),
+            None => Ok(config),
+        },
     }
 }
 

@@ -6,6 +6,9 @@ use serde::{Deserialize, Deserializer, de};
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Protocol {
+    /// The versions of the protocol that clients may speak, lowest first.
+    #[serde(deserialize_with = "versions")]
+    pub versions: Vec<u16>,
     pub strict: bool,
     pub extras: ProtocolExtras,
     #[serde(default)]
@@ -54,6 +57,17 @@ impl Protocol {
             offered: left_out.fold(ExtraSet::ALL, |offered, (extra, _)| offered.without(extra)),
             spared: spared.collect(),
         }
+    }
+}
+
+fn versions<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<u16>, D::Error> {
+    let mut versions = Vec::<u16>::deserialize(value)?;
+    versions.sort_unstable();
+    versions.dedup();
+    match versions.iter().find(|version| !(1..=2).contains(*version)) {
+        Some(version) => Err(de::Error::custom(format!("unknown version {version}, expected 1 or 2"))),
+        None if versions.is_empty() => Err(de::Error::custom("expected at least one version, 1 or 2")),
+        None => Ok(versions),
     }
 }
 

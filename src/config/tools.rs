@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use acpd_actors::AgentLimits;
 use serde::Deserialize;
 use tools::{FileWrites, PrivateTarget, WebSettings};
 
@@ -15,7 +16,11 @@ pub struct Tools {
     pub output_limit: usize,
     pub hidden_variables: Vec<String>,
     pub kept_variables: Vec<String>,
+    pub agents_at_once: usize,
+    pub agent_depth: u32,
     pub agent_requests: u32,
+    pub agent_tokens: u64,
+    pub skill_folders: Vec<PathBuf>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -46,13 +51,31 @@ impl Tools {
         settings.launcher.environment.kept.extend(self.kept_variables.clone());
     }
 
-    pub(super) fn least(&self) -> [(&'static str, u64, u64); 5] {
+    /// The limits of sub-agents.
+    pub fn agents(&self) -> AgentLimits {
+        AgentLimits {
+            at_once: self.agents_at_once,
+            depth: self.agent_depth,
+            requests: self.agent_requests,
+            tokens: self.agent_tokens,
+        }
+    }
+
+    /// Returns an error for the first relative folder.
+    pub(super) fn wrong(&self) -> Option<(&'static str, String)> {
+        let folder = self.skill_folders.iter().find(|folder| !folder.is_absolute() && !folder.starts_with("~"))?;
+        Some(("tools.skill_folders", format!("`{}` must be an absolute path, or begin with ~/", folder.display())))
+    }
+
+    pub(super) fn least(&self) -> [(&'static str, u64, u64); 7] {
         [
             ("tools.bash_timeout_seconds", self.bash_timeout_seconds, 1),
             ("tools.bash_timeout_max_seconds", self.bash_timeout_max_seconds, 1),
             ("tools.process_limit", self.process_limit as u64, 16),
             ("tools.output_limit", self.output_limit as u64, 1024),
             ("tools.agent_requests", u64::from(self.agent_requests), 1),
+            ("tools.agents_at_once", self.agents_at_once as u64, 1),
+            ("tools.agent_depth", u64::from(self.agent_depth), 1),
         ]
     }
 }
@@ -143,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn invalid_tool_settings_are_refused_with_their_line() {
         let cases = [
             ("[tools]\nprocess_limit = 1\n", ":2: tools.process_limit: must be at least 16, is 1"),
             ("[sandbox]\nreads = [\"usr\"]\n", ":2: sandbox.reads: `usr` must be an absolute path"),

@@ -44,8 +44,11 @@ impl Admission {
         let stream = UnixStream::from(stream);
         match checked {
             Ok(pid) => {
-                let (reader, writer) = stream.into_split();
-                self.runtime.connect(reader, writer, Peer { transport: Transport::Socket, pid: Some(pid) });
+                let peer = Peer { transport: Transport::Socket, pid: Some(pid) };
+                match stream.into_std() {
+                    Ok(stream) => self.runtime.connect_with(|| Ok(UnixStream::from_std(stream)?.into_split()), peer),
+                    Err(error) => tracing::warn!(%error, "cannot serve a connection"),
+                }
             }
             Err(reason) => drop(actix::spawn(refuse(stream, reason))),
         }

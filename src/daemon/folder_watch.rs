@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_change_is_told_and_silence_is_not() {
+    async fn a_folder_change_is_reported_once() {
         let folder = tempfile::tempdir().unwrap();
         let mut watch = FolderWatch::on(folder.path(), Duration::from_secs(600));
         assert!(watch.changed().now_or_never().is_none());

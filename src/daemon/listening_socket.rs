@@ -2,7 +2,7 @@
 //! deleted.
 //!
 //! Logging out deletes the runtime folder, and the daemon would run on where no client can reach
-//! it. It binds the socket again at its place or, as long as that fails, in the state folder. The
+//! it. It binds the socket again at its place or, while that fails, in the state folder. The
 //! lock file in the state folder names the socket in use. The daemon never displaces a socket on
 //! which another process listens, such as systemd after `systemctl --user enable
 //! --now acpd.socket`: that process serves from then on, and this daemon stops.
@@ -37,7 +37,7 @@ pub(super) struct ListeningSocket {
     is_ours: bool,
     /// Where clients look for the daemon.
     place: PathBuf,
-    /// Where the daemon listens as long as that place cannot be used.
+    /// Where the daemon listens while that path cannot be used.
     refuge: PathBuf,
     /// Whether the log already reports the loss.
     is_lost: bool,

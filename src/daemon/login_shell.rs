@@ -58,23 +58,23 @@ pub async fn environment(places: &Places, runner: PathBuf) -> Option<Environment
         input: None,
     };
     let RunningCommand { mut process, output } = command.start().await.ok()?;
-    let said = tokio::time::timeout(DEADLINE, hear(output, &marker)).await;
+    let printed = tokio::time::timeout(DEADLINE, read_output(output, &marker)).await;
     process.end();
     tokio::spawn(async move { process.ended().await });
-    read(&said.ok()?, &marker)
+    read(&printed.ok()?, &marker)
 }
 
 /// Reads the shell's output up to the second marker, or until the shell and its children have
 /// ended.
-async fn hear(mut output: pipe::Receiver, marker: &str) -> String {
-    let mut said = Vec::new();
-    while said.len() < LIMIT && matches!(output.read_buf(&mut said).await, Ok(length) if length > 0) {
-        let end = &said[said.len().saturating_sub(marker.len())..];
-        if end == marker.as_bytes() && said.len() > 2 * marker.len() {
+async fn read_output(mut output: pipe::Receiver, marker: &str) -> String {
+    let mut printed = Vec::new();
+    while printed.len() < LIMIT && matches!(output.read_buf(&mut printed).await, Ok(length) if length > 0) {
+        let end = &printed[printed.len().saturating_sub(marker.len())..];
+        if end == marker.as_bytes() && printed.len() > 2 * marker.len() {
             break;
         }
     }
-    String::from_utf8_lossy(&said).into_owned()
+    String::from_utf8_lossy(&printed).into_owned()
 }
 
 /// Parses the text between the markers. Start-up files may print anything around them.
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shell_that_says_only_half_of_it_said_nothing() {
+    fn an_incomplete_shell_environment_is_not_used() {
         assert_eq!(read("MARKPATH=/bin\0", "MARK"), None);
         assert_eq!(read("", "MARK"), None);
     }

@@ -67,8 +67,8 @@ fn sorted(keys: Vec<String>) -> ReloadCard {
         match section {
             "daemon" | "history" | "http" => card.restart.push(key),
             "session" if key == "session.notes" => card.now.push(key),
-            "session" | "protocol" | "limits" | "mcp" => card.later.push(key),
-            "tools" if key == "tools.agent_requests" => card.later.push(key),
+            "session" | "protocol" | "limits" | "mcp" | "agents" => card.later.push(key),
+            "tools" if key.starts_with("tools.agent") => card.later.push(key),
             _ => card.now.push(key),
         }
     }

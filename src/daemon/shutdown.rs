@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_end_is_counted() {
+    fn threads_that_do_not_end_are_counted() {
         let (_held, never) = mpsc::channel::<()>();
         let never = std::sync::Mutex::new(never);
         let hang: Box<dyn FnOnce() + Send> = Box::new(move || drop(never.lock().map(|never| never.recv())));

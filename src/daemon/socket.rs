@@ -60,7 +60,7 @@ fn connect_within(path: &Path, patience: Duration) -> io::Result<UnixStream> {
 }
 
 /// Whether an error of `connect` means that no process listens, and a daemon may be started.
-pub fn nobody_listens(error: &io::Error) -> bool {
+pub fn has_no_listener(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 
@@ -104,7 +104,7 @@ fn clear(path: &Path) -> anyhow::Result<()> {
             Ok(_) => {
                 bail!("another program listens on {}; end it or choose another path with --socket", path.display())
             }
-            Err(error) if nobody_listens(&error) => {
+            Err(error) if has_no_listener(&error) => {
                 let removed = fs::remove_file(path);
                 return removed.with_context(|| format!("cannot remove the stale socket {}", path.display()));
             }
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_whose_queue_is_full_holds_up_nobody() {
+    fn a_full_listen_queue_does_not_block_a_caller() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.sock");
         let socket = net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_socket_that_was_touched_is_still_ours_and_one_in_its_place_is_not() {
+    async fn a_touched_socket_is_still_ours_and_a_replacement_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.sock");
         let (_first, claim) = bind(&path).unwrap();

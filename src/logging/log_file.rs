@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_log_is_begun_anew_and_what_was_before_is_kept_once() {
+    fn a_long_log_file_is_rotated_once() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("daemon.log");
         let file = open(&path).unwrap();

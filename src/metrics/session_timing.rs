@@ -37,7 +37,7 @@ struct SessionTiming {
     /// The position of the last event that was counted.
     last: Option<Place>,
     turn: Option<Turn>,
-    calls: HashMap<CallId, Call>,
+    calls: HashMap<CallId, TimedCall>,
 }
 
 struct Turn {
@@ -45,7 +45,7 @@ struct Turn {
     has_spoken: bool,
 }
 
-struct Call {
+struct TimedCall {
     tool: String,
     started: Option<Millis>,
 }
@@ -85,7 +85,7 @@ impl SessionTiming {
                 Some(Fact::FirstToken { after: between(turn.started, event.at) })
             }
             EventKind::ToolCalled { call, card, .. } => {
-                self.calls.insert(call.clone(), Call { tool: card.tool.clone(), started: None });
+                self.calls.insert(call.clone(), TimedCall { tool: card.tool.clone(), started: None });
                 None
             }
             EventKind::ToolStarted { call } => {
@@ -131,7 +131,7 @@ mod tests {
 
     fn ended(turn: &str) -> EventKind {
         let (reason, usage) = (StopReason::EndTurn, Usage::default());
-        EventKind::TurnEnded { turn: TurnId::from(turn), origin: None, reason, usage }
+        EventKind::TurnEnded { turn: TurnId::from(turn), origin: None, reason, usage, steering: Vec::new() }
     }
 
     #[test]
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_daemon_began_has_an_end_and_no_duration() {
+    fn a_turn_begun_by_another_daemon_has_no_duration() {
         let events = log(vec![
             EventKind::Reopened,
             EventKind::ToolEnded { call: "c".into(), outcome: Outcome::failed("x") },

@@ -16,7 +16,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use testkit::expected_reply_ids;
 
-use self::events::{Attempt, Message, Step, step};
+use self::events::{Attempt, Message, Step, session_step, step};
 use super::super::state::Limits;
 use super::*;
 
@@ -175,7 +175,7 @@ impl World {
                     2 => format!("{number}e0"),
                     3 => format!("\"acpd-bridge/{number}\""),
                     4 => format!("\"\\u0061{number}\""),
-                    // Several prompts without an id could not be told apart.
+                    // Several prompts without an id could not be distinguished.
                     _ if method.contains("prompt") => format!("\"{number}\""),
                     _ => "null".to_owned(),
                 };
@@ -238,7 +238,7 @@ impl World {
     fn reach_daemon(&mut self, link: Option<u64>, frame: &Bytes) {
         let is_alive = link.is_some() && link == self.link && !self.is_broken;
         let seen: Value = serde_json::from_slice(frame).unwrap_or_default();
-        self.check(&seen);
+        self.check(&seen, is_alive);
         if !is_alive {
             return;
         }
@@ -264,8 +264,8 @@ impl World {
     }
 
     /// Checks that no request with a possible effect is sent twice, and that every session keeps
-    /// its order.
-    fn check(&mut self, seen: &Value) {
+    /// its order on a connection. What is written to a dead one reaches no daemon.
+    fn check(&mut self, seen: &Value, is_alive: bool) {
         let (method, session, Some(number)) = facts(seen) else { return };
         if is_own(seen) {
             return;
@@ -288,7 +288,7 @@ impl World {
                 true
             }
         };
-        if let Some(session) = session.filter(|_| is_about_session) {
+        if let Some(session) = session.filter(|_| is_about_session && is_alive) {
             let last = self.last.insert(session.to_owned(), number);
             assert!(last < Some(number), "message {number} about {session} comes after {last:?}");
         }
@@ -348,8 +348,35 @@ impl World {
         }
         self.prompts.retain(|prompt| prompt.is_recorded);
         self.is_final = is_final;
-        let too_often = (too_often && !self.machine.is_leaving()).then(errors::gone);
+        let is_leaving = self.machine.is_leaving();
+        let too_often = (too_often && !is_leaving).then(errors::gone);
         self.step(Input::LinkLost { too_often });
+        if is_leaving {
+            self.check_answered();
+        }
+    }
+
+    /// Checks that the editor waits for nothing that the machine has taken. After a goodbye no
+    /// daemon may ever start again, so nothing may wait for one.
+    fn check_answered(&self) {
+        let mut unread: BTreeMap<String, i64> = BTreeMap::new();
+        for id in self.stdin.iter().flat_map(|frame| expected_reply_ids(frame)) {
+            *unread.entry(id).or_default() += 1;
+        }
+        let left = self.due.iter().filter(|(id, due)| **due > unread.get(*id).copied().unwrap_or_default());
+        let left: Vec<_> = left.collect();
+        assert!(left.is_empty(), "the daemon said goodbye, and these wait for it: {left:?}");
+    }
+
+    /// Opens the session `s1`.
+    fn open_session(&mut self) {
+        self.take(Step::Connect(Attempt::Up { frame_limit: None }));
+        for method in [r#""initialize""#, r#""session/new""#] {
+            self.finish_sending();
+            self.take(Step::Editor(Message::Request { spelling: 0, method, session: "7" }));
+            self.answer(0);
+        }
+        assert_eq!(self.opened, 1);
     }
 
     fn connect(&mut self, attempt: Attempt) {
@@ -425,7 +452,15 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_owed_what_the_daemon_answers(bytes in vec(any::<u8>(), 0..60)) {
+    fn a_session_outlives_the_daemon_in_any_order_of_events(steps in vec(session_step(), 0..60)) {
+        let mut world = World::new();
+        world.open_session();
+        steps.into_iter().for_each(|step| world.take(step));
+        world.end();
+    }
+
+    #[test]
+    fn the_bridge_owes_the_same_answers_as_the_daemon_for_any_bytes(bytes in vec(any::<u8>(), 0..60)) {
         let owed: Vec<String> = owed_answer(&bytes).iter().map(|id| id.raw().to_owned()).collect();
         prop_assert_eq!(owed, expected_reply_ids(&bytes));
     }

@@ -48,6 +48,16 @@ fn a_session_is_resumed_after_the_last_place_that_the_editor_saw() {
 }
 
 #[test]
+fn the_version_that_was_agreed_on_is_kept_for_the_next_daemon() {
+    let mut state = BridgeState::default();
+    state.editor_frame(&request(1, "initialize", json!({ "protocolVersion": 9, "info": { "name": "zed" } })));
+    state.daemon_frame(&answer(1, json!({ "protocolVersion": 2 })));
+    state.link_lost();
+    let [initialize] = introduction(&mut state).try_into().unwrap();
+    assert_eq!(initialize["params"], json!({ "protocolVersion": 2, "info": { "name": "zed" } }));
+}
+
+#[test]
 fn a_session_without_updates_is_resumed_after_the_place_of_its_answer() {
     let mut state = with_session();
     state.editor_frame(&request(3, "session/resume", json!({ "sessionId": "t" })));
@@ -57,7 +67,7 @@ fn a_session_without_updates_is_resumed_after_the_place_of_its_answer() {
 }
 
 #[test]
-fn a_load_that_has_begun_is_refused_and_one_that_has_not_is_sent_again_in_place_of_a_resume() {
+fn an_unanswered_load_is_refused_if_begun_and_resent_otherwise() {
     let mut state = with_session();
     state.editor_frame(&request(3, "session/load", json!({ "sessionId": "s" })));
     assert!(state.link_lost().unknown.is_empty());
@@ -69,7 +79,7 @@ fn a_load_that_has_begun_is_refused_and_one_that_has_not_is_sent_again_in_place_
 }
 
 #[test]
-fn a_prompt_waits_if_the_daemon_will_answer_it_and_is_given_up_if_not() {
+fn a_prompt_is_held_only_if_the_daemon_will_answer_it() {
     let mut state = with_session();
     state.editor_frame(&request(3, "session/prompt", json!({ "sessionId": "s" })));
     state.editor_frame(&request(4, "session/prompt", json!({ "sessionId": "s" })));
@@ -84,7 +94,7 @@ fn a_prompt_waits_if_the_daemon_will_answer_it_and_is_given_up_if_not() {
 }
 
 #[test]
-fn a_prompt_that_the_daemon_did_not_take_is_sent_again_once_where_that_is_final() {
+fn a_prompt_the_daemon_did_not_accept_is_resent_once_if_final() {
     let mut state = with_session();
     let prompt = request(3, "session/prompt", json!({ "sessionId": "s" }));
     state.editor_frame(&prompt);
@@ -110,7 +120,7 @@ fn a_prompt_that_is_too_long_to_be_kept_is_refused() {
 }
 
 #[test]
-fn what_is_said_about_a_session_that_is_late_waits_for_it_and_the_rest_goes_on() {
+fn frames_for_a_resuming_session_wait_and_others_pass() {
     let mut state = with_session();
     state.editor_frame(&request(3, "session/prompt", json!({ "sessionId": "s" })));
     state.link_lost();
@@ -119,10 +129,10 @@ fn what_is_said_about_a_session_that_is_late_waits_for_it_and_the_rest_goes_on()
     let prompt = request(5, "session/prompt", json!({ "sessionId": "s" }));
     let cancel = frame(json!({ "method": "session/cancel", "params": { "sessionId": "s" } }));
     assert_eq!(state.editor_frame(&prompt), Verdict::Hold);
-    assert_eq!(state.editor_frame(&cancel), Verdict::Hold);
     assert_eq!(state.editor_frame(&request(6, "session/list", json!({}))), Verdict::Pass);
     let back = state.own_answer(&answer("acpd-bridge//1", json!({ "pending": ["3"], "final": true }))).unwrap();
-    assert_eq!((raw(&back.lost), back.send), (vec![], vec![prompt, cancel]));
+    assert_eq!((raw(&back.lost), back.send), (vec![], vec![prompt]));
+    assert_eq!(state.editor_frame(&cancel), Verdict::Pass);
     // It was cancelled, so it must not run after all if this connection dies, too.
     state.link_lost();
     introduction(&mut state);
@@ -135,7 +145,7 @@ fn withdrawal(id: u64) -> Bytes {
 }
 
 #[test]
-fn a_request_that_was_withdrawn_before_the_daemon_died_is_not_sent_again() {
+fn a_request_withdrawn_before_the_daemon_died_is_not_resent() {
     let mut state = with_session();
     let kept = request(4, "session/prompt", json!({ "sessionId": "s" }));
     state.editor_frame(&request(3, "session/prompt", json!({ "sessionId": "s" })));
@@ -150,7 +160,7 @@ fn a_request_that_was_withdrawn_before_the_daemon_died_is_not_sent_again() {
 }
 
 #[test]
-fn a_held_request_that_is_withdrawn_is_answered_as_cancelled_and_never_sent() {
+fn a_withdrawn_held_request_is_answered_as_cancelled_and_never_sent() {
     let mut state = with_session();
     state.link_lost();
     introduction(&mut state);
@@ -172,7 +182,28 @@ fn a_held_request_that_is_withdrawn_is_answered_as_cancelled_and_never_sent() {
 }
 
 #[test]
-fn a_prompt_that_waited_and_was_sent_for_the_first_time_is_sent_again_once() {
+fn a_cancel_for_a_resuming_session_ends_the_prompts_before_it() {
+    let mut state = BridgeState { limits: Limits { held: 200, ..Limits::default() }, ..with_session() };
+    state.link_lost();
+    introduction(&mut state);
+    let prompt = |id| request(id, "session/prompt", json!({ "sessionId": "s" }));
+    let cancel = frame(json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": { "sessionId": "s" } }));
+    assert_eq!(state.editor_frame(&prompt(3)), Verdict::Hold);
+    assert_eq!(state.editor_frame(&prompt(4)), Verdict::Hold);
+    assert!(matches!(state.editor_frame(&prompt(5)), Verdict::Refuse(_)), "the limit is reached");
+    let Verdict::Cancel { answers, resume: None } = state.editor_frame(&cancel) else { panic!("it is not held") };
+    let ids: Vec<Value> =
+        answers.iter().map(|answer| serde_json::from_slice::<Value>(answer).unwrap()["id"].take()).collect();
+    assert_eq!(ids, [json!(3), json!(4)]);
+    // Another one replaces it, so it is bounded.
+    assert_eq!(state.editor_frame(&cancel), Verdict::Cancel { answers: Vec::new(), resume: None });
+    assert_eq!(state.editor_frame(&prompt(6)), Verdict::Hold);
+    let back = state.own_answer(&answer("acpd-bridge//1", json!({ "pending": [], "final": true }))).unwrap();
+    assert_eq!((raw(&back.lost), back.send), (vec![], vec![cancel, prompt(6)]));
+}
+
+#[test]
+fn a_held_prompt_that_was_sent_once_is_resent_once() {
     let mut state = with_session();
     state.link_lost();
     introduction(&mut state);
@@ -189,7 +220,7 @@ fn a_prompt_that_waited_and_was_sent_for_the_first_time_is_sent_again_once() {
 }
 
 #[test]
-fn a_session_that_cannot_be_opened_for_now_is_tried_again_with_the_next_message_about_it() {
+fn a_session_that_fails_to_resume_is_tried_again_with_its_next_message() {
     let mut state = with_session();
     state.editor_frame(&request(3, "session/prompt", json!({ "sessionId": "s" })));
     state.link_lost();
@@ -206,7 +237,7 @@ fn a_session_that_cannot_be_opened_for_now_is_tried_again_with_the_next_message_
 }
 
 #[test]
-fn what_is_held_is_given_up_with_the_rest() {
+fn held_frames_are_given_up_with_their_session() {
     let mut state = with_session();
     state.link_lost();
     introduction(&mut state);
@@ -216,7 +247,7 @@ fn what_is_held_is_given_up_with_the_rest() {
 }
 
 #[test]
-fn what_has_no_effect_is_sent_again_and_what_has_is_refused() {
+fn the_bridge_resends_requests_without_effects_and_refuses_others() {
     let mut state = with_session();
     state.editor_frame(&request(3, "session/list", json!({})));
     state.editor_frame(&request(4, "session/set_mode", json!({ "sessionId": "s", "modeId": "safe" })));
@@ -228,7 +259,7 @@ fn what_has_no_effect_is_sent_again_and_what_has_is_refused() {
 }
 
 #[test]
-fn what_was_sent_again_in_vain_is_refused_at_the_next_cut() {
+fn a_request_resent_in_vain_is_refused_at_the_next_disconnect() {
     let mut state = with_session();
     state.editor_frame(&request(3, "session/list", json!({})));
     state.editor_frame(&request(4, "session/load", json!({ "sessionId": "t" })));
@@ -259,7 +290,7 @@ fn a_question_of_a_dead_daemon_is_withdrawn_and_its_late_answer_dropped() {
 }
 
 #[test]
-fn a_session_that_does_not_come_back_is_forgotten_and_its_prompts_given_up() {
+fn a_session_that_does_not_resume_is_forgotten_with_its_prompts() {
     let mut state = with_session();
     state.editor_frame(&request(3, "session/prompt", json!({ "sessionId": "s" })));
     state.link_lost();
@@ -290,7 +321,7 @@ fn an_initialize_that_was_never_answered_is_sent_again_as_it_was() {
 }
 
 #[test]
-fn an_answer_is_owed_to_requests_and_to_what_is_no_message() {
+fn requests_and_invalid_messages_are_owed_an_answer() {
     let owed = |text: &str| owed_answer(text.as_bytes()).map(|id| id.raw().to_owned());
     assert_eq!(owed(r#"{"id":1.0,"method":"m"}"#).as_deref(), Some("1.0"));
     assert_eq!(owed(r#"{"id":{},"method":"m"}"#).as_deref(), Some("null"));

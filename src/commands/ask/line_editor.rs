@@ -3,6 +3,7 @@
 //! leaves the terminal free at other times.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,8 @@ use rustyline::{Behavior, Config, Context, Editor, Helper};
 use terminal::style::{Colors, Style};
 use tokio::sync::oneshot;
 
+use super::attachments;
+use super::slash::LOCAL;
 use crate::paths::{Places, private_folder};
 
 /// How many prompts are kept in the history.
@@ -34,8 +37,15 @@ pub(super) enum Typed {
 }
 
 pub(super) struct LineEditor {
-    wanted: mpsc::Sender<oneshot::Sender<Typed>>,
+    wanted: mpsc::Sender<Wanted>,
     commands: Commands,
+}
+
+/// A request for a line.
+struct Wanted {
+    /// What the line begins with.
+    initial: String,
+    reply: oneshot::Sender<Typed>,
 }
 
 /// The slash commands to complete. The agent sends them when the session is opened, and again when
@@ -60,12 +70,12 @@ impl LineEditor {
         Ok(Self { wanted, commands })
     }
 
-    /// Requests the next line. Dropping the receiver does not cancel the request, and the line is
-    /// then lost.
-    pub(super) fn next(&self) -> oneshot::Receiver<Typed> {
-        let (sender, receiver) = oneshot::channel();
+    /// Requests the next line, which begins with `initial`. Dropping the receiver does not cancel the
+    /// request, and the line is then lost.
+    pub(super) fn next(&self, initial: String) -> oneshot::Receiver<Typed> {
+        let (reply, receiver) = oneshot::channel();
         // If the thread is gone, so is the sender, and the receiver reports it.
-        let _ = self.wanted.send(sender);
+        let _ = self.wanted.send(Wanted { initial, reply });
         receiver
     }
 
@@ -74,9 +84,9 @@ impl LineEditor {
     }
 }
 
-fn serve(mut editor: Editor<Slash, FileHistory>, history: &Path, requests: &mpsc::Receiver<oneshot::Sender<Typed>>) {
-    for reply in requests {
-        let typed = match editor.readline("> ") {
+fn serve(mut editor: Editor<Slash, FileHistory>, history: &Path, requests: &mpsc::Receiver<Wanted>) {
+    for Wanted { initial, reply } in requests {
+        let typed = match editor.readline_with_initial("> ", (&initial, "")) {
             Ok(line) => {
                 if editor.add_history_entry(&line).unwrap_or(false) {
                     let _ = editor.append_history(history);
@@ -101,7 +111,7 @@ fn history_file(places: &Places) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// Completes the agent's slash commands, and continues a line that ends in a backslash.
+/// Completes slash commands and the paths of files, and continues a line that ends in a backslash.
 struct Slash {
     commands: Commands,
     colors: Colors,
@@ -117,12 +127,23 @@ impl Completer for Slash {
     type Candidate = String;
 
     fn complete(&self, line: &str, cursor: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
+        if let Some((start, path)) = mention(&line[..cursor]) {
+            return Ok((start, attachments::complete(path)));
+        }
         let typed = line[..cursor].strip_prefix('/').filter(|typed| !typed.contains(char::is_whitespace));
         let Some(typed) = typed else { return Ok((cursor, Vec::new())) };
         let commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
-        let fitting = commands.iter().filter(|command| command.starts_with(typed));
-        Ok((0, fitting.map(|command| format!("/{command} ")).collect()))
+        let all = commands.iter().map(String::as_str).chain(LOCAL);
+        let fitting: BTreeSet<&str> = all.filter(|command| command.starts_with(typed)).collect();
+        Ok((0, fitting.into_iter().map(|command| format!("/{command} ")).collect()))
     }
+}
+
+/// The path behind the last `@` of a line, and where it begins.
+fn mention(line: &str) -> Option<(usize, &str)> {
+    let start = line.rfind('@').filter(|at| *at == 0 || line[..*at].ends_with(char::is_whitespace))? + 1;
+    let path = &line[start..];
+    (!path.contains(char::is_whitespace)).then_some((start, path))
 }
 
 impl Highlighter for Slash {

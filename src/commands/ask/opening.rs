@@ -6,11 +6,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
+use terminal::fuzzy;
+use terminal::status_line::StatusLine;
 use wire::extension::HelloParams;
 use wire::method;
 use wire::rpc::RpcError;
 
 use super::endpoint::Endpoint;
+use super::slash;
 use crate::cli::Ask;
 use crate::client::deadline::NoAnswer;
 use crate::client::{Client, Refused};
@@ -34,7 +37,7 @@ pub(super) enum Session {
 
 impl Session {
     pub(super) fn wanted(args: &Ask) -> Self {
-        match (&args.session, args.resume) {
+        match (&args.session, args.newest) {
             (Some(id), _) => Self::Named(id.clone()),
             (None, true) => Self::Newest,
             (None, false) => Self::New,
@@ -45,17 +48,21 @@ impl Session {
 /// An open session.
 pub(super) struct Opened {
     pub(super) session: String,
-    pub(super) model: String,
-    pub(super) mode: String,
+    /// Its model, mode and folder.
+    pub(super) status: StatusLine,
+    /// What can be set in it, as the daemon sends it.
+    pub(super) options: Value,
     /// The title of a session that is continued.
     pub(super) continued: Option<String>,
 }
 
 /// Connects to the daemon and initializes; `once` means that it is for one prompt. A daemon over
-/// HTTP receives no introduction, because its sessions use nothing of the local environment.
+/// HTTP receives neither the environment nor the folders of this machine: it may be another one.
 pub(super) async fn connect(endpoint: &Endpoint<'_>, once: bool) -> anyhow::Result<Client> {
     let Some(http) = &endpoint.http else { return introduce(endpoint.places, once).await };
     let mut client = Client::over_http(http.address, &http.token).await?;
+    let hello = HelloParams { one_shot: once, ..launch::remote_hello() };
+    client.call::<Value>(method::HELLO, hello).await?;
     initialize(&mut client).await?;
     Ok(client)
 }
@@ -117,9 +124,20 @@ pub(super) async fn open(client: &mut Client, wanted: &Session) -> anyhow::Resul
             let session = session_lookup::find(client, given).await?;
             let live = session_lookup::in_memory(client).await?;
             let title = live.into_iter().find(|card| card.id.as_str() == session).and_then(|card| card.title);
+            let title = match title {
+                Some(title) => Some(title),
+                None => stored_title(client, &session).await?,
+            };
             resume(client, &session, title.as_deref()).await
         }
     }
+}
+
+/// The title of a session that is not in memory, if it is one of the newest.
+async fn stored_title(client: &mut Client, session: &str) -> anyhow::Result<Option<String>> {
+    let (newest, _) = session_lookup::page(client, None, &Value::Null).await?;
+    let found = newest.iter().find(|stored| stored["sessionId"] == session);
+    Ok(found.and_then(|stored| stored["title"].as_str()).map(str::to_owned))
 }
 
 /// Resumes a session without replaying the earlier conversation, which the agent remembers.
@@ -129,26 +147,27 @@ async fn resume(client: &mut Client, session: &str, title: Option<&str>) -> anyh
 }
 
 fn describe(session: String, opened: &Value, continued: Option<&str>) -> Opened {
-    let options = opened["configOptions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let value = |id: &str| {
-        let option = options.iter().find(|option| option["id"] == id);
-        option.and_then(|option| option["currentValue"].as_str()).unwrap_or_default().to_owned()
-    };
-    Opened { session, model: value("model"), mode: value("mode"), continued: continued.map(str::to_owned) }
+    let mut status = StatusLine::new(std::env::current_dir().unwrap_or_default());
+    status.options(&opened["configOptions"]);
+    let options = opened["configOptions"].clone();
+    Opened { session, status, options, continued: continued.map(str::to_owned) }
 }
 
 /// Sets the mode and model that the command line names.
 pub(super) async fn configure(client: &mut Client, opened: &mut Opened, args: &Ask) -> anyhow::Result<()> {
-    for (option, value, current) in [("mode", &args.mode, &mut opened.mode), ("model", &args.model, &mut opened.model)]
+    let Opened { session, status, options, .. } = opened;
+    for (option, value, current) in [("mode", &args.mode, &mut status.mode), ("model", &args.model, &mut status.model)]
     {
         if let Some(value) = value {
-            let params = json!({ "sessionId": opened.session, "configId": option, "value": value });
+            let params = json!({ "sessionId": session, "configId": option, "value": value });
             if let Err(error) = client.call::<Value>(method::SESSION_SET_CONFIG_OPTION, params).await {
                 let is_unknown = |refused: &Refused| refused.error.code == RpcError::INVALID_PARAMS;
+                let choices = slash::choices(options, option);
+                let near = fuzzy::did_you_mean(value, choices.iter().map(|(id, _)| id.as_str()));
                 ensure!(
                     !error.downcast_ref().is_some_and(is_unknown),
                     "there is no {option} `{value}`; {}",
-                    known(option)
+                    near.as_deref().unwrap_or(known(option))
                 );
                 return Err(error);
             }

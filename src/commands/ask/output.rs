@@ -1,9 +1,13 @@
 //! The output of `ask`: text for people on the printer, or lines of JSON for scripts.
 #![allow(clippy::print_stdout, reason = "lines for scripts are printed")]
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 use terminal::consent::Consent;
+use terminal::picker::Picker;
 use terminal::session_printer::SessionPrinter;
+use terminal::status_line::StatusLine;
 use terminal::style::json_line;
 use wire::method;
 
@@ -50,10 +54,85 @@ impl Output {
         }
     }
 
-    /// Shows text that is held back, after a moment without messages.
-    pub(super) fn pause(&mut self) -> anyhow::Result<()> {
+    /// Whether progress and input are shown at a terminal.
+    pub(super) fn is_live(&self) -> bool {
+        matches!(self, Self::Text(printer) if printer.is_live())
+    }
+
+    pub(super) fn begin_turn(&mut self) -> anyhow::Result<()> {
         if let Self::Text(printer) = self {
-            printer.pause()?;
+            printer.begin_turn()?;
+        }
+        Ok(())
+    }
+
+    /// Draws the progress again.
+    pub(super) fn tick(&mut self) -> anyhow::Result<()> {
+        if let Self::Text(printer) = self {
+            printer.tick()?;
+        }
+        Ok(())
+    }
+
+    /// Shows what the user has typed during the turn.
+    pub(super) fn typing(&mut self, text: &str) -> anyhow::Result<()> {
+        if let Self::Text(printer) = self {
+            printer.typing(text)?;
+        }
+        Ok(())
+    }
+
+    /// Shows a prompt that was sent during the turn.
+    pub(super) fn prompt(&mut self, text: &str) -> anyhow::Result<()> {
+        if let Self::Text(printer) = self {
+            printer.prompt(text)?;
+        }
+        Ok(())
+    }
+
+    /// Prints the status line.
+    pub(super) fn show_status(&mut self) -> anyhow::Result<()> {
+        if let Self::Text(printer) = self {
+            printer.show_status()?;
+        }
+        Ok(())
+    }
+
+    /// Shows a list to choose from.
+    pub(super) fn overlay(&mut self, picker: Option<&Picker>) -> anyhow::Result<()> {
+        if let Self::Text(printer) = self {
+            printer.overlay(picker)?;
+        }
+        Ok(())
+    }
+
+    /// Shows what has changed in a file.
+    pub(super) fn diff(&mut self, path: &Path, old: &str, new: &str) -> anyhow::Result<()> {
+        if let Self::Text(printer) = self {
+            printer.diff(path, old, new)?;
+        }
+        Ok(())
+    }
+
+    /// Takes over the settings of a session into the status line.
+    pub(super) fn learn_options(&mut self, options: &Value) {
+        if let Self::Text(printer) = self
+            && let Some(status) = printer.status_mut()
+        {
+            status.options(options);
+        }
+    }
+
+    pub(super) fn replace_status(&mut self, status: &StatusLine) {
+        if let Self::Text(printer) = self {
+            printer.set_status(status.clone());
+        }
+    }
+
+    /// Stops showing a turn that goes on.
+    pub(super) fn abandon(&mut self) -> anyhow::Result<()> {
+        if let Self::Text(printer) = self {
+            printer.end()?;
         }
         Ok(())
     }

@@ -5,6 +5,9 @@ use std::io::{self, IsTerminal, Read};
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
+use super::attachments;
+use crate::cli::Ask;
+
 pub(super) enum PromptSource {
     /// The blocks of one prompt.
     Once(Vec<Value>),
@@ -14,21 +17,39 @@ pub(super) enum PromptSource {
 
 impl PromptSource {
     /// Chooses the source: a text with stdin as its context, stdin alone, or a conversation.
-    pub(super) fn choose(words: &[String]) -> anyhow::Result<Self> {
-        let words = words.join(" ");
+    pub(super) fn choose(args: &Ask) -> anyhow::Result<Self> {
+        let words = args.text.join(" ");
+        let attached = attached(args)?;
         if io::stdin().is_terminal() {
-            return Ok(if words.trim().is_empty() { Self::Terminal } else { Self::Once(vec![text(&words)]) });
+            if words.trim().is_empty() && attached.is_empty() {
+                return Ok(Self::Terminal);
+            }
+            return Self::once(attached, &words);
         }
         let mut given = Vec::new();
         io::stdin().read_to_end(&mut given).context("cannot read stdin")?;
         let given = String::from_utf8_lossy(&given);
         match (words.trim().is_empty(), given.trim().is_empty()) {
             (true, true) => bail!("there is no prompt; give a text, or write it to stdin"),
-            (true, false) => Ok(Self::Once(vec![text(&given)])),
-            (false, true) => Ok(Self::Once(vec![text(&words)])),
-            (false, false) => Ok(Self::Once(vec![context(&given), text(&words)])),
+            (true, false) => Self::once(attached, &given),
+            (false, true) => Self::once(attached, &words),
+            (false, false) => Self::once([attached, vec![context(&given)]].concat(), &words),
         }
     }
+
+    /// One prompt: what is attached, the files that the text names, and the text.
+    fn once(attached: Vec<Value>, words: &str) -> anyhow::Result<Self> {
+        if words.trim().is_empty() {
+            bail!("there is no prompt; give a text with --file and --image");
+        }
+        Ok(Self::Once([attached, attachments::blocks(words)?].concat()))
+    }
+}
+
+/// The files and images of the command line.
+fn attached(args: &Ask) -> anyhow::Result<Vec<Value>> {
+    let files = args.file.iter().map(|path| attachments::file(path));
+    files.chain(args.image.iter().map(|path| attachments::image(path))).collect()
 }
 
 pub(super) fn text(text: &str) -> Value {

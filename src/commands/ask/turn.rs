@@ -1,5 +1,7 @@
-//! Runs one prompt from its sending to its answer: shows what happens, asks questions, and cancels
-//! on Ctrl-C.
+//! Runs one prompt from its sending to its answer: shows what happens, asks questions, takes what
+//! the user types meanwhile, and cancels on Ctrl-C.
+
+mod typing;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,11 +13,12 @@ use futures_util::StreamExt;
 use serde_json::{Value, json};
 use signal_hook::consts::SIGINT;
 use terminal::style::Colors;
+use tokio::time::MissedTickBehavior;
 use wire::method;
 use wire::rpc::{Id, RpcError};
 
 use super::Conversation;
-use super::keys::{self, Keys};
+use super::keys::{self, Key, Keys};
 use super::output::Output;
 use super::question::{self, Meaning, Question};
 use crate::client::{Message, decode};
@@ -23,6 +26,9 @@ use crate::commands::Ending;
 
 /// After this long without a message, a held-back word is shown.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// How often the progress is drawn.
+const FRAME: Duration = Duration::from_millis(100);
 
 /// The daemon hung up during a turn.
 #[derive(Debug)]
@@ -36,33 +42,79 @@ impl fmt::Display for HungUp {
 
 impl std::error::Error for HungUp {}
 
-/// The open questions of a turn, of which the first is being asked, and the keys while one is.
-#[derive(Default)]
-struct Asking {
+/// What a turn waits for.
+struct Waiting {
+    /// The prompts without an answer: the one that began the turn, and those typed during it.
+    prompts: Vec<SentPrompt>,
+    /// How the prompt that was answered last ended.
+    ended: Option<anyhow::Result<Value>>,
+    /// The open questions, of which the first is being asked.
     open: VecDeque<Question>,
     keys: Option<Keys>,
+    /// Whether keys are read for the whole turn, and not for questions alone.
+    typing: bool,
     /// How many lines of the first question were shown, and how many are left.
     shown: usize,
     left: usize,
     /// Whether the user was warned that not everything was shown. The same key again confirms the
     /// answer.
     warned: bool,
+    /// Whether keys belong to the line that the user was typing when the question came.
+    still_typing: bool,
+}
+
+struct SentPrompt {
+    id: Id,
+    /// The text, if it was typed during the turn.
+    typed: Option<String>,
+}
+
+impl Waiting {
+    fn stop_asking(&mut self) {
+        self.open.clear();
+        if !self.typing {
+            self.keys = None;
+        }
+    }
 }
 
 impl Conversation {
     pub(super) async fn turn(&mut self, prompt: Vec<Value>) -> anyhow::Result<Ending> {
-        let params = json!({ "sessionId": self.session, "prompt": prompt });
-        let request = self.client.send(method::SESSION_PROMPT, params).await?;
-        let mut asking = Asking::default();
+        let id = self.send_prompt(prompt).await?;
+        let typing = self.output.is_live() && keys::can_type();
+        let mut waiting = Waiting {
+            prompts: vec![SentPrompt { id, typed: None }],
+            ended: None,
+            open: VecDeque::new(),
+            keys: if typing { Some(Keys::begin().context("cannot read the terminal")?) } else { None },
+            typing,
+            shown: 0,
+            left: 0,
+            warned: false,
+            still_typing: false,
+        };
+        self.output.begin_turn()?;
+        let ending = self.run_turn(&mut waiting).await;
+        // Keys that were read and not handled before the turn ended.
+        let rest = waiting.keys.as_mut().filter(|_| typing).map(Keys::typed_so_far).unwrap_or_default();
+        rest.into_iter().for_each(|key| self.type_after_turn(key));
+        drop(waiting);
+        self.output.typing("")?;
+        ending
+    }
+
+    async fn run_turn(&mut self, waiting: &mut Waiting) -> anyhow::Result<Ending> {
         let mut asked_to_stop = false;
         let mut fresh = false;
+        let mut frames = tokio::time::interval(FRAME);
+        frames.set_missed_tick_behavior(MissedTickBehavior::Skip);
         loop {
             tokio::select! {
                 () = tokio::time::sleep(PAUSE), if fresh => {
                     fresh = false;
                     self.show_held()?;
-                    self.output.pause()?;
                 }
+                _ = frames.tick(), if self.output.is_live() => self.output.tick()?,
                 message = self.client.next() => {
                     fresh = true;
                     let message = message.context(HungUp)?.ok_or(HungUp)?;
@@ -70,35 +122,56 @@ impl Conversation {
                         self.held = None;
                     }
                     self.show_held()?;
-                    match message {
-                        Message::Reply { id, result } if id == request => {
-                            drop(asking);
-                            let ended = decode(method::SESSION_PROMPT, result);
-                            self.show_deferred()?;
-                            self.output.ended(&self.session, &ended)?;
-                            return self.ending(&ended?);
-                        }
-                        Message::Reply { .. } => {}
-                        Message::Request { id, method, params } => self.consider(id, &method, params, &mut asking).await?,
-                        Message::Notice { method, params } => self.heed(&method, &params, &mut asking)?,
+                    self.take_message(message, waiting).await?;
+                    if let Some(ended) = waiting.ended.take_if(|_| waiting.prompts.is_empty()) {
+                        self.show_deferred()?;
+                        self.output.ended(&self.session, &ended)?;
+                        return self.ending(&ended?);
                     }
                 }
                 signal = self.signals.next() => {
                     self.client.notify(method::SESSION_CANCEL, json!({ "sessionId": self.session })).await?;
-                    asking = Asking::default();
+                    waiting.stop_asking();
                     self.output.interrupted()?;
                     // The first Ctrl-C asks the agent to stop; a second one exits without waiting
                     // for it.
                     if asked_to_stop || signal != Some(SIGINT) {
-                        self.insisted = true;
-                        return Ok(Ending::Cancelled);
+                        return self.leave_early();
                     }
                     asked_to_stop = true;
                     self.output.remark("cancelling; press Ctrl-C again to leave at once")?;
                 }
-                key = next_key(&mut asking.keys) => self.hear(key, &mut asking).await?,
+                key = next_key(&mut waiting.keys) => self.take_key(key, waiting).await?,
             }
         }
+    }
+
+    async fn take_message(&mut self, message: Message, waiting: &mut Waiting) -> anyhow::Result<()> {
+        match message {
+            Message::Reply { id, result } => {
+                let Some(at) = waiting.prompts.iter().position(|prompt| prompt.id == id) else { return Ok(()) };
+                let prompt = waiting.prompts.remove(at);
+                match (decode(method::SESSION_PROMPT, result), prompt.typed) {
+                    (Err(error), Some(text)) if waiting.ended.is_some() || !waiting.prompts.is_empty() => {
+                        self.keep_typed(&text, &error)?;
+                    }
+                    (ended, _) => waiting.ended = Some(ended),
+                }
+                Ok(())
+            }
+            Message::Request { id, method, params } => self.consider(id, &method, params, waiting).await,
+            Message::Notice { method, params } => self.heed(&method, &params, waiting),
+        }
+    }
+
+    /// Leaves a turn that does not end. The daemon goes on.
+    fn leave_early(&mut self) -> anyhow::Result<Ending> {
+        self.insisted = true;
+        self.output.abandon()?;
+        let id = &self.session;
+        let short = id.get(id.len().saturating_sub(12)..).unwrap_or(id);
+        self.output.remark(&format!("left; the daemon goes on, and `acpd ask --session {short}` comes back"))?;
+        Ok(Ending::Cancelled)
     }
 
     fn ending(&mut self, ended: &Value) -> anyhow::Result<Ending> {
@@ -119,8 +192,7 @@ impl Conversation {
                 Ok(Ending::AtLimit)
             }
             "max_turn_requests" => {
-                self.output
-                    .trouble("the turn was stopped after too many requests to the model (session.max_requests)")?;
+                self.output.trouble("the turn was stopped at a limit (session.max_requests or [budget])")?;
                 Ok(Ending::AtLimit)
             }
             other => {
@@ -132,7 +204,7 @@ impl Conversation {
 
     /// Handles a request of the agent. Permission questions are the only ones that this client
     /// supports.
-    async fn consider(&mut self, id: Id, method: &str, params: Value, asking: &mut Asking) -> anyhow::Result<()> {
+    async fn consider(&mut self, id: Id, method: &str, params: Value, waiting: &mut Waiting) -> anyhow::Result<()> {
         if method != method::SESSION_REQUEST_PERMISSION {
             return self.client.answer(&id, Err(RpcError::method_not_found(method))).await;
         }
@@ -142,8 +214,8 @@ impl Conversation {
         }
         // In JSON output no question is shown, and therefore no key can be asked for.
         if matches!(self.output, Output::Text(_)) && keys::can_ask() {
-            asking.open.push_back(question);
-            return if asking.open.len() == 1 { self.ask(asking) } else { Ok(()) };
+            waiting.open.push_back(question);
+            return if waiting.open.len() == 1 { self.ask(waiting) } else { Ok(()) };
         }
         self.output.question(&question.params, &question.consent)?;
         self.output.trouble("  rejected, because there is no terminal to ask at; --allow allows everything")?;
@@ -151,24 +223,37 @@ impl Conversation {
     }
 
     /// Asks the first open question.
-    fn ask(&mut self, asking: &mut Asking) -> anyhow::Result<()> {
-        asking.keys = None;
-        if let Some(question) = asking.open.front() {
-            asking.left = self.output.question(&question.params, &question.consent)?;
-            asking.shown = question.consent.lines(Colors::Off).len() - asking.left;
-            asking.warned = false;
-            // Keys are read only from now on: input from before the whole question was shown
-            // answers nothing.
-            asking.keys = Some(Keys::begin().context("cannot ask at the terminal")?);
-            self.output.keys(&question.keys(asking.left))?;
+    fn ask(&mut self, waiting: &mut Waiting) -> anyhow::Result<()> {
+        if !waiting.typing {
+            waiting.keys = None;
+        }
+        if let Some(question) = waiting.open.front() {
+            waiting.left = self.output.question(&question.params, &question.consent)?;
+            waiting.shown = question.consent.lines(Colors::Off).len() - waiting.left;
+            waiting.warned = false;
+            // Input from before the whole question was shown answers nothing.
+            match &mut waiting.keys {
+                Some(keys) => {
+                    let before = keys.typed_so_far();
+                    before.into_iter().for_each(|key| typing::edit(&mut self.draft, key));
+                    waiting.still_typing = !self.draft.is_empty();
+                    if waiting.still_typing {
+                        self.output.remark("  Enter sends the line that you were typing, Esc keeps it for later")?;
+                    }
+                    self.output.typing(&self.draft)?;
+                }
+                None => waiting.keys = Some(Keys::begin_afresh().context("cannot ask at the terminal")?),
+            }
+            self.output.keys(&question.keys(waiting.left))?;
         }
         Ok(())
     }
 
-    fn heed(&mut self, method: &str, params: &Value, asking: &mut Asking) -> anyhow::Result<()> {
+    fn heed(&mut self, method: &str, params: &Value, waiting: &mut Waiting) -> anyhow::Result<()> {
         match method {
             method::SESSION_UPDATE if params["sessionId"] == self.session.as_str() => {
                 self.no_model |= reports_no_model(&params["update"]);
+                self.note_options(&params["update"]);
                 if let Some(deferred) = self.deferred.as_mut().filter(|_| is_answer(&params["update"])) {
                     deferred.push(params.clone());
                 } else if matches!(self.output, Output::Text(_)) && begins_a_message(params, &mut self.message) {
@@ -178,11 +263,11 @@ impl Conversation {
                 }
             }
             method::CANCEL_REQUEST => {
-                let is_first = asking.open.front().is_some_and(|question| question.is(&params["requestId"]));
-                asking.open.retain(|question| !question.is(&params["requestId"]));
+                let is_first = waiting.open.front().is_some_and(|question| question.is(&params["requestId"]));
+                waiting.open.retain(|question| !question.is(&params["requestId"]));
                 if is_first {
                     self.output.remark("the question was answered elsewhere or withdrawn")?;
-                    self.ask(asking)?;
+                    self.ask(waiting)?;
                 }
             }
             _ => {}
@@ -210,23 +295,36 @@ impl Conversation {
         }
     }
 
-    /// Handles a key while a question is open. None means that the terminal is gone, which allows
-    /// nothing.
-    async fn hear(&mut self, key: Option<char>, asking: &mut Asking) -> anyhow::Result<()> {
-        let Some(question) = asking.open.front() else { return Ok(()) };
-        let option = match key.map(|key| question.meaning(key)) {
+    /// Handles a key: an answer while a question is open, otherwise what the user types ahead. None
+    /// means that the terminal is gone, which allows nothing.
+    async fn take_key(&mut self, key: Option<Key>, waiting: &mut Waiting) -> anyhow::Result<()> {
+        if key.is_none() {
+            waiting.keys = None;
+        }
+        if waiting.open.is_empty() || waiting.still_typing {
+            self.type_ahead(key, waiting).await?;
+            waiting.still_typing &= !self.draft.is_empty() && key != Some(Key::Escape);
+            return Ok(());
+        }
+        let Some(question) = waiting.open.front() else { return Ok(()) };
+        let meaning = match key {
+            None => None,
+            Some(Key::Letter(letter)) => Some(question.meaning(letter)),
+            Some(_) => return Ok(()),
+        };
+        let option = match meaning {
             None => question.rejecting(),
-            Some(Meaning::Chosen { allows: true, .. }) if asking.left > 0 && !asking.warned => {
-                asking.warned = true;
+            Some(Meaning::Chosen { allows: true, .. }) if waiting.left > 0 && !waiting.warned => {
+                waiting.warned = true;
                 self.output.trouble(
                     "not all of it was shown; press v to see the rest, or the same key again to allow it unseen",
                 )?;
-                return self.output.keys(&question.keys(asking.left));
+                return self.output.keys(&question.keys(waiting.left));
             }
-            Some(Meaning::More) if asking.left > 0 => {
-                let left = self.output.question_from(&question.consent, asking.shown)?;
-                asking.shown += asking.left - left;
-                asking.left = left;
+            Some(Meaning::More) if waiting.left > 0 => {
+                let left = self.output.question_from(&question.consent, waiting.shown)?;
+                waiting.shown += waiting.left - left;
+                waiting.left = left;
                 return self.output.keys(&question.keys(left));
             }
             Some(Meaning::Chosen { option, said, .. }) => {
@@ -237,13 +335,13 @@ impl Conversation {
                 for line in question.explanation() {
                     self.output.remark(&line)?;
                 }
-                return self.output.keys(&question.keys(asking.left));
+                return self.output.keys(&question.keys(waiting.left));
             }
             Some(Meaning::More | Meaning::Nothing) => return Ok(()),
         };
         self.client.answer(question.id(), Ok(question::outcome(option))).await?;
-        asking.open.pop_front();
-        self.ask(asking)
+        waiting.open.pop_front();
+        self.ask(waiting)
     }
 
     async fn settle(&mut self, question: &Question, option: Option<&str>) -> anyhow::Result<()> {
@@ -280,8 +378,8 @@ fn is_said_again(held: &Value, message: &Message) -> bool {
     }
 }
 
-/// The next key. Waits for ever while no question is open.
-async fn next_key(keys: &mut Option<Keys>) -> Option<char> {
+/// The next key. Waits for ever while no keys are read.
+async fn next_key(keys: &mut Option<Keys>) -> Option<Key> {
     match keys {
         Some(keys) => keys.next().await,
         None => std::future::pending().await,

@@ -64,7 +64,7 @@ fn choose<'a>(stored: &'a [Value], live: &[SessionCard], limits: &Limits, now: M
         card.is_some_and(|card| card.state != Activity::Idle || !card.clients.is_empty())
     };
     let is_old = |session: &Value| {
-        let updated = session["updatedAt"].as_str().and_then(age::read);
+        let updated = session["updatedAt"].as_str().and_then(Millis::from_rfc3339);
         let (Some(limit), Some(updated)) = (limits.age, updated) else { return false };
         u128::from(now.0.saturating_sub(updated.0)) > limit.as_millis()
     };
@@ -93,7 +93,7 @@ fn render(old: &[&Value], of: usize, removed: bool, home: &Path, viewport: Viewp
             ["sessionId", "updatedAt", "title", "cwd"].map(|key| session[key].as_str().unwrap_or_default().to_owned());
         table.row([
             id,
-            age::read(&updated).map(age::age).unwrap_or(updated),
+            Millis::from_rfc3339(&updated).map(age::age).unwrap_or(updated),
             title,
             viewport.folder(Path::new(&cwd), home),
         ]);
@@ -118,7 +118,7 @@ mod tests {
             .map(|(day, id)| json!({ "sessionId": id.to_string(), "updatedAt": format!("{day}T00:00:00Z") }))
             .collect();
         let gc = Gc { older_than: older_than.map(|text| age(text).unwrap()), keep, yes: false };
-        let now = age::read("2025-07-01T00:00:00Z").unwrap();
+        let now = Millis::from_rfc3339("2025-07-01T00:00:00Z").unwrap();
         let old = choose(&stored, &[], &Limits::of(&gc), now);
         old.iter().filter_map(|session| session["sessionId"].as_str()).collect::<Vec<_>>().join(" ")
     }

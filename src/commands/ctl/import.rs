@@ -36,7 +36,9 @@ pub(super) async fn run(daemon: &mut DaemonClient, file: &Path) -> anyhow::Resul
         let mut made: Value = daemon.client.call(method::IMPORT, params).await?;
         if !more {
             daemon.show(&made, || made["sessionId"].as_str().unwrap_or_default().to_owned());
-            eprintln!("note: its mode and approval are those of new sessions here, and nothing is allowed for good");
+            eprintln!(
+                "note: its mode and approval are those of new sessions here; permanent permissions are not imported"
+            );
             return Ok(());
         }
         into = made["into"].take();
@@ -79,7 +81,7 @@ impl<R: BufRead> Parts<R> {
             if !line.trim().is_empty() {
                 size += line.len();
                 let event = serde_json::from_str(line.trim());
-                events.push(event.with_context(|| format!("line {} is no JSON", self.number))?);
+                events.push(event.with_context(|| format!("line {} is not JSON", self.number))?);
             }
             line.clear();
         }
@@ -103,9 +105,9 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_in_parts_and_a_line_that_is_no_json_is_named() {
+    fn an_import_file_is_read_in_parts_and_a_broken_line_is_named() {
         assert_eq!(parts("{\"a\":1}\n\n{}\n").unwrap(), [2]);
-        assert_eq!(parts("{}\n# Title\n").unwrap_err().to_string(), "line 2 is no JSON");
+        assert_eq!(parts("{}\n# Title\n").unwrap_err().to_string(), "line 2 is not JSON");
         assert!(parts("\n").unwrap().is_empty());
         let long = format!("\"{}\"\n", "x".repeat(PART / 4));
         assert_eq!(parts(&long.repeat(10)).unwrap(), [4, 4, 2]);

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_shown_with_what_it_offers_and_what_it_last_said() {
+    fn a_server_is_shown_with_its_offers_and_its_last_log_lines() {
         let good = ServerCard {
             name: "docs".to_owned(),
             transport: "http".to_owned(),

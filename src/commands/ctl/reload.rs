@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_said_when_each_key_counts() {
+    fn a_reload_lists_when_each_key_takes_effect() {
         let card = ReloadCard {
             now: vec!["log.filter".to_owned()],
             later: Vec::new(),

@@ -1,24 +1,83 @@
 //! `ctl sessions`: lists the sessions in memory with their activity and questions, or, with
-//! `--all`, the stored ones.
+//! `--all`, the stored ones. Chooses and sorts them as the options say.
+#![allow(clippy::print_stdout, reason = "with --quiet the ids are printed")]
 
+use std::cmp::Reverse;
 use std::path::Path;
 
-use serde_json::json;
+use anyhow::Context;
+use domain::card::{Activity, SessionCard};
+use serde_json::{Value, json};
 use terminal::session_tables;
 use terminal::table::Viewport;
 
 use super::DaemonClient;
+use crate::cli::{Sessions, SortBy};
 use crate::commands::session_lookup;
 
-pub(super) async fn live(daemon: &mut DaemonClient, home: &Path) -> anyhow::Result<()> {
-    let sessions = session_lookup::in_memory(&mut daemon.client).await?;
+pub(super) async fn run(daemon: &mut DaemonClient, args: &Sessions, home: &Path) -> anyhow::Result<()> {
+    if args.all { stored(daemon, args, home).await } else { live(daemon, args, home).await }
+}
+
+async fn live(daemon: &mut DaemonClient, args: &Sessions, home: &Path) -> anyhow::Result<()> {
+    let here = here(args)?;
+    let mut sessions = session_lookup::in_memory(&mut daemon.client).await?;
+    sessions.retain(|card| {
+        let text = [card.id.as_str(), card.title.as_deref().unwrap_or_default(), &card.cwd.display().to_string()];
+        here.as_ref().is_none_or(|here| card.cwd == *here) && fits(args, &text)
+    });
+    sort(&mut sessions, args.sort);
+    if args.quiet {
+        sessions.iter().for_each(|card| println!("{}", card.id));
+        return Ok(());
+    }
     daemon.show(&json!({ "sessions": sessions }), || session_tables::live(&sessions, home, Viewport::stdout()));
     Ok(())
 }
 
-pub(super) async fn stored(daemon: &mut DaemonClient, home: &Path) -> anyhow::Result<()> {
+async fn stored(daemon: &mut DaemonClient, args: &Sessions, home: &Path) -> anyhow::Result<()> {
     daemon.introduce().await?;
-    let sessions = session_lookup::stored(&mut daemon.client, None).await?;
+    let mut sessions = session_lookup::stored(&mut daemon.client, here(args)?.as_deref()).await?;
+    sessions.retain(|session| {
+        let text = ["sessionId", "title", "cwd"].map(|key| session[key].as_str().unwrap_or_default());
+        fits(args, &text)
+    });
+    let text = |session: &Value, key: &str| session[key].as_str().unwrap_or_default().to_lowercase();
+    match args.sort {
+        // The daemon lists the newest first.
+        SortBy::State | SortBy::Updated => {}
+        SortBy::Title => sessions.sort_by_key(|session| text(session, "title")),
+        SortBy::Folder => sessions.sort_by_key(|session| text(session, "cwd")),
+    }
+    if args.quiet {
+        sessions.iter().filter_map(|session| session["sessionId"].as_str()).for_each(|id| println!("{id}"));
+        return Ok(());
+    }
     daemon.show(&json!({ "sessions": sessions }), || session_tables::stored(&sessions, home, Viewport::stdout()));
     Ok(())
+}
+
+/// The folder to which the list is limited.
+fn here(args: &Sessions) -> anyhow::Result<Option<std::path::PathBuf>> {
+    let folder = args.here.then(std::env::current_dir);
+    folder.transpose().context("cannot find the current folder")
+}
+
+fn fits(args: &Sessions, texts: &[&str; 3]) -> bool {
+    let wanted = args.filter.as_deref().unwrap_or_default().to_lowercase();
+    texts.iter().any(|text| text.to_lowercase().contains(&wanted))
+}
+
+fn sort(sessions: &mut [SessionCard], by: SortBy) {
+    let urgency = |card: &SessionCard| match card.state {
+        Activity::Waiting => 0,
+        Activity::Running => 1,
+        Activity::Idle => 2,
+    };
+    match by {
+        SortBy::State => sessions.sort_by_key(|card| (urgency(card), Reverse(card.updated.0))),
+        SortBy::Updated => sessions.sort_by_key(|card| Reverse(card.updated.0)),
+        SortBy::Title => sessions.sort_by_key(|card| card.title.clone().unwrap_or_default().to_lowercase()),
+        SortBy::Folder => sessions.sort_by_key(|card| card.cwd.clone()),
+    }
 }

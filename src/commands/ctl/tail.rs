@@ -12,15 +12,15 @@ use signal_hook_tokio::Signals;
 use terminal::consent::Consent;
 use terminal::session_printer::SessionPrinter;
 use terminal::style::json_line;
-use tokio::time::Instant;
+use tokio::time::{Instant, MissedTickBehavior};
 use wire::method;
 
 use super::DaemonClient;
 use crate::client::Message;
 use crate::commands::Ending;
 
-/// After this long without a message, a held-back word is shown.
-const PAUSE: Duration = Duration::from_millis(100);
+/// How often the size of the terminal is looked at.
+const FRAME: Duration = Duration::from_millis(200);
 
 pub(super) async fn run(mut daemon: DaemonClient, id: &str) -> anyhow::Result<Ending> {
     let session = daemon.find(id).await?;
@@ -29,18 +29,20 @@ pub(super) async fn run(mut daemon: DaemonClient, id: &str) -> anyhow::Result<En
     let mut end = None;
     // There is no deadline for a long log or for what follows it, only for the first message.
     let mut silence = Some(Instant::now() + daemon.client.patience());
-    let mut view = View { printer: SessionPrinter::stdio(), json: daemon.json, session, fresh: false };
+    let mut view = View { printer: SessionPrinter::stdio(), json: daemon.json, session };
+    let mut frames = tokio::time::interval(FRAME);
+    frames.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
         tokio::select! {
             () = until(silence) => return Err(daemon.client.silent().into()),
-            message = daemon.client.next() => match heard(&mut silence, message?)? {
+            message = daemon.client.next() => match arrived(&mut silence, message?)? {
                 Message::Reply { id, result: Err(error) } if id == load => bail!("{}", error.message),
                 Message::Reply { id, .. } if id == load => {
                     let params = json!({ "sessionId": view.session });
                     end = Some(daemon.client.send(method::WAIT, params).await?);
                 }
-                Message::Reply { id, result: Ok(told) } if Some(&id) == end.as_ref() => {
-                    view.end(&serde_json::from_str(told.get())?)?;
+                Message::Reply { id, result: Ok(ended) } if Some(&id) == end.as_ref() => {
+                    view.end(&serde_json::from_str(ended.get())?)?;
                     return Ok(Ending::Done);
                 }
                 // An older daemon does not report the end of a session.
@@ -51,9 +53,10 @@ pub(super) async fn run(mut daemon: DaemonClient, id: &str) -> anyhow::Result<En
                     view.show(&method, &params)?;
                 }
             },
-            () = tokio::time::sleep(PAUSE), if view.fresh => view.pause()?,
+            _ = frames.tick(), if view.printer.is_live() => view.printer.tick()?,
             _ = signals.next() => {
                 view.printer.interrupted()?;
+                view.printer.end()?;
                 return Ok(Ending::Done);
             }
         }
@@ -61,7 +64,7 @@ pub(super) async fn run(mut daemon: DaemonClient, id: &str) -> anyhow::Result<En
 }
 
 /// Handles the arrival of any message: clears the deadline.
-fn heard(silence: &mut Option<Instant>, message: Option<Message>) -> anyhow::Result<Message> {
+fn arrived(silence: &mut Option<Instant>, message: Option<Message>) -> anyhow::Result<Message> {
     *silence = None;
     message.context("the daemon closed the connection")
 }
@@ -78,24 +81,16 @@ struct View {
     printer: SessionPrinter,
     json: bool,
     session: String,
-    /// Whether something has arrived since the last pause.
-    fresh: bool,
 }
 
 impl View {
-    /// Shows text that is held back, after a moment without messages.
-    fn pause(&mut self) -> anyhow::Result<()> {
-        self.fresh = false;
-        Ok(self.printer.pause()?)
-    }
-
-    fn end(&mut self, told: &Value) -> anyhow::Result<()> {
+    fn end(&mut self, ended: &Value) -> anyhow::Result<()> {
         if self.json {
-            println!("{}", json_line(&json!({ "method": method::WAIT, "params": told }).to_string()));
+            println!("{}", json_line(&json!({ "method": method::WAIT, "params": ended }).to_string()));
             return Ok(());
         }
         self.printer.end()?;
-        let what = if told["deleted"] == true { "deleted" } else { "closed" };
+        let what = if ended["deleted"] == true { "deleted" } else { "closed" };
         Ok(self.printer.remark(&format!("the session was {what}"))?)
     }
 
@@ -104,7 +99,6 @@ impl View {
             println!("{}", json_line(&json!({ "method": method, "params": params }).to_string()));
             return Ok(());
         }
-        self.fresh = true;
         match method {
             method::SESSION_UPDATE => self.printer.update(&params["update"])?,
             method::SESSION_REQUEST_PERMISSION => {

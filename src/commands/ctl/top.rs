@@ -209,6 +209,7 @@ impl Top<'_> {
 
     fn action(&mut self, key: KeyEvent) -> KeyAction {
         self.state.said = None;
+        let confirming = self.state.confirming.take();
         if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
             return KeyAction::Leave;
         }
@@ -225,12 +226,26 @@ impl Top<'_> {
             }
             return KeyAction::Draw;
         }
+        if self.state.filtering {
+            self.filter(key.code);
+            return KeyAction::Draw;
+        }
+        if std::mem::take(&mut self.state.help) {
+            return KeyAction::Draw;
+        }
         match key.code {
             KeyCode::Char('q') | KeyCode::Esc => return KeyAction::Leave,
+            KeyCode::Char('?') | KeyCode::Char('h') => self.state.help = true,
+            KeyCode::Char('/') => self.state.filtering = true,
+            KeyCode::Char('s') => {
+                self.state.order = self.state.order.next();
+                self.state.choose();
+                self.state.said = Some(format!("sorted by {}", self.state.order.name()));
+            }
             KeyCode::Char('a') => return KeyAction::Answer(Choice::AllowOnce),
             KeyCode::Char('d') => return KeyAction::Answer(Choice::RejectOnce),
             KeyCode::Char('v') => return KeyAction::Read,
-            KeyCode::Char('c') => return KeyAction::Cancel,
+            KeyCode::Char('c') => return self.confirm_cancel(confirming),
             KeyCode::Char('o') | KeyCode::Enter => return KeyAction::Open,
             KeyCode::Char('r') => return KeyAction::Look,
             KeyCode::Down | KeyCode::Char('j') => self.state.move_by(1),
@@ -239,6 +254,33 @@ impl Top<'_> {
             KeyCode::End | KeyCode::Char('G') => self.state.move_by(isize::MAX),
             _ => {}
         }
+        KeyAction::Draw
+    }
+
+    /// Changes the filter as a key says.
+    fn filter(&mut self, key: KeyCode) {
+        match key {
+            KeyCode::Char(letter) => self.state.filter.push(letter),
+            KeyCode::Backspace => drop(self.state.filter.pop()),
+            KeyCode::Enter => self.state.filtering = false,
+            KeyCode::Esc => {
+                self.state.filtering = false;
+                self.state.filter.clear();
+            }
+            _ => {}
+        }
+        self.state.choose();
+    }
+
+    /// Cancels on the second press of the key for the same session.
+    fn confirm_cancel(&mut self, confirming: Option<SessionId>) -> KeyAction {
+        let Some(card) = self.state.selected() else { return KeyAction::Draw };
+        if card.turn_started.is_none() || confirming.as_ref() == Some(&card.id) {
+            return KeyAction::Cancel;
+        }
+        let title = card.title.clone().unwrap_or_else(|| card.id.to_string());
+        self.state.confirming = Some(card.id.clone());
+        self.state.said = Some(format!("press c again to cancel: {title}"));
         KeyAction::Draw
     }
 

@@ -77,7 +77,9 @@ async fn look(places: &Places, holder: &LockHolder) -> Result<StatusCard, Findin
     let end = format!("stop it with `kill {pid}`; the next client starts another daemon");
     if is_stopped(pid) {
         let says = format!("{holder} is suspended and does not answer");
-        return Err(Finding::fail("daemon", says, format!("resume it with `kill -CONT {pid}`, or {end}")));
+        // A suspended process does not act on a plain `kill`.
+        let advice = format!("resume it with `kill -CONT {pid}`, or kill it with `acpd ctl stop --force`");
+        return Err(Finding::fail("daemon", says, advice));
     }
     if !holder.socket.as_deref().unwrap_or(&places.socket).exists() {
         let says = format!("{holder} runs, but its socket was deleted, so no client can reach it");

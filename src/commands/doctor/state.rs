@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_can_be_written_to_is_seen_and_left_as_it_was() {
+    fn the_check_for_a_writable_folder_leaves_it_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path()).unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);

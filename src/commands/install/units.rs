@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_we_wrote_is_told_from_what_was_changed_since() {
+    fn our_own_writes_are_distinguished_from_later_changes() {
         let text = marked("[Unit]\nDescription=x\n");
         assert!(is_unchanged(&text));
         assert!(!is_unchanged(&text.replace("=x", "=y")));

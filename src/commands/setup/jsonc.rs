@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_already_changes_nothing_and_another_value_is_replaced() {
+    fn an_existing_setting_is_kept_and_a_different_value_replaced() {
         let text = with_agent("{}");
         assert_eq!(with_agent(&text), text);
         let moved = set(&text, &["agent_servers", "acpd", "command"], &json!("/opt/acpd")).unwrap();
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused_with_the_line() {
+    fn a_broken_settings_file_is_refused_with_its_line() {
         let refused = |text: &str| set(text, &["agent_servers", "acpd"], &agent()).unwrap_err().to_string();
         let said: Vec<String> = [
             "",

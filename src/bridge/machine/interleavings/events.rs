@@ -115,6 +115,27 @@ fn message() -> impl Strategy<Value = Message> {
     ]
 }
 
+/// The life of one open session, which the steps in general reach too rarely: prompts and their
+/// cancellation, deaths that lose them, goodbyes, and sessions that take long to come back.
+pub(super) fn session_step() -> impl Strategy<Value = Step> {
+    let prompt = Message::Request { spelling: 0, method: r#""session/prompt""#, session: r#""s1""# };
+    let mode = Message::Request { spelling: 0, method: r#""session/set_mode""#, session: r#""s1""# };
+    let cancel = Message::Notification { method: r#""session/cancel""#, session: r#""s1""# };
+    prop_oneof![
+        6 => Just(Step::Editor(prompt)),
+        3 => Just(Step::Editor(mode)),
+        3 => Just(Step::Editor(cancel)),
+        1 => any::<Index>().prop_map(|which| Step::Editor(Message::Withdrawal(which))),
+        3 => any::<Index>().prop_map(Step::Answer),
+        1 => Just(Step::Goodbye),
+        2 => (vec(any::<bool>(), 1..4), prop_oneof![3 => Just(true), 1 => Just(false)])
+            .prop_map(|(recorded, is_final)| Step::Die { recorded, is_final, too_often: false }),
+        4 => Just(Step::Sent),
+        4 => Just(Step::Connect(Attempt::Up { frame_limit: None })),
+        2 => Just(Step::ResumeTimeout),
+    ]
+}
+
 pub(super) fn step() -> impl Strategy<Value = Step> {
     let limits = select(vec![None, None, None, Some(90)]);
     prop_oneof![

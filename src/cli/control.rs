@@ -1,0 +1,252 @@
+//! Arguments of `acpd ctl`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::ids;
+use crate::commands::ctl::gc;
+
+/// Inspect and control the running daemon.
+///
+/// Never starts a daemon. Uses colours only on a terminal, and not if NO_COLOR is set.
+#[derive(Debug, Args)]
+#[command(after_help = CTL_EXIT_CODES)]
+pub struct Ctl {
+    /// Print JSON instead of a table.
+    #[arg(long, global = true)]
+    pub json: bool,
+
+    #[command(subcommand)]
+    pub action: Action,
+}
+
+const CTL_EXIT_CODES: &str = "Exit status: 0 done; 1 failed; 2 the command line is wrong; 3 no daemon is running; 4 no such \
+                              session, or the given part of an id matches several.";
+
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    Sessions(Sessions),
+    /// Show one session: its history in numbers, cost, permissions, clients and open questions.
+    Session {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Show all sessions on a live screen, with keys to allow, deny, cancel and open them.
+    Top(Top),
+    /// List the connected clients.
+    Connections,
+    /// Show the state of the daemon.
+    Status,
+    /// Follow a session from its first message until it is closed. Press Ctrl-C to stop.
+    ///
+    /// Prints the answers on stdout and the rest on stderr, like `ask`. With --json it prints one line per update.
+    Tail {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Answer a session's permission question with yes. Prints everything that was allowed.
+    Allow(Answer),
+    /// Answer a session's permission question with no. The agent continues without it. Prints what was rejected.
+    Deny(Answer),
+    /// Cancel the running turn of a session.
+    Cancel {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Cancel the running turn of a session and remove the session from memory. Its history stays.
+    Close {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Delete a session and its history.
+    Delete {
+        #[command(flatten)]
+        which: Which,
+    },
+    Search(Search),
+    /// Change the title of a session.
+    Rename {
+        #[command(flatten)]
+        which: Which,
+
+        /// The new title. Several words are joined.
+        #[arg(required = true)]
+        title: Vec<String>,
+    },
+    /// Restore the files that the last turn changed.
+    Undo {
+        #[command(flatten)]
+        which: Which,
+
+        /// Redo the changes that were undone.
+        #[arg(long)]
+        redo: bool,
+    },
+    /// Show the MCP servers of a session, or of all sessions in memory, with their state, tools and prompts.
+    Mcp {
+        /// The session's id, or a unique part of its start or end.
+        id: Option<String>,
+    },
+    /// Show what a session may do without asking, and what it may not do.
+    Permissions {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Show the daemon's log: the journal under systemd, its log file otherwise.
+    Logs(Logs),
+    Gc(Gc),
+    Export(Export),
+    /// Create a session from a file that `export` wrote, and print its id.
+    ///
+    /// The file can have any size, because it is sent in parts; the session exists once all parts have arrived. Its mode and
+    /// approval come from this machine's configuration. Permissions that were granted for good are not imported.
+    Import {
+        /// The file, or `-` for stdin.
+        file: PathBuf,
+    },
+    /// Reload the daemon's configuration, and report which keys are in effect and which need a restart.
+    Reload,
+    /// Replace the running daemon with the installed program, in place.
+    ///
+    /// No new turns start. Running turns have half a minute to finish, then they are stopped and recorded. Open permission
+    /// questions are asked again afterwards. Editors stay connected: their bridges reconnect to the new daemon and resume
+    /// where they were.
+    Restart {
+        /// Stop running turns immediately.
+        #[arg(long)]
+        now: bool,
+    },
+    /// Stop the daemon cleanly. Running turns are cancelled and recorded, open permission questions are kept.
+    Stop {
+        /// Kill the daemon if it does not respond or does not stop. Unwritten data is lost.
+        #[arg(long)]
+        force: bool,
+    },
+}
+
+/// List the sessions in the daemon's memory, with their state, clients and folder. Waiting ones come first.
+#[derive(Debug, Args)]
+pub struct Sessions {
+    /// List all stored sessions instead, newest first.
+    #[arg(short, long)]
+    pub all: bool,
+
+    /// List only sessions of the current folder.
+    #[arg(long)]
+    pub here: bool,
+
+    /// List only sessions whose title, folder or id contains this text.
+    #[arg(short, long, value_name = "TEXT")]
+    pub filter: Option<String>,
+
+    /// The order of the list.
+    #[arg(short, long, value_enum, default_value = "state")]
+    pub sort: SortBy,
+
+    /// Print only the ids, one per line.
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SortBy {
+    /// Waiting, then running, then idle; of each the last changed first.
+    State,
+    Updated,
+    Title,
+    Folder,
+}
+
+/// Search the prompts and answers of all stored sessions.
+///
+/// Ignores the case of letters. Shows the newest sessions first, at most three places of each.
+#[derive(Debug, Args)]
+pub struct Search {
+    /// The text to search for. Several words are joined.
+    #[arg(required = true)]
+    pub text: Vec<String>,
+
+    /// The most results.
+    #[arg(short = 'n', long, value_name = "COUNT", default_value = "20")]
+    pub most: usize,
+}
+
+/// A session, by its id.
+#[derive(Debug, Args)]
+pub struct Which {
+    /// The session's id, or a unique part of its start or end.
+    #[arg(add = ids())]
+    pub id: String,
+}
+
+#[derive(Debug, Args)]
+pub struct Top {
+    /// Seconds between two refreshes.
+    #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = clap::value_parser!(u16).range(1..))]
+    pub every: u16,
+}
+
+#[derive(Debug, Args)]
+pub struct Logs {
+    /// Keep printing new lines. Press Ctrl-C to stop.
+    #[arg(short, long)]
+    pub follow: bool,
+
+    /// Number of lines to show, from the end.
+    #[arg(short = 'n', long, value_name = "COUNT", default_value = "50")]
+    pub lines: usize,
+}
+
+/// Delete old sessions and their history. Without --yes it only lists what it would delete.
+///
+/// Deletes sessions that are older than --older-than, and all but the newest --keep. It never deletes a session that a
+/// client is attached to or that is running.
+#[derive(Debug, Args)]
+pub struct Gc {
+    /// Delete sessions without activity for this long, such as 12h, 30d or 8w. [default: 90d, without --keep]
+    #[arg(long, value_name = "AGE", value_parser = gc::age)]
+    pub older_than: Option<Duration>,
+
+    /// Keep this many of the newest sessions and delete the others.
+    #[arg(long, value_name = "COUNT")]
+    pub keep: Option<usize>,
+
+    /// Delete the sessions.
+    #[arg(long)]
+    pub yes: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Answer {
+    /// The session's id, or a unique part of its start or end. Optional if only one question is open.
+    #[arg(add = ids())]
+    pub id: Option<String>,
+
+    /// The question's id, if several are open; `ctl sessions` shows it.
+    pub question: Option<String>,
+
+    /// Give the same answer from now on, for everything that the question says "always" would allow.
+    #[arg(long)]
+    pub always: bool,
+
+    /// Allow it even though it is too long to be shown completely.
+    #[arg(long)]
+    pub unseen: bool,
+}
+
+/// Write a session's history as JSON, one event per line, or as Markdown.
+#[derive(Debug, Args)]
+pub struct Export {
+    #[command(flatten)]
+    pub which: Which,
+
+    /// Write Markdown for reading. It cannot be imported.
+    #[arg(long)]
+    pub markdown: bool,
+
+    /// Write to this file instead of stdout.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}

@@ -1,0 +1,118 @@
+//! An example for each command, for its help and its man page.
+
+use clap::{Command, CommandFactory};
+
+use super::Cli;
+
+/// The command, and lines that can be typed as they are.
+const EXAMPLES: [(&str, &[&str]); 42] = [
+    ("acpd", &["acpd ask \"What files are in this folder?\"", "acpd setup zed --write", "acpd doctor"]),
+    ("acpd serve", &["acpd serve --set session.mode=safe"]),
+    ("acpd acp", &["acpd acp"]),
+    (
+        "acpd ask",
+        &[
+            "acpd ask",
+            "acpd ask \"Explain @src/main.rs\"",
+            "acpd ask --image shot.png \"What is wrong in this picture?\"",
+            "acpd ask --continue \"And now the tests\"",
+            "acpd ask --resume",
+            "acpd ask --json --mode read-only \"Summarise the changes\"",
+        ],
+    ),
+    ("acpd ctl", &["acpd ctl sessions", "acpd ctl top", "acpd ctl status --json"]),
+    (
+        "acpd ctl sessions",
+        &["acpd ctl sessions", "acpd ctl sessions --all --here", "acpd ctl sessions --all --filter parser --quiet"],
+    ),
+    ("acpd ctl session", &["acpd ctl session 04097428cab8"]),
+    ("acpd ctl top", &["acpd ctl top --every 5"]),
+    ("acpd ctl connections", &["acpd ctl connections"]),
+    ("acpd ctl status", &["acpd ctl status"]),
+    ("acpd ctl tail", &["acpd ctl tail 04097428cab8"]),
+    ("acpd ctl allow", &["acpd ctl allow", "acpd ctl allow 04097428cab8 --always"]),
+    ("acpd ctl deny", &["acpd ctl deny 04097428cab8"]),
+    ("acpd ctl cancel", &["acpd ctl cancel 04097428cab8"]),
+    ("acpd ctl close", &["acpd ctl close 04097428cab8"]),
+    ("acpd ctl delete", &["acpd ctl delete 04097428cab8"]),
+    ("acpd ctl search", &["acpd ctl search parser", "acpd ctl search -n 5 out of memory"]),
+    ("acpd ctl rename", &["acpd ctl rename 04097428cab8 Mend the parser"]),
+    ("acpd ctl undo", &["acpd ctl undo 04097428cab8", "acpd ctl undo --redo 04097428cab8"]),
+    ("acpd ctl mcp", &["acpd ctl mcp"]),
+    ("acpd ctl permissions", &["acpd ctl permissions 04097428cab8"]),
+    ("acpd ctl logs", &["acpd ctl logs --follow"]),
+    ("acpd ctl gc", &["acpd ctl gc --older-than 30d", "acpd ctl gc --keep 100 --yes"]),
+    ("acpd ctl export", &["acpd ctl export 04097428cab8 --markdown --output talk.md"]),
+    ("acpd ctl import", &["acpd ctl import log.jsonl"]),
+    ("acpd ctl reload", &["acpd ctl reload"]),
+    ("acpd ctl restart", &["acpd ctl restart"]),
+    ("acpd ctl stop", &["acpd ctl stop"]),
+    ("acpd login", &["acpd login anthropic"]),
+    ("acpd logout", &["acpd logout anthropic"]),
+    ("acpd setup", &["acpd setup zed --write", "acpd setup neovim"]),
+    ("acpd doctor", &["acpd doctor"]),
+    ("acpd models list", &["acpd models list sonnet"]),
+    ("acpd models test", &["acpd models test"]),
+    ("acpd config show", &["acpd config show --changed"]),
+    ("acpd config path", &["acpd config path"]),
+    ("acpd config check", &["acpd config check .acpd/config.toml"]),
+    ("acpd config defaults", &["acpd config defaults"]),
+    ("acpd install", &["acpd install --dry-run"]),
+    ("acpd uninstall", &["acpd uninstall"]),
+    ("acpd completions", &["acpd completions bash"]),
+    ("acpd man", &["acpd man --out target/man"]),
+];
+
+/// The command line with an example in the help of each command.
+pub fn command() -> Command {
+    with_examples(Cli::command(), "acpd")
+}
+
+/// The lines of a command, by its whole name.
+pub fn of(name: &str) -> &'static [&'static str] {
+    EXAMPLES.iter().find(|(known, _)| *known == name).map_or(&[], |(_, lines)| *lines)
+}
+
+fn with_examples(command: Command, name: &str) -> Command {
+    let lines: String = of(name).iter().map(|line| format!("\n  {line}")).collect();
+    let before = command.get_after_help().map(|help| format!("{help}\n\n")).unwrap_or_default();
+    let command = if lines.is_empty() { command } else { command.after_help(format!("{before}Examples:{lines}")) };
+    command.mut_subcommands(|sub| {
+        let name = format!("{name} {}", sub.get_name());
+        with_examples(sub, &name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The words of a line, as a shell divides them.
+    fn words(line: &str) -> Vec<String> {
+        let parts = line.split('"').enumerate().flat_map(|(at, part)| match at % 2 {
+            0 => part.split_whitespace().map(str::to_owned).collect::<Vec<_>>(),
+            _ => vec![part.to_owned()],
+        });
+        parts.collect()
+    }
+
+    #[test]
+    fn every_example_is_a_command_line_that_is_understood() {
+        for (name, lines) in EXAMPLES {
+            assert!(!lines.is_empty(), "{name}");
+            for line in lines {
+                command().try_get_matches_from(words(line)).unwrap_or_else(|error| panic!("{line}: {error}"));
+            }
+        }
+    }
+
+    #[test]
+    fn every_command_of_ctl_has_an_example() {
+        let command = command();
+        let ctl = command.find_subcommand("ctl").unwrap();
+        for sub in ctl.get_subcommands() {
+            let help = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains(&format!("\n  acpd ctl {}", sub.get_name())), "{}", sub.get_name());
+        }
+    }
+}

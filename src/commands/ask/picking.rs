@@ -1,0 +1,38 @@
+//! Lets the user choose from a list at the terminal, by typing and with the arrows.
+
+use anyhow::{Context, bail};
+use futures_util::StreamExt;
+use signal_hook_tokio::Signals;
+use terminal::picker::Picker;
+
+use super::keys::{self, Key, Keys};
+use super::output::Output;
+
+/// Returns the place of the chosen entry, or None if the user left the list.
+pub(super) async fn pick(
+    output: &mut Output,
+    signals: &mut Signals,
+    mut picker: Picker,
+) -> anyhow::Result<Option<usize>> {
+    if !output.is_live() || !keys::can_type() {
+        bail!("a list to choose from needs a terminal");
+    }
+    let mut typed = Keys::begin().context("cannot read the terminal")?;
+    let chosen = loop {
+        output.overlay(Some(&picker))?;
+        tokio::select! {
+            key = typed.next() => match key {
+                None | Some(Key::Escape) => break None,
+                Some(Key::Enter | Key::NewLine) => break picker.chosen(),
+                Some(Key::Letter(letter)) => picker.push(letter),
+                Some(Key::Backspace) => picker.erase(),
+                Some(Key::EraseLine | Key::EraseWord) => picker.clear(),
+                Some(Key::Up) => picker.move_by(-1),
+                Some(Key::Down) => picker.move_by(1),
+            },
+            _ = signals.next() => break None,
+        }
+    };
+    output.overlay(None)?;
+    Ok(chosen)
+}

@@ -1,0 +1,158 @@
+//! Searches the prompts and answers of stored sessions, newest session first.
+
+use domain::{Event, EventKind, MessageId, Payload};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use wire::method;
+
+use super::session_lookup;
+use crate::client::Client;
+
+/// Letters around the place where the text was found.
+const AROUND: usize = 40;
+
+/// The most results of one session; more would hide the other sessions.
+const PER_SESSION: usize = 3;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Hit {
+    pub(super) session_id: String,
+    pub(super) title: String,
+    pub(super) cwd: String,
+    pub(super) updated_at: String,
+    /// `user` or `agent`.
+    pub(super) who: &'static str,
+    /// The text with some of its surroundings.
+    pub(super) text: String,
+}
+
+#[derive(Deserialize)]
+struct Page {
+    events: Vec<Box<RawValue>>,
+    next: Option<u64>,
+}
+
+/// Returns at most `most` places where the text occurs, whatever the case of its letters.
+pub(super) async fn search(client: &mut Client, wanted: &str, most: usize) -> anyhow::Result<Vec<Hit>> {
+    let mut hits = Vec::new();
+    let mut cursor = Value::Null;
+    loop {
+        let (sessions, next) = session_lookup::page(client, None, &cursor).await?;
+        for session in &sessions {
+            hits.extend(of_session(client, session, wanted).await?);
+            if hits.len() >= most {
+                hits.truncate(most);
+                return Ok(hits);
+            }
+        }
+        cursor = next;
+        if cursor.is_null() {
+            return Ok(hits);
+        }
+    }
+}
+
+async fn of_session(client: &mut Client, session: &Value, wanted: &str) -> anyhow::Result<Vec<Hit>> {
+    let mut texts = Texts { wanted: wanted.to_lowercase(), found: Vec::new(), message: None };
+    let mut from = Some(1);
+    while let Some(number) = from {
+        let params = json!({ "sessionId": session["sessionId"], "from": number });
+        let page: Page = client.call(method::EXPORT, params).await?;
+        // Unknown events of a newer daemon have no text that we know.
+        let known = page.events.iter().filter_map(|event| serde_json::from_str::<Event>(event.get()).ok());
+        known.for_each(|event| texts.add(event.kind));
+        from = page.next;
+    }
+    texts.end_message();
+    let text = |key: &str| session[key].as_str().unwrap_or_default().to_owned();
+    let hit = |(who, found)| Hit {
+        session_id: text("sessionId"),
+        title: text("title"),
+        cwd: text("cwd"),
+        updated_at: text("updatedAt"),
+        who,
+        text: found,
+    };
+    Ok(texts.found.into_iter().take(PER_SESSION).map(hit).collect())
+}
+
+/// Looks at the texts of a log. The pieces of one answer are joined first.
+struct Texts {
+    wanted: String,
+    found: Vec<(&'static str, String)>,
+    message: Option<(MessageId, String)>,
+}
+
+impl Texts {
+    fn add(&mut self, event: EventKind) {
+        match event {
+            EventKind::AgentText { message, text } => match &mut self.message {
+                Some((open, so_far)) if *open == message => so_far.push_str(&text),
+                _ => {
+                    self.end_message();
+                    self.message = Some((message, text));
+                }
+            },
+            EventKind::UserMessage { content, .. } => {
+                self.end_message();
+                for block in content {
+                    if let Payload::Text { text } = &block.payload {
+                        self.look("user", text);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn end_message(&mut self) {
+        if let Some((_, text)) = self.message.take() {
+            self.look("agent", &text);
+        }
+    }
+
+    fn look(&mut self, who: &'static str, text: &str) {
+        self.found.extend(snippet(text, &self.wanted).map(|found| (who, found)));
+    }
+}
+
+/// The first place where the text has the words, with some of its surroundings on one line.
+fn snippet(text: &str, wanted: &str) -> Option<String> {
+    let letters: Vec<char> = text.split_whitespace().collect::<Vec<_>>().join(" ").chars().collect();
+    let lower: Vec<char> = letters.iter().map(|letter| letter.to_lowercase().next().unwrap_or(*letter)).collect();
+    let wanted: Vec<char> = wanted.split_whitespace().collect::<Vec<_>>().join(" ").chars().collect();
+    if wanted.is_empty() {
+        return None;
+    }
+    let at = lower.windows(wanted.len()).position(|window| window == wanted)?;
+    let (start, end) = (at.saturating_sub(AROUND), (at + wanted.len() + AROUND).min(letters.len()));
+    let middle: String = letters[start..end].iter().collect();
+    let (before, after) = (if start > 0 { "…" } else { "" }, if end < letters.len() { "…" } else { "" });
+    Some(format!("{before}{middle}{after}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_surroundings_of_a_text_are_shown() {
+        assert_eq!(snippet("Why is the\nSky blue?", "the sky").unwrap(), "Why is the Sky blue?");
+        let long = format!("{} needle {}", "a".repeat(100), "b".repeat(100));
+        let found = snippet(&long, "needle").unwrap();
+        assert!(found.starts_with("…aaa") && found.contains(" needle ") && found.ends_with("bbb…"), "{found}");
+        assert_eq!((snippet("text", "none"), snippet("text", " ")), (None, None));
+    }
+
+    #[test]
+    fn the_pieces_of_an_answer_are_one_text() {
+        let mut texts = Texts { wanted: "two words".to_owned(), found: Vec::new(), message: None };
+        for text in ["two wo", "rds"] {
+            texts.add(EventKind::AgentText { message: "m".into(), text: text.to_owned() });
+        }
+        texts.end_message();
+        assert_eq!(texts.found, [("agent", "two words".to_owned())]);
+    }
+}
