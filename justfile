@@ -43,13 +43,38 @@ bench *args:
 
 # Kills a daemon under load 500 times (or as often as you say) and checks every time that nothing is lost; takes minutes.
 crash kills="500" seed="77":
-    ACPD_KILLS={{kills}} ACPD_SEED={{seed}} cargo test --package acpd --test process -- kills:: --nocapture
+    ACPD_KILLS={{kills}} ACPD_SEED={{seed}} cargo test --package acpd --test process -- random_kills:: --nocapture
 
 # The README's picture, from a real run; needs tmux.
 picture:
     cargo build --package acpd
     cargo run --quiet --example picture -- target/debug/acpd > docs/picture.svg
 
+# The screens of `ask` and `ctl top` at two sizes, from a real run; needs tmux.
+screens:
+    cargo build --package acpd
+    cargo run --quiet --example picture -- target/debug/acpd --screens > docs/screens.md
+
+# Every package from one build: tar.gz, .deb, npm, wheel, registry entry, SBOM and checksums, in target/packages.
+package *args:
+    packaging/build {{args}}
+
+# Installs each package of `just package` into a clean place and asks one question there; needs root and debootstrap.
+package-check:
+    packaging/check
+
+# Whether every crate could be published.
+package-crates:
+    cargo package --workspace --exclude acpd-testkit --exclude acpd-conformance --no-verify
+
 # The crates' own pages.
 doc *args:
     cargo doc --workspace --no-deps --document-private-items {{args}}
+
+# Thirty small tasks with a configured model; writes a report as JSON. `just eval --model ID --out report.json`.
+eval *args:
+    python3 -B tests/eval/run.py --acpd target/release/acpd {{args}}
+
+# Proves that the tasks of `just eval` are sound: each hidden check fails before its solution and passes after it.
+eval-check:
+    python3 -B tests/eval/run.py --check
