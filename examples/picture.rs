@@ -1,5 +1,6 @@
 //! Draws the picture of the README from a real run: `cargo run --example picture --
-//! target/debug/acpd > docs/picture.svg`.
+//! target/debug/acpd > docs/picture.svg`. With `--screens` behind the program it writes the page
+//! docs/screens.md instead: `ask` and `ctl top` at two sizes, as text.
 //!
 //! It starts the program in tmux with an empty home, types what a user would type, and draws the
 //! resulting screens as SVG. With `-` it draws a capture (`tmux capture-pane -e -p`) from stdin
@@ -14,6 +15,7 @@ use std::num::NonZeroU16;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -36,6 +38,10 @@ const PROMPT: &str = "replace world with there in main.rs, then run cat main.rs"
 
 fn main() -> Answer<()> {
     let program = std::env::args().nth(1).ok_or("which program?")?;
+    if std::env::args().nth(2).as_deref() == Some("--screens") {
+        println!("{}", page(&fs::canonicalize(program)?)?);
+        return Ok(());
+    }
     let screens = if program == "-" {
         let mut capture = String::new();
         std::io::stdin().read_to_string(&mut capture)?;
@@ -45,6 +51,40 @@ fn main() -> Answer<()> {
     };
     println!("{}", draw(&screens));
     Ok(())
+}
+
+/// Records `ask` during a command, at a question and after an answer, and `top`, at two sizes.
+fn page(program: &Path) -> Answer<String> {
+    let mut page =
+        "# Screens\n\n`acpd ask` and `acpd ctl top` in a real run with the built-in model, at two sizes. Written by\n\
+                    `just screens`; empty lines at the end are left out.\n"
+            .to_owned();
+    for (columns, rows) in [(80, 24), (140, 45)] {
+        let stage = Stage::build(program)?;
+        let size = format!("{columns}x{rows}");
+        let mut show = |what: &str, screen: &str| {
+            let lines: Vec<&str> = screen.trim_end().lines().map(str::trim_end).collect();
+            page.push_str(&format!("\n## {what}, {size}\n\n```text\n{}\n```\n", lines.join("\n")));
+        };
+        stage.open_wide("talk", columns, rows)?;
+        stage.type_in("talk", "acpd ask")?;
+        stage.wait_for("talk", "Ctrl-D to")?;
+        stage.type_in("talk", "run the command: seq 5; sleep 9; seq 3, then replace world with there in main.rs")?;
+        stage.wait_for("talk", "[y]es")?;
+        stage.press("talk", "y")?;
+        stage.wait_for("talk", " │ 5")?;
+        stage.tmux(&["send-keys", "-t", "=talk:", "-l", "then read main.rs"])?;
+        stage.wait_for("talk", "» then read")?;
+        show("A running command and typed input", &stage.text("talk")?);
+        stage.press("talk", "C-u")?;
+        stage.wait_for("talk", "+    println")?;
+        show("A question about an edit", &stage.text("talk")?);
+        stage.open_wide("top", columns, rows)?;
+        stage.type_in("top", "acpd ctl top")?;
+        stage.wait_for("top", "asks: ")?;
+        show("top", &stage.text("top")?);
+    }
+    Ok(page.trim_end().to_owned())
 }
 
 /// Records the screens of a real run: a question in `ask`, and the same session in `ctl top`.
@@ -63,6 +103,9 @@ fn record(program: &Path) -> Answer<Vec<(&'static str, String)>> {
     Ok(vec![("acpd ask", stage.capture("asking")?), ("acpd ctl top", stage.capture("watching")?)])
 }
 
+/// How many stages there were, each with a folder of its own.
+static STAGES: AtomicU32 = AtomicU32::new(0);
+
 /// An empty home with a small project, and a separate tmux server.
 struct Stage {
     folder: PathBuf,
@@ -71,7 +114,8 @@ struct Stage {
 
 impl Stage {
     fn build(program: &Path) -> Answer<Self> {
-        let folder = std::env::temp_dir().join(format!("acpd-picture-{}", std::process::id()));
+        let number = STAGES.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("acpd-picture-{}-{number}", std::process::id()));
         for name in ["", "home", "acpd", "hello"] {
             fs::DirBuilder::new().mode(0o700).create(folder.join(name))?;
         }
@@ -89,7 +133,11 @@ impl Stage {
     }
 
     fn open(&self, name: &str, rows: u16) -> Answer<()> {
-        let (columns, rows) = (COLUMNS.to_string(), rows.to_string());
+        self.open_wide(name, COLUMNS, rows)
+    }
+
+    fn open_wide(&self, name: &str, columns: u16, rows: u16) -> Answer<()> {
+        let (columns, rows) = (columns.to_string(), rows.to_string());
         let folder = self.folder.display();
         let path = format!("{}:/usr/bin:/bin", self.program.parent().unwrap_or(Path::new("/")).display());
         let shell = format!(
@@ -101,21 +149,27 @@ impl Stage {
     }
 
     fn type_in(&self, name: &str, line: &str) -> Answer<()> {
-        self.tmux(&["send-keys", "-t", name, "-l", line])?;
+        // A bare name could also be the beginning of a window's name.
+        self.tmux(&["send-keys", "-t", &format!("={name}:"), "-l", line])?;
         self.press(name, "Enter")
     }
 
     fn press(&self, name: &str, key: &str) -> Answer<()> {
-        self.tmux(&["send-keys", "-t", name, key]).map(drop)
+        self.tmux(&["send-keys", "-t", &format!("={name}:"), key]).map(drop)
     }
 
     fn capture(&self, name: &str) -> Answer<String> {
-        self.tmux(&["capture-pane", "-e", "-N", "-p", "-t", name])
+        self.tmux(&["capture-pane", "-e", "-N", "-p", "-t", &format!("={name}:")])
+    }
+
+    /// The screen without colours.
+    fn text(&self, name: &str) -> Answer<String> {
+        self.tmux(&["capture-pane", "-p", "-t", &format!("={name}:")])
     }
 
     fn wait_for(&self, name: &str, text: &str) -> Answer<()> {
         let deadline = Instant::now() + PATIENCE;
-        while !self.tmux(&["capture-pane", "-p", "-t", name])?.contains(text) {
+        while !self.text(name)?.contains(text) {
             if Instant::now() > deadline {
                 return Err(format!("`{text}` did not appear:\n{}", self.capture(name)?).into());
             }

@@ -1,0 +1,62 @@
+//! The floor: an agent that only relays. It answers `initialize` and `session/new`, and turns each
+//! event of the model's stream into one update. It stores nothing and asks no questions.
+
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::net::TcpStream;
+
+use serde_json::{Value, json};
+
+/// `figures --floor-agent ADDRESS` is the floor agent on stdin and stdout.
+pub(crate) const FLAG: &str = "--floor-agent";
+
+pub(crate) fn run(address: &str) {
+    let host = address.trim_start_matches("http://").to_owned();
+    let mut output = BufWriter::with_capacity(64 * 1024, std::io::stdout().lock());
+    for line in std::io::stdin().lock().lines() {
+        let request: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        let result = match request["method"].as_str().unwrap() {
+            "initialize" => json!({ "protocolVersion": 1, "agentCapabilities": {} }),
+            "session/new" => json!({ "sessionId": "floor" }),
+            "session/prompt" => {
+                relay(&host, request["params"]["prompt"][0]["text"].as_str().unwrap(), &mut output);
+                json!({ "stopReason": "end_turn" })
+            }
+            _ => continue,
+        };
+        let answer = json!({ "jsonrpc": "2.0", "id": request["id"], "result": result });
+        writeln!(output, "{answer}").unwrap();
+        output.flush().unwrap();
+    }
+}
+
+fn relay(host: &str, prompt: &str, output: &mut impl Write) {
+    let mut server = TcpStream::connect(host).unwrap();
+    server.set_nodelay(true).unwrap();
+    let body = json!({ "messages": [{ "role": "user", "content": prompt }] }).to_string();
+    let head = format!("POST /v1/chat/completions HTTP/1.1\r\nhost: {host}\r\ncontent-length: {}\r\n\r\n", body.len());
+    server.write_all((head + &body).as_bytes()).unwrap();
+    let mut reader = BufReader::with_capacity(64 * 1024, server);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        reader.read_until(b'\n', &mut line).unwrap();
+        // Lengths of chunks and headers are passed over; events begin with `data: `.
+        let Some(data) = line.strip_prefix(b"data: ") else {
+            assert!(!line.is_empty(), "the model's stream broke off");
+            continue;
+        };
+        if data.starts_with(b"[DONE]") {
+            return;
+        }
+        let event: Value = serde_json::from_slice(data).unwrap();
+        if let Some(text) = event["choices"][0]["delta"]["content"].as_str().filter(|text| !text.is_empty()) {
+            let content = json!({ "type": "text", "text": text });
+            let update = json!({ "sessionUpdate": "agent_message_chunk", "content": content });
+            let params = json!({ "sessionId": "floor", "update": update });
+            writeln!(output, "{}", json!({ "jsonrpc": "2.0", "method": "session/update", "params": params })).unwrap();
+            if reader.buffer().is_empty() {
+                output.flush().unwrap();
+            }
+        }
+    }
+}

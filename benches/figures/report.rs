@@ -1,0 +1,140 @@
+//! Collects figures, prints them, and writes docs/performance.md with its plots.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+pub(crate) struct Report {
+    wanted: Option<String>,
+    rows: String,
+    plots: Vec<Plot>,
+}
+
+pub(crate) fn median(times: Vec<f64>) -> f64 {
+    percentile(times, 50)
+}
+
+pub(crate) fn percentile(mut times: Vec<f64>, percent: usize) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[(times.len() * percent / 100).min(times.len() - 1)]
+}
+
+impl Report {
+    pub(crate) fn new(wanted: Option<String>) -> Self {
+        println!("| what | acpd | floor | ratio |\n|---|---|---|---|");
+        Self { wanted, rows: String::new(), plots: Vec::new() }
+    }
+
+    /// Measures a section, unless the command line selects others.
+    pub(crate) fn section(&mut self, name: &str, measure: fn(&mut Report)) {
+        if self.wanted.as_ref().is_none_or(|wanted| name.contains(wanted.as_str())) {
+            measure(self);
+        }
+    }
+
+    pub(crate) fn row(&mut self, what: &str, ours: f64, floor: Option<f64>, unit: &str) {
+        let row = match floor {
+            Some(floor) => format!("| {what} | {ours:.2} {unit} | {floor:.2} {unit} | {:.1} |", ours / floor),
+            None => format!("| {what} | {ours:.2} {unit} | | |"),
+        };
+        println!("{row}");
+        writeln!(self.rows, "{row}").unwrap();
+    }
+
+    pub(crate) fn plot(&mut self, plot: Plot) {
+        for (x, y) in &plot.points {
+            println!("{}: {x} {y:.2}", plot.name);
+        }
+        self.plots.push(plot);
+    }
+
+    /// Writes docs/performance.md and one SVG file per plot.
+    pub(crate) fn write(&self) {
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+        let mut page = format!("{PREFACE}\n{}\n\n", machine());
+        page.push_str("| what | acpd | floor | ratio |\n|---|---|---|---|\n");
+        page.push_str(&self.rows);
+        page.push_str("\n## Growth\n\n");
+        std::fs::create_dir_all(docs.join("performance")).unwrap();
+        for plot in &self.plots {
+            let file = format!("performance/{}.svg", plot.name);
+            std::fs::write(docs.join(&file), plot.svg()).unwrap();
+            writeln!(page, "![{} by {}]({file})\n", plot.y, plot.x).unwrap();
+        }
+        std::fs::write(docs.join("performance.md"), page.trim_end().to_owned() + "\n").unwrap();
+    }
+}
+
+const PREFACE: &str = "\
+# Performance
+
+Written by `cargo bench --bench figures -- --write`; do not edit. A model server streams as fast as
+it is read, a real daemon asks it, and clients read what real bridges deliver. The floor, measured in
+the same run, is an agent that only relays the model's stream to its stdout: it has no history, no
+actors and no permissions. Ratios carry over to other machines better than times do.
+";
+
+/// The commit, and how busy the machine was.
+fn machine() -> String {
+    let commit = Command::new("git").args(["rev-parse", "--short", "HEAD"]).output();
+    let commit = commit.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split(' ').next().unwrap_or("?").to_owned();
+    let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
+    format!("This run: commit {commit}, {cores} cores, load average {load} at its end.")
+}
+
+pub(crate) struct Plot {
+    name: &'static str,
+    x: &'static str,
+    y: &'static str,
+    points: Vec<(f64, f64)>,
+}
+
+impl Plot {
+    pub(crate) fn new(name: &'static str, x: &'static str, y: &'static str, points: &[(f64, f64)]) -> Self {
+        Self { name, x, y, points: points.to_vec() }
+    }
+
+    /// A line through the points, from zero, with the value beside each point.
+    fn svg(&self) -> String {
+        const WIDTH: f64 = 640.0;
+        const HEIGHT: f64 = 280.0;
+        const LEFT: f64 = 60.0;
+        const BOTTOM: f64 = 40.0;
+        const TOP: f64 = 30.0;
+        let most = |pick: fn(&(f64, f64)) -> f64| self.points.iter().map(pick).fold(f64::MIN_POSITIVE, f64::max);
+        let (most_x, most_y) = (most(|point| point.0), most(|point| point.1) * 1.1);
+        let place = |(x, y): (f64, f64)| {
+            (LEFT + x / most_x * (WIDTH - LEFT - 40.0), HEIGHT - BOTTOM - y / most_y * (HEIGHT - BOTTOM - TOP))
+        };
+        let mut line = String::new();
+        let mut marks = String::new();
+        for point in &self.points {
+            let (x, y) = place(*point);
+            write!(line, "{x:.1},{y:.1} ").unwrap();
+            writeln!(
+                marks,
+                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"#2563eb\"/>\
+                 <text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{:.1}</text>\
+                 <text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+                y - 8.0,
+                point.1,
+                HEIGHT - BOTTOM + 16.0,
+                point.0
+            )
+            .unwrap();
+        }
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" \
+             font-size=\"11\">\n<rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"white\"/>\n\
+             <text x=\"{LEFT}\" y=\"16\" font-size=\"13\">{y} by {x}</text>\n\
+             <path d=\"M{LEFT} {TOP} V{floor} H{right}\" fill=\"none\" stroke=\"#666\"/>\n\
+             <polyline points=\"{line}\" fill=\"none\" stroke=\"#2563eb\" stroke-width=\"2\"/>\n{marks}</svg>\n",
+            x = self.x,
+            y = self.y,
+            floor = HEIGHT - BOTTOM,
+            right = WIDTH - 20.0
+        )
+    }
+}

@@ -1,0 +1,194 @@
+//! The rows of the table in docs/performance.md.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::client::{Client, Seen};
+use crate::model_server::Direction;
+use crate::report::{Report, median, percentile};
+use crate::world::{World, next_prompt, private, resident, sleeps, stored_and_written, written};
+
+const ROUNDS: usize = 40;
+
+pub(crate) fn measure(report: &mut Report) {
+    report.section("start", start);
+    report.section("prompt to model", prompt_to_model);
+    report.section("latency", latency);
+    report.section("ceiling", ceiling);
+    report.section("disk", disk);
+    report.section("load", load);
+    report.section("memory", memory);
+    report.section("idle", idle);
+    report.section("program", program);
+}
+
+/// From starting the program until `initialize` is answered.
+fn start(report: &mut Report) {
+    let world = World::new();
+    let (first, cold) = Client::start(world.acpd(&["acp"]));
+    let warm = median((0..ROUNDS).map(|_| Client::start(world.acpd(&["acp"])).1).collect());
+    let floor = median((0..ROUNDS).map(|_| Client::start(world.floor_command()).1).collect());
+    drop(first);
+    report.row("spawn to `initialize`, daemon running, median", warm, Some(floor), "ms");
+    report.row("the same with no daemon, once", cold, Some(floor), "ms");
+}
+
+/// From writing a prompt until its request reaches the model server.
+fn prompt_to_model(report: &mut Report) {
+    let world = World::new();
+    let short = Direction::Stream { pieces: 1, bytes: 16 };
+    let asked = |(mut client, session): (Client, String)| {
+        let times = (0..ROUNDS).map(|_| time_to_model(&world, &mut client, &session, short));
+        median(times.collect())
+    };
+    let ours = asked(world.editor());
+    let floor = asked(world.floor());
+    report.row("prompt to model asked, median", ours, Some(floor), "ms");
+}
+
+/// Sends a prompt and returns the milliseconds until the model server had its request.
+pub(crate) fn time_to_model(world: &World, client: &mut Client, session: &str, direction: Direction) -> f64 {
+    let number = next_prompt();
+    let sent = crate::model_server::now_nanos();
+    client.prompt(session, direction, number);
+    (world.server.times(number).asked.unwrap() - sent) as f64 / 1e6
+}
+
+/// From the model's piece to the editor's update, at a pace that loads nothing.
+fn latency(report: &mut Report) {
+    let world = World::new();
+    let one = Direction::Paced { pieces: 400, micros: 2_000 };
+    let alone = |(mut client, session): (Client, String)| client.prompt(&session, one, next_prompt()).latencies;
+    let (ours, floor) = (alone(world.editor()), alone(world.floor()));
+    report.row("chunk latency, one stream, median", median(ours.clone()), Some(median(floor.clone())), "ms");
+    report.row("chunk latency, one stream, 99th percentile", percentile(ours, 99), Some(percentile(floor, 99)), "ms");
+
+    let many = Direction::Paced { pieces: 60, micros: 50_000 };
+    let ours = side_by_side(&world, 10, 10, many).into_iter().flat_map(|seen| seen.latencies).collect::<Vec<_>>();
+    report.row("chunk latency, 100 streams, median", median(ours.clone()), None, "ms");
+    report.row("chunk latency, 100 streams, 99th percentile", percentile(ours, 99), None, "ms");
+}
+
+/// Runs this many bridges at once with this many streams each.
+pub(crate) fn side_by_side(world: &World, bridges: usize, streams: usize, direction: Direction) -> Vec<Seen> {
+    let ready: Vec<_> = (0..bridges)
+        .map(|_| {
+            let (mut client, first) = world.editor();
+            let mut sessions = vec![first];
+            let folder = world.work().to_str().unwrap().to_owned();
+            sessions.extend((1..streams).map(|_| client.open(&folder)));
+            (client, sessions)
+        })
+        .collect();
+    let running = ready.into_iter().map(|(mut client, sessions)| {
+        thread::spawn(move || {
+            let prompts: Vec<_> = sessions.into_iter().map(|session| (session, direction, next_prompt())).collect();
+            client.prompt_all(&prompts)
+        })
+    });
+    running.collect::<Vec<_>>().into_iter().map(|thread| thread.join().unwrap()).collect()
+}
+
+/// How many pieces of 16 bytes go through, and how long the answer takes after the last text.
+fn ceiling(report: &mut Report) {
+    let world = World::new();
+    let burst = Direction::Stream { pieces: 100_000, bytes: 16 };
+    let (rate, wait) = rate(world.floor(), burst);
+    let floor = (rate, wait);
+    let (rate, wait) = self::rate(world.editor(), burst);
+    report.row("ceiling, one stream", rate, Some(floor.0), "thousand/s");
+    report.row("last text to the answer, one stream at the ceiling", wait, Some(floor.1), "ms");
+    for (bridges, streams) in [(8, 1), (10, 5)] {
+        let started = Instant::now();
+        let each = 200_000 / (bridges * streams);
+        let seen = side_by_side(&world, bridges, streams, Direction::Stream { pieces: each, bytes: 16 });
+        let pieces = seen.iter().map(|seen| seen.text_bytes / 16).sum::<usize>() as f64;
+        let rate = pieces / started.elapsed().as_secs_f64() / 1e3;
+        let wait = seen.iter().map(|seen| (seen.answered - seen.last_text) as f64 / 1e6).fold(0.0, f64::max);
+        let count = bridges * streams;
+        report.row(&format!("ceiling, {count} streams together"), rate, None, "thousand/s");
+        report.row(&format!("longest wait from the last text to the answer, {count} streams"), wait, None, "ms");
+    }
+}
+
+/// Thousands of pieces per second, and milliseconds from the last text to the answer.
+fn rate((mut client, session): (Client, String), burst: Direction) -> (f64, f64) {
+    let started = Instant::now();
+    let seen = client.prompt(&session, burst, next_prompt());
+    let seconds = started.elapsed().as_secs_f64();
+    (seen.text_bytes as f64 / 16.0 / seconds / 1e3, (seen.answered - seen.last_text) as f64 / 1e6)
+}
+
+/// What a byte of text costs on the disk.
+fn disk(report: &mut Report) {
+    for bytes in [4, 40] {
+        let world = World::new();
+        let (mut client, session) = world.editor();
+        let pid = world.daemon_pid();
+        let (stored, before) = (world.stored_bytes(), written(pid));
+        let seen = client.prompt(&session, Direction::Stream { pieces: 50_000, bytes }, next_prompt());
+        let text = seen.text_bytes as f64;
+        let (stored, wrote) = stored_and_written(&world, pid, stored, before);
+        report.row(&format!("bytes written per byte of text, chunks of {bytes} B"), wrote / text, None, "B");
+        report.row(&format!("bytes stored per byte of text, chunks of {bytes} B"), stored / text, None, "B");
+    }
+}
+
+/// Loading a long session, the prompt after it, and the first list after a start.
+fn load(report: &mut Report) {
+    let world = World::new();
+    let (mut client, session) = world.editor();
+    client.prompt(&session, Direction::Stream { pieces: 100_000, bytes: 16 }, next_prompt());
+    let parameters = json!({ "sessionId": session, "cwd": world.work(), "mcpServers": [] });
+    let timed_load = |client: &mut Client| {
+        let started = Instant::now();
+        client.call("session/load", parameters.clone());
+        started.elapsed().as_secs_f64() * 1e3
+    };
+    let live = median((0..5).map(|_| timed_load(&mut client)).collect());
+    drop(client);
+    world.stop_daemon();
+    let (mut client, _) = Client::start(world.acpd(&["acp"]));
+    let started = Instant::now();
+    client.call("session/list", json!({}));
+    let list = started.elapsed().as_secs_f64() * 1e3;
+    let cold = timed_load(&mut client);
+    report.row("load of 100,000 chunks, live", live, None, "ms");
+    report.row("load of 100,000 chunks, from the disk", cold, None, "ms");
+    report.row("first list after a start that follows that stream", list, None, "ms");
+}
+
+fn memory(report: &mut Report) {
+    let world = World::new();
+    let (mut client, session) = world.editor();
+    let pid = world.daemon_pid();
+    report.row("daemon resident, fresh", resident(pid), None, "MB");
+    client.prompt(&session, Direction::Stream { pieces: 100_000, bytes: 16 }, next_prompt());
+    report.row("daemon resident, after one stream of 100,000 chunks", resident(pid), None, "MB");
+    side_by_side(&world, 10, 5, Direction::Stream { pieces: 10_000, bytes: 16 });
+    report.row("daemon resident, after 50 streams of 10,000 chunks at once", resident(pid), None, "MB");
+    let (floor, _) = world.floor();
+    report.row("bridge resident", resident(client.pid()), Some(resident(floor.pid())), "MB");
+    report.row("bridge private", private(client.pid()), Some(private(floor.pid())), "MB");
+    drop(client);
+    thread::sleep(Duration::from_secs(60));
+    report.row("daemon resident, a minute later without clients", resident(pid), None, "MB");
+}
+
+fn idle(report: &mut Report) {
+    let world = World::new();
+    let (client, _) = world.editor();
+    let pid = world.daemon_pid();
+    drop(client);
+    thread::sleep(Duration::from_secs(5));
+    let before = sleeps(pid);
+    thread::sleep(Duration::from_secs(10));
+    report.row("wake-ups of an idle daemon without clients", (sleeps(pid) - before) as f64 / 10.0, None, "/s");
+}
+
+fn program(report: &mut Report) {
+    let bytes = std::fs::metadata(env!("CARGO_BIN_EXE_acpd")).unwrap().len();
+    report.row("program", bytes as f64 / 1e6, None, "MB");
+}

@@ -1,0 +1,166 @@
+//! A temporary home with a daemon that uses the model server, and what the kernel says about it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::client::Client;
+use crate::floor_agent;
+use crate::model_server::ModelServer;
+
+/// The numbers of prompts, unique in this run.
+static PROMPTS: AtomicU64 = AtomicU64::new(1);
+
+pub(crate) fn next_prompt() -> u64 {
+    PROMPTS.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A user's home. Dropping it stops its daemon.
+pub(crate) struct World {
+    folder: TempDir,
+    pub(crate) server: ModelServer,
+}
+
+impl World {
+    /// A home whose models are the chat and the Anthropic dialect of the model server.
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::Builder::new().prefix("acpd-bench-").tempdir().unwrap();
+        for name in ["home/.config/acpd", "run", "work"] {
+            fs::create_dir_all(folder.path().join(name)).unwrap();
+        }
+        fs::set_permissions(folder.path().join("run"), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+        let server = ModelServer::start();
+        let provider = |kind: &str| {
+            format!(
+                "[models.providers.{kind}-bench]\nkind = \"{kind}\"\nbase_url = \"{}/v1\"\nkey = {{ env = \"BENCH_KEY\" }}\n\
+                 [[models.providers.{kind}-bench.models]]\nid = \"bench\"\nwindow = 100000000\n",
+                server.address
+            )
+        };
+        let configuration = format!(
+            "[models]\ndefault = \"openai-bench/bench\"\n[models.local]\nprobe = false\n{}{}",
+            provider("openai"),
+            provider("anthropic")
+        );
+        fs::write(folder.path().join("home/.config/acpd/config.toml"), configuration).unwrap();
+        Self { folder, server }
+    }
+
+    pub(crate) fn acpd(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_acpd"));
+        command
+            .args(arguments)
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", self.folder.path().join("home"))
+            .env("XDG_RUNTIME_DIR", self.folder.path().join("run"))
+            .env("BENCH_KEY", "bench")
+            .current_dir(self.work())
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub(crate) fn work(&self) -> PathBuf {
+        self.folder.path().join("work")
+    }
+
+    /// A client behind a bridge, with a session.
+    pub(crate) fn editor(&self) -> (Client, String) {
+        let (mut client, _) = Client::start(self.acpd(&["acp"]));
+        let session = client.open(self.work().to_str().unwrap());
+        (client, session)
+    }
+
+    /// A client of the floor agent, with its session.
+    pub(crate) fn floor(&self) -> (Client, String) {
+        let (mut client, _) = Client::start(self.floor_command());
+        let session = client.open("/");
+        (client, session)
+    }
+
+    pub(crate) fn floor_command(&self) -> Command {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args([floor_agent::FLAG, &self.server.address]);
+        command
+    }
+
+    pub(crate) fn daemon_pid(&self) -> u32 {
+        let output = self.acpd(&["ctl", "status", "--json"]).output().unwrap();
+        let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+        u32::try_from(status["pid"].as_u64().unwrap()).unwrap()
+    }
+
+    /// Stops the daemon. The next bridge starts another one on the same history.
+    pub(crate) fn stop_daemon(&self) {
+        let stop = self.acpd(&["ctl", "stop"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        stop.unwrap();
+    }
+
+    /// The bytes of the stored history on the disk.
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        folder_bytes(&self.folder.path().join("home/.local/state/acpd"))
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.stop_daemon();
+    }
+}
+
+fn folder_bytes(folder: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(folder) else { return 0 };
+    entries
+        .flatten()
+        .map(|entry| match entry.metadata() {
+            Ok(facts) if facts.is_dir() => folder_bytes(&entry.path()),
+            Ok(facts) => std::os::unix::fs::MetadataExt::blocks(&facts) * 512,
+            Err(_) => 0,
+        })
+        .sum()
+}
+
+/// A field of a file in /proc, in the unit of the file.
+fn proc_field(pid: u32, file: &str, field: &str) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap();
+    let line = text.lines().find(|line| line.starts_with(field)).unwrap_or("0");
+    line.split_whitespace().find_map(|word| word.parse().ok()).unwrap_or(0)
+}
+
+/// Resident memory in MB.
+pub(crate) fn resident(pid: u32) -> f64 {
+    proc_field(pid, "smaps_rollup", "Rss:") as f64 / 1024.0
+}
+
+/// Memory that no other process shares, in MB.
+pub(crate) fn private(pid: u32) -> f64 {
+    (proc_field(pid, "smaps_rollup", "Private_Dirty:") + proc_field(pid, "smaps_rollup", "Private_Clean:")) as f64
+        / 1024.0
+}
+
+/// The bytes that the process has given to the kernel for the disk.
+pub(crate) fn written(pid: u32) -> u64 {
+    proc_field(pid, "io", "write_bytes:")
+}
+
+/// How often any thread of the process has gone to sleep so far.
+pub(crate) fn sleeps(pid: u32) -> u64 {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let switches = tasks.flatten().map(|task| {
+        let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();
+        let line = status.lines().find(|line| line.starts_with("voluntary_ctxt_switches"));
+        line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
+    });
+    switches.sum()
+}
+
+/// The bytes on the disk and the bytes written since `stored` and `before`, once the store is quiet.
+pub(crate) fn stored_and_written(world: &World, pid: u32, stored: u64, before: u64) -> (f64, f64) {
+    // Records that nothing waits for reach the disk within 250 ms.
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    ((world.stored_bytes() - stored) as f64, (written(pid) - before) as f64)
+}
