@@ -1,6 +1,8 @@
 //! Sub-agents: one tool call with progress, the same questions, a bounded budget, and a report for
 //! the model.
 
+use std::time::Duration;
+
 use expect_test::expect;
 use serde_json::{Value, json};
 use testkit::Step;
@@ -35,7 +37,7 @@ fn report(text: &str) -> Vec<Step> {
 }
 
 #[actix::test]
-async fn a_sub_agent_is_one_call_with_progress_and_the_model_hears_its_report() {
+async fn a_sub_agent_is_one_call_whose_report_reaches_the_model() {
     let sub = vec![read(), report("It says a.")];
     let mut at = delegating(json!({ "task": "Read a.txt and report.", "description": "Read a file" }), sub).await;
     let prompt = at.delegate().await;
@@ -51,16 +53,17 @@ async fn a_sub_agent_is_one_call_with_progress_and_the_model_hears_its_report() 
         zed    < update {"sessionUpdate":"tool_call","toolCallId":"#2","kind":"execute","status":"pending","title":"Delegate: Read a file","name":"agent","content":[{"type":"content","content":{"type":"text","text":"Read a.txt and report."}},{"type":"content","content":{"type":"text","text":"The sub-agent may only look."}}],"rawInput":{"task":"Read a.txt and report.","description":"Read a file"}}
         zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"in_progress"}
         zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"in_progress","content":[{"type":"content","content":{"type":"text","text":"- Read a.txt"}}]}
-        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"completed","content":[{"type":"content","content":{"type":"text","text":"It says a."}}],"rawOutput":{"steps":1,"text":"It says a."}}
+        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"completed","content":[{"type":"content","content":{"type":"text","text":"It says a."}}],"rawOutput":{"steps":1,"text":"It says a.\n\n[To ask this sub-agent more, give `id`: \"agent-9\" and another task.]"}}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Done."},"messageId":"#4"}"##]].assert_eq(&shown.join("\n"));
     assert!(live.contains("model  < user: find out | agent: [agent] | results: It says a.\n"), "{live}");
+    assert!(live.contains("[To ask this sub-agent more, give `id`: \"agent-"), "{live}");
     let replayed = at.transcript();
     let calls: Vec<&str> = replayed.lines().filter(|line| line.contains("\"tool_call\"")).collect();
     assert_eq!(calls.len(), 1, "{replayed}");
 }
 
 #[actix::test]
-async fn a_sub_agents_question_reaches_the_person_and_its_changes_can_be_undone() {
+async fn a_sub_agents_question_reaches_the_user_and_its_changes_are_undoable() {
     let write = vec![Step::call("write_file", json!({ "path": "b.txt", "content": "b\n" })), Step::end()];
     let sub = vec![write, report("Written.")];
     let mut at = delegating(json!({ "task": "Write b.txt.", "tools": "all" }), sub).await;
@@ -83,7 +86,7 @@ async fn a_sub_agents_question_reaches_the_person_and_its_changes_can_be_undone(
 }
 
 #[actix::test]
-async fn a_sub_agent_that_may_only_look_writes_nothing_and_has_no_sub_agents() {
+async fn a_read_only_sub_agent_writes_nothing_and_has_no_sub_agents() {
     let tries = vec![
         Step::call("write_file", json!({ "path": "b.txt", "content": "b\n" })),
         Step::call("agent", json!({ "task": "Write b.txt." })),
@@ -113,15 +116,12 @@ async fn cancelling_reaches_the_sub_agent() {
 }
 
 #[actix::test]
-async fn a_sub_agent_has_a_budget_and_one_that_crashes_is_a_failed_call() {
+async fn a_sub_agent_has_a_budget_and_its_crash_fails_the_call() {
     let mut at = delegating(json!({ "task": "Go on and on." }), (0..30).map(|_| read()).collect()).await;
     let prompt = at.delegate().await;
     at.zed.answer(prompt).await;
     let transcript = at.transcript();
-    assert!(
-        transcript.contains("results: The sub-agent did not finish: it has used up its requests.\n"),
-        "{transcript}"
-    );
+    assert!(transcript.contains("results: The sub-agent did not finish: its budget is used up.\n"), "{transcript}");
 
     at.scene.script.push(vec![Step::call("agent", json!({ "task": "Crash." })), Step::end()]);
     at.scene.script.push(vec![Step::Panic]);
@@ -131,4 +131,68 @@ async fn a_sub_agent_has_a_budget_and_one_that_crashes_is_a_failed_call() {
     let transcript = at.transcript();
     let heard = "results: The sub-agent did not finish: its turn crashed; this is a bug in acpd.\n";
     assert!(transcript.contains(heard), "{transcript}");
+}
+
+/// A sub-agent has asked, and the person has not answered.
+async fn asked_by_sub_agent() -> Project {
+    let write = vec![Step::call("write_file", json!({ "path": "b.txt", "content": "b\n" })), Step::end()];
+    let mut at = delegating(json!({ "task": "Write b.txt.", "tools": "all" }), vec![write]).await;
+    at.delegate().await;
+    at.zed.hear("session/request_permission").await;
+    at
+}
+
+/// Another editor loads the session, which says why its turn has ended.
+async fn loads_the_reason(at: &Project) {
+    let mut vim = at.scene.editor("vim").await;
+    at.transcript();
+    let load = json!({ "sessionId": at.session, "cwd": at.folder.path(), "mcpServers": [] });
+    vim.call("session/load", load).await;
+    vim.silence().await;
+    let replayed = at.transcript();
+    assert!(replayed.contains("a sub-agent waited for your answer"), "{replayed}");
+    assert!(!replayed.contains("request_permission"), "{replayed}");
+    assert!(!at.folder.path().join("b.txt").exists());
+}
+
+#[actix::test]
+async fn a_sub_agents_question_ends_with_the_daemon_and_a_notice_explains_it() {
+    let at = asked_by_sub_agent().await;
+    at.scene.crash().await;
+    loads_the_reason(&at).await;
+}
+
+#[actix::test]
+async fn a_daemon_that_stops_says_why_it_ends_a_sub_agents_question() {
+    let mut at = asked_by_sub_agent().await;
+    at.scene.runtime.drain(Duration::from_secs(5)).await;
+    at.scene = at.scene.restarted();
+    loads_the_reason(&at).await;
+}
+
+#[actix::test]
+async fn a_sub_agent_cannot_change_the_mode_and_the_user_is_not_asked() {
+    let switch = vec![Step::call("switch_mode", json!({ "mode": "read-only" })), Step::end()];
+    let mut at = delegating(json!({ "task": "Look.", "tools": "all" }), vec![switch, report("Stuck.")]).await;
+    let prompt = at.delegate().await;
+    at.zed.answer(prompt).await;
+    let told = at.transcript();
+    assert_eq!(told.matches("session/request_permission").count(), 1, "{told}");
+    assert!(told.contains("results: a sub-agent cannot change the session's mode"), "{told}");
+}
+
+#[actix::test]
+async fn a_mode_that_the_user_chooses_holds_for_running_sub_agents() {
+    let write = |name: &str| vec![Step::call("write_file", json!({ "path": name, "content": "x\n" })), Step::end()];
+    let sub = vec![write("b.txt"), write("c.txt"), report("Done.")];
+    let mut at = delegating(json!({ "task": "Write both.", "tools": "all" }), sub).await;
+    let prompt = at.delegate().await;
+    let question = at.zed.hear("session/request_permission").await;
+    let mode = json!({ "sessionId": at.session, "modeId": "read-only" });
+    assert!(at.zed.call("session/set_mode", mode).await["error"].is_null());
+    at.zed.choose(&question, "allow_once").await;
+    at.zed.answer(prompt).await;
+    assert!(at.folder.path().join("b.txt").exists(), "the person has allowed it");
+    assert!(!at.folder.path().join("c.txt").exists());
+    assert_eq!(at.transcript().matches("session/request_permission").count(), 2);
 }

@@ -118,40 +118,67 @@ impl Reader {
     }
 }
 
-async fn connect(pipe: DuplexStream, bridge: Option<&str>) -> Reader {
+/// The version of the protocol that a client speaks.
+#[derive(Clone, Copy)]
+enum Version {
+    First,
+    Second,
+}
+
+impl Version {
+    fn initialize(self) -> Value {
+        match self {
+            Version::First => json!({ "protocolVersion": 1 }),
+            Version::Second => json!({ "protocolVersion": 2, "info": { "name": "reader", "version": "1" } }),
+        }
+    }
+
+    /// The request that opens a session with everything before.
+    fn load(self, session: &str) -> (&'static str, Value) {
+        let start = json!({ "type": "start" });
+        match self {
+            Version::First => ("session/load", json!({ "sessionId": session })),
+            Version::Second => ("session/resume", json!({ "sessionId": session, "cwd": "/work", "replayFrom": start })),
+        }
+    }
+}
+
+async fn connect(pipe: DuplexStream, bridge: Option<&str>, version: Version) -> Reader {
     let mut reader = Reader { pipe: BufReader::new(pipe), next: Some(0), rest: String::new(), at: json!([1, 0]) };
     if let Some(bridge) = bridge {
         reader.send(0, "_acpd/hello", json!({ "version": "0", "bridge": bridge })).await;
         reader.answer(0).await;
     }
-    reader.send(1, "initialize", json!({ "protocolVersion": 1 })).await;
+    reader.send(1, "initialize", version.initialize()).await;
     reader.answer(1).await;
     reader
 }
 
 /// Attaches after a delay and reads to the end of the stream. The second pipe is for clients that
 /// attach twice.
-async fn attach(pipes: [DuplexStream; 2], session: String, wait: Duration, way: Way) {
+async fn attach(pipes: [DuplexStream; 2], session: String, version: Version, wait: Duration, way: Way) {
     let [pipe, another] = pipes;
     tokio::time::sleep(wait).await;
     match way {
         Way::Load => {
-            let mut reader = connect(pipe, None).await;
-            reader.send(2, "session/load", json!({ "sessionId": session })).await;
+            let mut reader = connect(pipe, None, version).await;
+            let (method, params) = version.load(&session);
+            reader.send(2, method, params).await;
             reader.answer(2).await;
             reader.read_to_the_end().await;
         }
         Way::Resume(there) => {
-            let mut reader = connect(pipe, None).await;
+            let mut reader = connect(pipe, None, version).await;
             reader.next = None;
-            reader.send(2, "session/resume", json!({ "sessionId": session })).await;
+            reader.send(2, "session/resume", json!({ "sessionId": session, "cwd": "/work" })).await;
             reader.answer(2).await;
             there.send(()).unwrap();
             reader.read_to_the_end().await;
         }
         Way::Return { name, after } => {
-            let mut before = connect(pipe, Some(&name)).await;
-            before.send(2, "session/load", json!({ "sessionId": session })).await;
+            let mut before = connect(pipe, Some(&name), version).await;
+            let (method, params) = version.load(&session);
+            before.send(2, method, params).await;
             let mut read = 0;
             while read < after && before.next != Some(PIECES) {
                 before.read().await;
@@ -159,7 +186,7 @@ async fn attach(pipes: [DuplexStream; 2], session: String, wait: Duration, way: 
             }
             let (next, rest, at) = (before.next, before.rest.clone(), before.at.clone());
             drop(before);
-            let mut reader = connect(another, Some(&name)).await;
+            let mut reader = connect(another, Some(&name), version).await;
             (reader.next, reader.rest) = (next, rest);
             reader.send(2, "_acpd/resume", json!({ "sessionId": session, "after": at })).await;
             reader.answer(2).await;
@@ -169,7 +196,7 @@ async fn attach(pipes: [DuplexStream; 2], session: String, wait: Duration, way: 
 }
 
 #[test]
-fn a_thousand_attaches_at_any_instant_of_a_stream_see_every_piece_once_and_in_order() {
+fn a_thousand_attaches_during_streams_see_every_piece_once_in_order() {
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(Store::open(folder.path().join("history"), Settings::default()));
     let mut dice = Dice::rolled();
@@ -180,7 +207,7 @@ fn a_thousand_attaches_at_any_instant_of_a_stream_see_every_piece_once_and_in_or
         let mut seen = [0; 3];
         for round in 0..SESSIONS {
             scene.script.push(counting());
-            let mut prompter = connect(scene.pipe(), None).await;
+            let mut prompter = connect(scene.pipe(), None, Version::First).await;
             prompter.send(2, "session/new", json!({ "cwd": "/work" })).await;
             let session = prompter.answer(2).await["result"]["sessionId"].as_str().unwrap().to_owned();
             let text = json!([{ "type": "text", "text": "count" }]);
@@ -198,7 +225,9 @@ fn a_thousand_attaches_at_any_instant_of_a_stream_see_every_piece_once_and_in_or
                     _ => Way::Return { name: format!("bridge-{round}-{at}"), after: dice.below(40) },
                 };
                 let wait = Duration::from_micros(dice.below(SPAN));
-                let reader = actix::spawn(attach([scene.pipe(), scene.pipe()], session.clone(), wait, way));
+                let version = if dice.below(2) == 0 { Version::First } else { Version::Second };
+                let pipes = [scene.pipe(), scene.pipe()];
+                let reader = actix::spawn(attach(pipes, session.clone(), version, wait, way));
                 attached.push((kind, reader));
             }
             for _ in 1..9 {

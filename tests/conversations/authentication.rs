@@ -55,7 +55,7 @@ async fn a_key_in_the_environment_authenticates_and_a_missing_one_is_named() {
 }
 
 #[actix::test]
-async fn a_login_opens_a_page_where_the_client_can_and_ends_with_it() {
+async fn a_login_opens_a_page_in_clients_that_support_it() {
     let scene = Scene::new(vec![]);
     let mut zed = client_that_can(&scene, json!({ "elicitation": { "url": {} } })).await;
     let login = zed.request("authenticate", json!({ "methodId": "github" })).await;
@@ -75,7 +75,7 @@ async fn a_login_opens_a_page_where_the_client_can_and_ends_with_it() {
 }
 
 #[actix::test]
-async fn without_pages_a_login_is_told_in_an_open_session() {
+async fn without_page_support_a_login_is_announced_in_an_open_session() {
     let scene = Scene::new(vec![]);
     let (mut zed, _session) = scene.editor_with_session("zed").await;
     let login = zed.request("authenticate", json!({ "methodId": "github" })).await;
@@ -90,7 +90,7 @@ async fn without_pages_a_login_is_told_in_an_open_session() {
 }
 
 #[actix::test]
-async fn with_neither_the_answer_says_where_to_log_in() {
+async fn without_pages_and_sessions_the_error_names_the_login_address() {
     let scene = Scene::new(vec![]);
     let mut zed = client_that_can(&scene, json!({})).await;
     zed.call("authenticate", json!({ "methodId": "github" })).await;

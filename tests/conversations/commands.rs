@@ -28,6 +28,7 @@ async fn commands_are_answered_without_the_model_and_it_does_not_see_them() {
         - `/model [the model's id]`: Show or set the model
         - `/compact`: Replace older messages by a summary
         - `/mcp`: Show the MCP servers, their tools and prompts
+        - `/skills`: Show the skills and custom agents that can be used here
         - `/undo`: Put files back to what they were before the last turn that changed any
         - `/redo`: Make the changes again that were undone last"},"messageId":"#2"}
         zed    < 3 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#3"}}}
@@ -57,7 +58,7 @@ async fn commands_are_answered_without_the_model_and_it_does_not_see_them() {
 }
 
 #[actix::test]
-async fn an_unknown_command_is_answered_with_near_ones_and_a_path_goes_to_the_model() {
+async fn an_unknown_slash_command_suggests_similar_ones_and_paths_are_prompts() {
     let scene = Scene::new(vec![hello(), hello()]);
     let (mut zed, session) = scene.editor_with_session("zed").await;
     let mut said = String::new();
@@ -124,8 +125,8 @@ async fn compact_replaces_older_messages_by_a_summary_and_history_keeps_them() {
     expect![[r#"
         model  < user: one
         model  < user: one | agent: Hello | user: two
-        model  < user: <conversation>
-        model  < user: What happened so far, in short:"#]]
+        model  < user: one | agent: Hello | user: two | agent: Hello | user: Summarise the conversation so far. Your summary will replace it, because it has become too long, and you will continue the task from the summary. The user's messages, the plan and the last messages stay. Do not call tools. Use these sections, and write "none" where there is nothing to say:
+        model  < user: one | user: What happened so far, in short:"#]]
     .assert_eq(&models.join("\n"));
 }
 
@@ -150,19 +151,32 @@ async fn a_window_that_is_nearly_full_is_compacted_before_the_next_request() {
         zed    < update {"sessionUpdate":"usage_update","used":170001,"size":200000}
         zed    < 3 = {"stopReason":"end_turn","usage":{"totalTokens":170001,"inputTokens":170000,"outputTokens":1},"_meta":{"acpd":{"userMessageId":"#3"}}}
         zed    > 4 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"two"}]}
-        model  < user: <conversation>
-        User: one
+        model  < user: one | agent: Hello | user: two | user: Summarise the conversation so far. Your summary will replace it, because it has become too long, and you will continue the task from the summary. The user's messages, the plan and the last messages stay. Do not call tools. Use these sections, and write "none" where there is nothing to say:
 
-        Agent: Hello
-        </conversation>
+        ## Goal
+        What the user wants, and how much of it is done.
+        ## Constraints
+        Every requirement, preference and prohibition of the user, in the user's own words.
+        ## Decisions
+        What was decided and why, with the approaches that were tried and given up.
+        ## Files
+        Each file that matters: its path, what is in it, and what was changed.
+        ## Commands
+        Each command that matters, and its result.
+        ## Errors
+        Errors that occurred, their causes, and whether they are solved.
+        ## Next step
+        What you were doing, and exactly what comes next.
 
-        Summarise the conversation so far for somebody who has to go on with it and will see only your summary: what the user wants, what was decided and why, what was done and found (files, commands, results), what is open. Be exact with names, paths and numbers. Write nothing but the summary.
-        model  < user: What happened so far, in short:
+        Be exact with names, paths, numbers and messages. Write nothing but the summary.
+        model  < user: one | user: What happened so far, in short:
 
-        A greeting. | user: two
-        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Older messages were replaced by a summary."},"messageId":"compaction-10"}
-        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#4"}
-        zed    < 4 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#5"}}}
+        A greeting.
+
+        [acpd wrote this message in place of older ones. The user's own messages before it are unchanged.] | user: two
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Older messages were replaced by a summary."},"messageId":"#4"}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#5"}
+        zed    < 4 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#6"}}}
     "##]].assert_eq(&scene.transcript.take());
 }
 
@@ -187,18 +201,37 @@ async fn a_proven_overflow_is_compacted_and_tried_again_once() {
         Agent: Hello
         </conversation>
 
-        Summarise the conversation so far for somebody who has to go on with it and will see only your summary: what the user wants, what was decided and why, what was done and found (files, commands, results), what is open. Be exact with names, paths and numbers. Write nothing but the summary.
-        model  < user: What happened so far, in short:
+        Summarise the conversation so far. Your summary will replace it, because it has become too long, and you will continue the task from the summary. The user's messages, the plan and the last messages stay. Do not call tools. Use these sections, and write "none" where there is nothing to say:
 
-        A greeting. | user: two
-        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Older messages were replaced by a summary."},"messageId":"compaction-9"}
-        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"too long"},"messageId":"#4"}
+        ## Goal
+        What the user wants, and how much of it is done.
+        ## Constraints
+        Every requirement, preference and prohibition of the user, in the user's own words.
+        ## Decisions
+        What was decided and why, with the approaches that were tried and given up.
+        ## Files
+        Each file that matters: its path, what is in it, and what was changed.
+        ## Commands
+        Each command that matters, and its result.
+        ## Errors
+        Errors that occurred, their causes, and whether they are solved.
+        ## Next step
+        What you were doing, and exactly what comes next.
+
+        Be exact with names, paths, numbers and messages. Write nothing but the summary.
+        model  < user: one | user: What happened so far, in short:
+
+        A greeting.
+
+        [acpd wrote this message in place of older ones. The user's own messages before it are unchanged.] | user: two
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Older messages were replaced by a summary."},"messageId":"#4"}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"too long"},"messageId":"#5"}
         zed    < 4 error {"code":-32603,"message":"too long","data":{"advice":"send the prompt again; if it fails again, look into the daemon's log"}}
     "##]].assert_eq(&scene.transcript.take());
 }
 
 #[actix::test]
-async fn a_call_that_fails_again_and_again_is_not_run_a_fourth_time() {
+async fn a_call_that_fails_three_times_is_not_run_again() {
     let mut answers: Vec<Vec<Step>> = (0..4).map(|_| vec![Step::call("refuse", json!({})), Step::end()]).collect();
     answers.push(vec![Step::text("I give up."), Step::end()]);
     let scene = Scene::new(answers);
@@ -235,7 +268,7 @@ async fn a_call_that_failed_may_be_tried_again_after_something_was_changed() {
 
 #[actix::test]
 async fn a_blank_summary_replaces_nothing() {
-    let scene = Scene::new(vec![hello(), hello(), vec![Step::text(" "), Step::end()], hello()]);
+    let scene = Scene::new(vec![hello(), hello(), vec![Step::text(" "), Step::end()], vec![Step::end()], hello()]);
     let (mut zed, session) = scene.editor_with_session("zed").await;
     for text in ["one", "two", "/compact", "three"] {
         let prompt = zed.prompt(&session, text).await;
@@ -247,7 +280,7 @@ async fn a_blank_summary_replaces_nothing() {
 }
 
 #[actix::test]
-async fn a_model_that_fails_says_so_in_the_conversation_and_in_the_error() {
+async fn a_model_failure_appears_in_the_conversation_and_in_the_error() {
     let failure =
         |kind| ModelError { kind, message: "overloaded".into(), data: json!({ "provider": "p", "status": 529 }) };
     let scene = Scene::new(vec![

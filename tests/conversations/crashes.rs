@@ -39,7 +39,7 @@ async fn a_turn_that_panics_answers_its_prompt_and_the_session_goes_on() {
 }
 
 #[actix::test]
-async fn an_executor_that_panics_is_a_failed_call_and_the_turn_goes_on() {
+async fn an_executor_that_panics_fails_its_call_and_the_turn_continues() {
     let scene = Scene::new(vec![]);
     let neighbour = neighbour(&scene).await;
     let (mut zed, session) = scene.editor_with_session("zed").await;
@@ -54,7 +54,7 @@ async fn an_executor_that_panics_is_a_failed_call_and_the_turn_goes_on() {
 }
 
 #[actix::test]
-async fn a_session_that_panics_answers_what_was_pending_and_opens_again_with_the_next_prompt() {
+async fn a_session_that_panics_answers_pending_requests_and_reopens_with_the_next_prompt() {
     let scene = Scene::new(vec![]);
     let neighbour = neighbour(&scene).await;
     let (mut zed, session) = scene.editor_with_session("zed").await;
@@ -102,7 +102,7 @@ async fn a_record_that_is_lost_on_its_way_is_submitted_again() {
 }
 
 #[actix::test]
-async fn a_directory_that_panics_is_replaced_and_sessions_come_back_from_the_log() {
+async fn a_directory_that_panics_is_replaced_and_sessions_reopen_from_the_log() {
     let scene = Scene::new(vec![]);
     let (mut zed, session) = scene.editor_with_session("zed").await;
     scene.script.push(vec![Step::text("One"), Step::Hold]);

@@ -39,7 +39,7 @@ async fn a_new_session_is_not_acknowledged_before_it_is_written() {
 }
 
 #[actix::test]
-async fn a_tool_does_not_start_before_its_call_is_synced_nor_the_model_hear_of_it_before_its_outcome_is() {
+async fn calls_are_synced_before_tools_run_and_outcomes_before_the_next_request() {
     let scene = Scene::new(vec![
         vec![Step::Hold, Step::call("look", json!({})), Step::end()],
         vec![Step::text("Seen."), Step::end()],
@@ -95,7 +95,7 @@ async fn a_prompt_is_not_answered_before_its_turn_is_synced() {
 }
 
 #[actix::test]
-async fn a_full_disk_fails_the_prompt_and_what_was_said_is_kept_when_space_returns() {
+async fn a_full_disk_fails_the_prompt_and_events_are_stored_later() {
     let scene = Scene::new(vec![vec![Step::text("Hello"), Step::end()]]);
     let (mut zed, session) = scene.editor_with_session("zed").await;
     scene.history.fail();
@@ -141,7 +141,7 @@ async fn a_session_that_was_reopened_on_a_full_disk_opens_when_space_returns() {
 }
 
 #[actix::test]
-async fn prompts_are_refused_while_too_much_is_not_written_and_taken_again_when_space_returns() {
+async fn prompts_are_refused_while_too_much_is_unwritten() {
     let scene = Scene::new(vec![vec![Step::text("Hello"), Step::end()]]);
     let (mut zed, session) = scene.editor_with_session("zed").await;
     scene.history.fail();

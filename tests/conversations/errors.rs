@@ -5,7 +5,7 @@ use serde_json::json;
 use testkit::Scene;
 
 #[actix::test]
-async fn what_is_not_a_request_gets_an_error_and_the_connection_goes_on() {
+async fn an_invalid_message_gets_an_error_and_the_connection_continues() {
     let scene = Scene::new(vec![]);
     let mut zed = scene.client("zed");
     for line in [
@@ -36,7 +36,7 @@ async fn what_is_not_a_request_gets_an_error_and_the_connection_goes_on() {
         zed    < 1.0 error {"code":-32601,"message":"Method not found","data":{"method":"nonsense"}}
         zed    < "a" error {"code":-32600,"message":"initialize comes first on a connection","data":{"advice":"send it, then this again"}}
         zed    < null error {"code":-32600,"message":"initialize comes first on a connection","data":{"advice":"send it, then this again"}}
-        zed    < 1 = {"protocolVersion":1,"agentCapabilities":{"loadSession":true,"promptCapabilities":{"image":true,"audio":true,"embeddedContext":true},"mcpCapabilities":{"http":true,"sse":true},"sessionCapabilities":{"list":{},"delete":{},"additionalDirectories":{},"fork":{},"resume":{},"close":{}},"auth":{"logout":{}},"_meta":{"acpd":{"extensions":["_acpd/hello","_acpd/sessions","_acpd/connections","_acpd/status","_acpd/stop","_acpd/restart","_acpd/reload","_acpd/resume","_acpd/cancel","_acpd/answer","_acpd/close","_acpd/delete","_acpd/rename","_acpd/export","_acpd/import","_acpd/wait","_acpd/mcp","_acpd/permissions","_acpd/undo","_acpd/session"]}}},"authMethods":[{"id":"env","name":"A key in the environment","description":"One of SCRIPT_KEY","_meta":{"acpd":{"variables":[{"name":"SCRIPT_KEY","label":"Script key","secret":true,"optional":true,"link":"https://script.example/keys"}]}}},{"id":"github","name":"Log in at GitHub","description":"For the models that GitHub offers; opens a page in the browser"}],"agentInfo":{"name":"acpd","title":"acpd","version":"0.1.0"}}
+        zed    < 1 = {"protocolVersion":1,"agentCapabilities":{"loadSession":true,"promptCapabilities":{"image":true,"audio":true,"embeddedContext":true},"mcpCapabilities":{"http":true,"sse":true},"sessionCapabilities":{"list":{},"delete":{},"additionalDirectories":{},"fork":{},"resume":{},"close":{}},"auth":{"logout":{}},"_meta":{"acpd":{"extensions":["_acpd/hello","_acpd/sessions","_acpd/connections","_acpd/status","_acpd/stop","_acpd/restart","_acpd/reload","_acpd/resume","_acpd/cancel","_acpd/answer","_acpd/close","_acpd/delete","_acpd/rename","_acpd/export","_acpd/import","_acpd/wait","_acpd/mcp","_acpd/permissions","_acpd/undo","_acpd/session"],"versions":[1,2]}}},"authMethods":[{"id":"env","name":"A key in the environment","description":"One of SCRIPT_KEY","_meta":{"acpd":{"variables":[{"name":"SCRIPT_KEY","label":"Script key","secret":true,"optional":true,"link":"https://script.example/keys"}]}}},{"id":"github","name":"Log in at GitHub","description":"For the models that GitHub offers; opens a page in the browser"}],"agentInfo":{"name":"acpd","title":"acpd","version":"0.1.0"},"_meta":{"steering":{"supported":true},"acpd":null}}
     "#]].assert_eq(&scene.transcript.take());
 }
 
@@ -125,7 +125,7 @@ async fn an_unknown_option_or_value_is_refused() {
 }
 
 #[actix::test]
-async fn a_message_over_the_limit_gets_an_error_and_the_next_one_is_read() {
+async fn an_oversized_message_gets_an_error_and_the_next_is_read() {
     let scene = Scene::with(vec![], |settings| settings.frame_limit = 1000);
     let mut zed = scene.editor("zed").await;
     zed.write(format!("{}\n", "x".repeat(200_000)).as_bytes()).await;
@@ -182,7 +182,7 @@ async fn each_message_of_a_batch_is_answered_by_itself() {
 }
 
 #[actix::test]
-async fn half_a_line_then_the_end_is_answered_as_what_it_is() {
+async fn half_a_line_before_the_end_is_answered_as_a_parse_error() {
     let scene = Scene::new(vec![]);
     let mut zed = scene.editor("zed").await;
     zed.write(b"{\"jsonrpc\":\"2.0\",\"id\":7,\"meth").await;

@@ -18,7 +18,7 @@ fn read_then_done() -> Vec<Vec<Step>> {
 }
 
 #[actix::test]
-async fn a_hook_denies_a_call_and_the_model_hears_why() {
+async fn a_hook_denies_a_call_and_the_model_receives_the_reason() {
     let mut at = hooked(json!({ "before_tool": [{ "command": "echo not today; exit 2" }] }), read_then_done()).await;
     let prompt = at.zed.prompt(&at.session, "read it").await;
     at.zed.answer(prompt).await;
@@ -37,7 +37,7 @@ async fn a_hook_comments_on_an_outcome() {
 }
 
 #[actix::test]
-async fn a_hook_sends_a_turn_back_until_it_is_content() {
+async fn a_hook_continues_a_turn_until_it_is_satisfied() {
     let hook = json!({ "command": "test -f done || { touch done; echo the tests fail; exit 2; }" });
     let answers = vec![vec![Step::text("Done."), Step::end()], vec![Step::text("Mended."), Step::end()]];
     let mut at = hooked(json!({ "turn_end": [hook] }), answers).await;
@@ -73,4 +73,33 @@ async fn cancelling_does_not_wait_for_hooks() {
         let answer = at.zed.answer(prompt).await;
         assert_eq!(answer["result"]["stopReason"], "cancelled");
     }
+}
+
+#[actix::test]
+async fn an_edit_after_a_formatter_hook_is_made_and_both_are_undone() {
+    let format = "sed -i 's/  */ /g' a.txt";
+    let edit =
+        |old: &str, new: &str| Step::call("edit_file", json!({ "path": "a.txt", "old_text": old, "new_text": new }));
+    let answers = vec![
+        vec![Step::call("read_file", json!({ "path": "a.txt" })), Step::end()],
+        vec![edit("one", "let  x  =  1"), Step::end()],
+        vec![edit("let x = 1", "let  x  =  2"), Step::end()],
+        vec![Step::call("write_file", json!({ "path": "a.txt", "content": "all  new\n" })), Step::end()],
+        vec![Step::text("Done."), Step::end()],
+    ];
+    let hooks = json!({ "after_tool": [{ "tool": "*_file", "command": format }] });
+    let mut at = Project::new(json!({}), &[("a.txt", "one\n")], answers, |settings| {
+        settings.hooks = serde_json::from_value(hooks).unwrap();
+    })
+    .await;
+    at.configure("approval", "never").await;
+    let prompt = at.zed.prompt(&at.session, "change it").await;
+    at.zed.answer(prompt).await;
+    let transcript = at.transcript();
+    let told = "[a hook has changed a.txt afterwards:]\n@@ -1 +1 @@\n-let  x  =  1\n+let x = 1";
+    assert!(transcript.contains(told), "{transcript}");
+    assert_eq!(at.text("a.txt"), "all new\n", "{transcript}");
+    let undo = at.zed.prompt(&at.session, "/undo").await;
+    at.zed.answer(undo).await;
+    assert_eq!(at.text("a.txt"), "one\n");
 }

@@ -19,7 +19,7 @@ fn dribbled() -> Vec<Step> {
 }
 
 #[actix::test]
-async fn a_call_is_pending_as_soon_as_its_first_bytes_arrive_and_gets_its_title_when_it_is_known() {
+async fn a_call_is_pending_from_its_first_bytes_and_gets_its_title_later() {
     let scene = Scene::new(vec![dribbled(), vec![Step::text("Seen."), Step::end()]]);
     let (mut zed, session) = scene.editor_with_session("zed").await;
     let prompt = zed.prompt(&session, "look").await;
@@ -49,7 +49,7 @@ async fn a_call_is_pending_as_soon_as_its_first_bytes_arrive_and_gets_its_title_
 }
 
 #[actix::test]
-async fn a_call_that_never_becomes_whole_is_closed_and_the_model_does_not_see_it() {
+async fn an_incomplete_call_is_closed_and_not_shown_to_the_model() {
     let unfinished = vec![Step::begin_call(0, "touch", Some("a.txt")), Step::end()];
     let next = vec![Step::begin_call(0, "look", None), Step::call("look", json!(1)), Step::end()];
     let scene = Scene::new(vec![unfinished, next, vec![Step::text("Done."), Step::end()]]);
@@ -115,4 +115,37 @@ async fn a_client_that_attaches_meanwhile_sees_the_call_and_its_end() {
         vim    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"read","status":"pending","title":"look {\"at\":\"a.txt\"}","name":"look","rawInput":{"at":"a.txt"}}
         vim    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"read","status":"in_progress"}
         vim    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"read","status":"completed","content":[{"type":"content","content":{"type":"text","text":"look done"}}],"rawOutput":{"text":"look done"}}"##]].assert_eq(&vims.join("\n"));
+}
+
+/// Returns the `tool_call` and `tool_call_update` messages that this client received.
+fn calls_seen_by<'a>(name: &str, transcript: &'a str) -> Vec<&'a str> {
+    transcript.lines().filter(|line| line.starts_with(name) && line.contains("\"tool_call")).collect()
+}
+
+#[actix::test]
+async fn a_bridge_that_reconnects_while_a_call_is_written_sees_it_announced_once() {
+    let scene = Scene::new(vec![dribbled(), vec![Step::text("Seen."), Step::end()]]);
+    let hello = json!({ "version": "0", "bridge": "bridge-1", "environment": {} });
+    let mut before = scene.client("before");
+    before.call("_acpd/hello", hello.clone()).await;
+    before.initialize().await;
+    let session = before.new_session().await;
+    before.prompt(&session, "look").await;
+    scene.script.until_held(1).await;
+    let announced = before.update("tool_call").await;
+    let place = announced["params"]["_meta"]["acpd"]["at"].clone();
+    assert!(place.is_array(), "{announced}");
+    drop(before);
+    let mut after = scene.client("after");
+    after.call("_acpd/hello", hello).await;
+    after.initialize().await;
+    after.call("_acpd/resume", json!({ "sessionId": session, "after": place })).await;
+    scene.script.release();
+    scene.script.release();
+    after.update("agent_message_chunk").await;
+    let transcript = scene.transcript.take();
+    let (first, second) = (calls_seen_by("before", &transcript), calls_seen_by("after", &transcript));
+    assert_eq!((first.len(), second.len()), (1, 4), "{transcript}");
+    assert!(first[0].contains("\"sessionUpdate\":\"tool_call\""), "{first:#?}");
+    assert!(second.iter().all(|line| line.contains("\"sessionUpdate\":\"tool_call_update\"")), "{second:#?}");
 }

@@ -38,7 +38,7 @@ async fn a_call_that_asks_runs_after_it_was_allowed() {
 }
 
 #[actix::test]
-async fn a_rejected_call_is_not_run_and_the_model_hears_so() {
+async fn a_rejected_call_does_not_run_and_the_model_learns_it() {
     let scene = Scene::new(touch_then_done());
     let (mut zed, session) = scene.editor_with_session("zed").await;
     let prompt = zed.prompt(&session, "touch it").await;
@@ -52,8 +52,8 @@ async fn a_rejected_call_is_not_run_and_the_model_hears_so() {
         zed    < update {"sessionUpdate":"tool_call","toolCallId":"#2","kind":"edit","status":"pending","title":"touch {\"file\":\"a\"}","name":"touch","rawInput":{"file":"a"}}
         zed    < "#3" session/request_permission {"sessionId":"#1","toolCall":{"toolCallId":"#2","kind":"edit","status":"pending","title":"touch {\"file\":\"a\"}","name":"touch","rawInput":{"file":"a"}},"options":[{"optionId":"allow_once","name":"Allow","kind":"allow_once"},{"optionId":"allow_always","name":"Always allow edits in /work","kind":"allow_always"},{"optionId":"reject_once","name":"Reject","kind":"reject_once"},{"optionId":"reject_always","name":"Always reject edits in /work","kind":"reject_always"}]}
         zed    > "#3" = {"outcome":{"outcome":"selected","optionId":"reject_once"}}
-        model  < user: touch it | agent: [touch] | results: Permission denied.
-        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"edit","status":"failed","content":[{"type":"content","content":{"type":"text","text":"Permission denied."}}],"rawOutput":{"text":"Permission denied."}}
+        model  < user: touch it | agent: [touch] | results: Permission denied: the user declined this call.
+        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"edit","status":"failed","content":[{"type":"content","content":{"type":"text","text":"Permission denied: the user declined this call."}}],"rawOutput":{"text":"Permission denied: the user declined this call."}}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Done."},"messageId":"#4"}
         zed    < 3 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#5"}}}
     "##]].assert_eq(&scene.transcript.take());
@@ -150,10 +150,10 @@ async fn reject_always_denies_without_asking_again() {
     zed.answer(prompt).await;
     expect![[r##"
         zed    > 4 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"again"}]}
-        model  < user: touch it | agent: [touch] | results: Permission denied. | agent: Done. | user: again
-        model  < user: touch it | agent: [touch] | results: Permission denied. | agent: Done. | user: again | agent: [touch] | results: Permission denied.
+        model  < user: touch it | agent: [touch] | results: Permission denied: the user declined this call. | agent: Done. | user: again
+        model  < user: touch it | agent: [touch] | results: Permission denied: the user declined this call. | agent: Done. | user: again | agent: [touch] | results: Permission denied: the user has declined calls like this one for good.
         zed    < update {"sessionUpdate":"tool_call","toolCallId":"#6","kind":"edit","status":"pending","title":"touch {\"file\":\"a\"}","name":"touch","rawInput":{"file":"a"}}
-        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#6","kind":"edit","status":"failed","content":[{"type":"content","content":{"type":"text","text":"Permission denied."}}],"rawOutput":{"text":"Permission denied."}}
+        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#6","kind":"edit","status":"failed","content":[{"type":"content","content":{"type":"text","text":"Permission denied: the user has declined calls like this one for good."}}],"rawOutput":{"text":"Permission denied: the user has declined calls like this one for good."}}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Done."},"messageId":"#7"}
         zed    < 4 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#8"}}}
     "##]].assert_eq(&scene.transcript.take());
@@ -201,7 +201,7 @@ async fn a_question_goes_to_every_attached_editor_and_the_first_answer_wins() {
 }
 
 #[actix::test]
-async fn with_nobody_attached_a_question_waits_and_is_asked_again_of_whoever_comes() {
+async fn an_unattended_question_waits_and_is_asked_of_later_clients() {
     let scene = Scene::new(touch_then_done());
     let (mut zed, session) = scene.editor_with_session("zed").await;
     zed.prompt(&session, "touch it").await;
@@ -261,7 +261,7 @@ async fn an_error_is_no_answer_and_the_question_stays_open() {
 }
 
 #[actix::test]
-async fn a_question_that_no_attached_client_can_answer_is_rejected_and_everybody_is_told_why() {
+async fn a_question_that_no_attached_client_can_answer_is_rejected_with_the_reason() {
     let scene = Scene::new(touch_then_done());
     let (mut zed, session) = scene.editor_with_session("zed").await;
     let prompt = zed.prompt(&session, "touch it").await;
@@ -280,7 +280,7 @@ async fn a_question_that_no_attached_client_can_answer_is_rejected_and_everybody
 }
 
 #[actix::test]
-async fn a_result_beside_an_error_allows_nothing_and_leaves_nobody_waiting() {
+async fn a_reply_with_result_and_error_allows_nothing_and_settles_the_request() {
     let scene = Scene::new(touch_then_done());
     let (mut zed, session) = scene.editor_with_session("zed").await;
     let prompt = zed.prompt(&session, "touch it").await;
@@ -308,7 +308,7 @@ async fn when_the_last_client_that_can_answer_leaves_the_question_is_rejected() 
 }
 
 #[actix::test]
-async fn the_time_until_an_unattended_question_is_denied_starts_anew_when_somebody_has_been_there() {
+async fn an_attached_client_restarts_the_time_limit_of_an_unattended_question() {
     let patience = Duration::from_secs(100);
     let scene = Scene::with(touch_then_done(), |settings| settings.unattended = Unattended::DenyAfter(patience));
     let (mut zed, session) = scene.editor_with_session("zed").await;

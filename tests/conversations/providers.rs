@@ -54,7 +54,7 @@ fn beginning(answer: &Answer, kind: Kind) -> Vec<u8> {
 }
 
 #[actix::test]
-async fn a_retry_that_takes_long_is_told_and_a_short_one_is_not() {
+async fn only_a_long_retry_is_reported() {
     let short = Reply::json(500, &json!({ "error": { "message": "oh" } }));
     let long = Reply::new(429, &[("retry-after", "0.05")], "{}");
     let answer = Reply::stream(&[&Answer::text("Hello").sse(Dialect::Chat)]);
@@ -73,7 +73,7 @@ async fn a_retry_that_takes_long_is_told_and_a_short_one_is_not() {
 }
 
 #[actix::test]
-async fn an_answer_that_breaks_off_is_asked_for_again_and_the_model_does_not_see_its_half() {
+async fn an_interrupted_response_is_requested_again_and_its_half_is_never_resent() {
     for kind in [Kind::Anthropic, Kind::OpenAi] {
         let error = json!({ "type": "error", "error": { "type": "overloaded_error", "message": "too much" } });
         let broken = [beginning(&Answer::text("half an answer"), kind), format!("data: {error}\n\n").into_bytes()];
@@ -122,7 +122,7 @@ fn listed(ids: &[&str]) -> Reply {
 }
 
 #[actix::test]
-async fn the_first_session_of_a_fresh_daemon_has_a_model_that_the_server_has() {
+async fn the_first_session_of_a_fresh_daemon_has_an_available_model() {
     let server = Server::with(|seen, _| match seen.method.as_str() {
         "GET" => Reply(vec![Action::Pause(Duration::from_millis(100))]).then_all(listed(&["scripted"])),
         _ => Reply::stream(&[&Answer::text("Hello").sse(Dialect::Chat)]),
@@ -136,7 +136,7 @@ async fn the_first_session_of_a_fresh_daemon_has_a_model_that_the_server_has() {
 }
 
 #[actix::test]
-async fn a_list_that_comes_late_corrects_the_model_and_the_client_hears_of_it() {
+async fn a_late_model_list_corrects_the_model_and_updates_the_client() {
     let server = Server::with(|seen, _| match seen.method.as_str() {
         "GET" => Reply(vec![Action::Pause(Duration::from_millis(3_500))]).then_all(listed(&["scripted"])),
         _ => Reply::stream(&[&Answer::text("Hello").sse(Dialect::Chat)]),
@@ -152,7 +152,7 @@ async fn a_list_that_comes_late_corrects_the_model_and_the_client_hears_of_it() 
 }
 
 #[actix::test]
-async fn a_model_that_nobody_chose_and_the_server_denies_gives_way_to_a_listed_one() {
+async fn an_unchosen_model_that_the_server_rejects_is_replaced_by_a_listed_one() {
     let server = Server::with(|seen, _| match (seen.method.as_str(), seen.body.contains("\"gone\"")) {
         ("GET", _) => listed(&["gone", "there"]),
         (_, true) => Reply::json(404, &json!({ "error": { "code": "model_not_found", "message": "no model gone" } })),
@@ -172,7 +172,7 @@ async fn a_model_that_nobody_chose_and_the_server_denies_gives_way_to_a_listed_o
 }
 
 #[actix::test]
-async fn what_answers_in_place_of_a_broken_provider_is_told() {
+async fn the_substitute_for_a_broken_provider_is_reported() {
     let server = Server::script(vec![Reply::json(500, &json!({ "error": { "message": "down" } }))]);
     let (scene, mut zed, session) = undecided(&server).await;
     let prompt = zed.prompt(&session, "hi").await;
@@ -183,7 +183,7 @@ async fn what_answers_in_place_of_a_broken_provider_is_told() {
 }
 
 #[actix::test]
-async fn a_call_that_the_limit_cut_off_is_asked_for_again_in_smaller_parts_twice_at_most() {
+async fn a_call_cut_off_by_the_output_limit_is_requested_again_twice() {
     let chunk = |delta: Value, reason: Value| {
         format!("data: {}\n\n", json!({ "choices": [{ "delta": delta, "finish_reason": reason }] }))
     };
@@ -220,7 +220,7 @@ const PICTURE: &[u8] =
     b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff!\xf9\x04\x01\0\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;";
 
 #[actix::test]
-async fn a_picture_that_a_tool_shows_reaches_a_model_that_sees_and_is_named_to_one_that_does_not() {
+async fn tool_images_reach_vision_models_and_become_markers_for_others() {
     for (kind, sees) in [(Kind::Anthropic, true), (Kind::OpenAi, true), (Kind::Anthropic, false), (Kind::OpenAi, false)]
     {
         let folder = tempfile::tempdir().unwrap();
@@ -305,7 +305,7 @@ fn count(number: &AtomicUsize) -> usize {
 }
 
 #[actix::test]
-async fn three_hundred_turns_through_a_small_window_at_a_server_that_counts_nothing() {
+async fn three_hundred_turns_fit_a_small_window_without_token_counts() {
     let at = windowed(Kind::OpenAi, 2_000, 2_000, false);
     let summaries = three_hundred_turns(Kind::OpenAi, &at, 2_000).await;
     assert!(summaries >= 5, "{summaries} summaries");
@@ -314,7 +314,7 @@ async fn three_hundred_turns_through_a_small_window_at_a_server_that_counts_noth
 }
 
 #[actix::test]
-async fn three_hundred_turns_through_a_window_that_is_smaller_than_it_is_said_to_be() {
+async fn three_hundred_turns_fit_a_window_smaller_than_declared() {
     let at = windowed(Kind::Anthropic, 2_400, 600, true);
     let summaries = three_hundred_turns(Kind::Anthropic, &at, 100_000).await;
     let [answers, shorter] = at.refused.each_ref().map(count);
@@ -323,7 +323,7 @@ async fn three_hundred_turns_through_a_window_that_is_smaller_than_it_is_said_to
 }
 
 #[actix::test]
-async fn a_server_that_counts_nothing_is_counted_for_and_the_record_says_so() {
+async fn missing_token_counts_are_estimated_and_marked_as_such() {
     let server = Server::script(vec![Reply::stream(&[&Answer::text("Hello there").uncounted().sse(Dialect::Chat)])]);
     let (scene, mut zed, session) = scene(Kind::OpenAi, &server, ModelConfig::default()).await;
     let prompt = zed.prompt(&session, "hi").await;

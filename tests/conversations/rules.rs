@@ -20,7 +20,7 @@ fn call_then_done(tool: &str, input: Value) -> Vec<Vec<Step>> {
 }
 
 #[actix::test]
-async fn what_a_rule_denies_is_not_run_and_nobody_is_asked() {
+async fn a_denied_call_does_not_run_and_asks_no_one() {
     let answers = call_then_done("read_file", json!({ "path": ".env" }));
     let mut at = ruled(json!({ "allow": ["read"], "deny": ["read(.env)"] }), answers).await;
     let prompt = at.zed.prompt(&at.session, "tell me the key").await;
@@ -42,7 +42,7 @@ async fn what_a_rule_denies_is_not_run_and_nobody_is_asked() {
 }
 
 #[actix::test]
-async fn what_a_rule_allows_runs_without_a_question() {
+async fn a_call_that_a_rule_allows_runs_without_a_question() {
     let rules = json!({ "project": [{ "folder": "/", "allow": ["edit(b.txt)"] }] });
     let mut at = ruled(rules, call_then_done("write_file", json!({ "path": "b.txt", "content": "b\n" }))).await;
     let prompt = at.zed.prompt(&at.session, "write it").await;
@@ -60,7 +60,7 @@ async fn the_rules_of_a_project_do_not_count_in_another() {
 }
 
 #[actix::test]
-async fn what_a_rule_asks_about_is_asked_even_if_it_would_run_otherwise() {
+async fn a_rule_that_asks_overrides_a_permissive_approval_setting() {
     let answers = call_then_done("read_file", json!({ "path": "a.txt" }));
     let mut at = ruled(json!({ "ask": ["read(*.txt)"] }), answers).await;
     at.configure("approval", "never").await;
@@ -106,7 +106,7 @@ async fn ctl_shows_the_rules_of_a_project_before_its_first_call() {
 }
 
 #[actix::test]
-async fn a_file_in_a_prompt_that_a_rule_denies_does_not_reach_the_model_and_the_person_is_told() {
+async fn a_denied_file_in_a_prompt_is_withheld_and_reported() {
     let mut at = ruled(json!({ "deny": ["read(.env)"] }), vec![vec![Step::text("Done."), Step::end()]]).await;
     let uri = |name: &str| format!("file://{}/{name}", at.folder.path().display());
     let prompt = json!([
@@ -143,7 +143,7 @@ async fn ctl_shows_what_a_session_remembers_and_what_the_rules_say() {
 }
 
 #[actix::test]
-async fn a_command_that_may_hide_what_is_denied_is_asked_about_even_if_everything_else_runs() {
+async fn a_command_that_may_hide_a_denied_one_always_asks() {
     let answers = call_then_done("bash", json!({ "command": "$TOOL --version" }));
     let mut at = ruled(json!({ "allow": ["bash"], "deny": ["bash(rm)"] }), answers).await;
     at.configure("approval", "never").await;
@@ -151,11 +151,11 @@ async fn a_command_that_may_hide_what_is_denied_is_asked_about_even_if_everythin
     let question = at.zed.hear("session/request_permission").await;
     at.zed.choose(&question, "reject_once").await;
     at.zed.answer(prompt).await;
-    assert!(at.transcript().contains("results: Permission denied.\n"));
+    assert!(at.transcript().contains("results: Permission denied: the user declined this call.\n"));
 }
 
 #[actix::test]
-async fn what_is_asked_shows_what_cannot_be_seen() {
+async fn questions_show_invisible_characters_escaped() {
     let command = "echo \u{202e}hidden\r; rm\u{a0}x\u{1b}[2K";
     let mut at = ruled(json!({}), call_then_done("bash", json!({ "command": command }))).await;
     at.zed.prompt(&at.session, "run it").await;
@@ -184,7 +184,7 @@ async fn always_for(command: &str) -> Value {
 }
 
 #[actix::test]
-async fn always_covers_a_command_of_a_known_form_by_its_first_words_and_says_so() {
+async fn always_covers_a_known_command_by_its_first_words() {
     let always = always_for("git status -s").await;
     assert_eq!(
         (&always["kind"], &always["name"]),
@@ -193,7 +193,7 @@ async fn always_covers_a_command_of_a_known_form_by_its_first_words_and_says_so(
 }
 
 #[actix::test]
-async fn always_covers_any_other_command_to_the_letter_and_says_so() {
+async fn always_covers_an_unknown_command_literally_and_the_option_says_so() {
     let always = always_for("npm run x").await;
     assert_eq!(
         (&always["kind"], &always["name"]),
@@ -202,7 +202,7 @@ async fn always_covers_any_other_command_to_the_letter_and_says_so() {
 }
 
 #[actix::test]
-async fn a_rejected_write_leaves_the_file_as_it_was_and_the_model_hears_so() {
+async fn a_rejected_write_leaves_the_file_and_the_model_receives_the_reason() {
     let answers = vec![
         vec![Step::call("read_file", json!({ "path": "a.txt" })), Step::end()],
         vec![Step::call("write_file", json!({ "path": "a.txt", "content": "b\n" })), Step::end()],
@@ -214,5 +214,7 @@ async fn a_rejected_write_leaves_the_file_as_it_was_and_the_model_hears_so() {
     at.zed.choose(&question, "reject_once").await;
     at.zed.answer(prompt).await;
     assert_eq!(at.text("a.txt"), "a\n");
-    assert!(at.transcript().contains("| agent: [write_file] | results: Permission denied.\n"));
+    assert!(
+        at.transcript().contains("| agent: [write_file] | results: Permission denied: the user declined this call.\n")
+    );
 }

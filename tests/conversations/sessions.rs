@@ -9,13 +9,13 @@ fn hello() -> Vec<Step> {
 }
 
 #[actix::test]
-async fn initialize_says_what_is_true() {
+async fn initialize_reports_true_capabilities() {
     let scene = Scene::new(vec![]);
     let mut zed = scene.client("zed");
     zed.initialize().await;
     expect![[r#"
         zed    > 1 initialize {"protocolVersion":1,"clientInfo":{"name":"zed","version":"1"}}
-        zed    < 1 = {"protocolVersion":1,"agentCapabilities":{"loadSession":true,"promptCapabilities":{"image":true,"audio":true,"embeddedContext":true},"mcpCapabilities":{"http":true,"sse":true},"sessionCapabilities":{"list":{},"delete":{},"additionalDirectories":{},"fork":{},"resume":{},"close":{}},"auth":{"logout":{}},"_meta":{"acpd":{"extensions":["_acpd/hello","_acpd/sessions","_acpd/connections","_acpd/status","_acpd/stop","_acpd/restart","_acpd/reload","_acpd/resume","_acpd/cancel","_acpd/answer","_acpd/close","_acpd/delete","_acpd/rename","_acpd/export","_acpd/import","_acpd/wait","_acpd/mcp","_acpd/permissions","_acpd/undo","_acpd/session"]}}},"authMethods":[{"id":"env","name":"A key in the environment","description":"One of SCRIPT_KEY","_meta":{"acpd":{"variables":[{"name":"SCRIPT_KEY","label":"Script key","secret":true,"optional":true,"link":"https://script.example/keys"}]}}},{"id":"github","name":"Log in at GitHub","description":"For the models that GitHub offers; opens a page in the browser"}],"agentInfo":{"name":"acpd","title":"acpd","version":"0.1.0"}}
+        zed    < 1 = {"protocolVersion":1,"agentCapabilities":{"loadSession":true,"promptCapabilities":{"image":true,"audio":true,"embeddedContext":true},"mcpCapabilities":{"http":true,"sse":true},"sessionCapabilities":{"list":{},"delete":{},"additionalDirectories":{},"fork":{},"resume":{},"close":{}},"auth":{"logout":{}},"_meta":{"acpd":{"extensions":["_acpd/hello","_acpd/sessions","_acpd/connections","_acpd/status","_acpd/stop","_acpd/restart","_acpd/reload","_acpd/resume","_acpd/cancel","_acpd/answer","_acpd/close","_acpd/delete","_acpd/rename","_acpd/export","_acpd/import","_acpd/wait","_acpd/mcp","_acpd/permissions","_acpd/undo","_acpd/session"],"versions":[1,2]}}},"authMethods":[{"id":"env","name":"A key in the environment","description":"One of SCRIPT_KEY","_meta":{"acpd":{"variables":[{"name":"SCRIPT_KEY","label":"Script key","secret":true,"optional":true,"link":"https://script.example/keys"}]}}},{"id":"github","name":"Log in at GitHub","description":"For the models that GitHub offers; opens a page in the browser"}],"agentInfo":{"name":"acpd","title":"acpd","version":"0.1.0"},"_meta":{"steering":{"supported":true},"acpd":null}}
     "#]].assert_eq(&scene.transcript.take());
 }
 
@@ -57,7 +57,7 @@ async fn a_load_replays_the_conversation_and_then_answers() {
 }
 
 #[actix::test]
-async fn a_load_in_another_folder_is_refused_unless_it_is_the_same_by_another_name() {
+async fn a_load_in_another_folder_is_refused_unless_it_is_an_alias() {
     let scene = Scene::new(vec![]);
     let (mut zed, session) = scene.editor_with_session("zed").await;
     let other = zed.call("session/load", json!({ "sessionId": session, "cwd": "/work/sub" })).await;
@@ -141,7 +141,7 @@ async fn close_cancels_the_work_and_the_closer_no_longer_knows_the_session() {
 }
 
 #[actix::test]
-async fn what_one_editor_closes_opens_again_with_the_others_next_prompt() {
+async fn a_session_closed_by_one_editor_reopens_with_anothers_prompt() {
     let scene = Scene::new(vec![hello(), hello()]);
     let (mut zed, session) = scene.editor_with_session("zed").await;
     let mut vim = scene.editor("vim").await;
@@ -248,7 +248,7 @@ async fn a_fork_has_the_history_and_goes_its_own_way() {
 }
 
 #[actix::test]
-async fn an_idle_session_with_nobody_attached_leaves_memory_and_comes_back() {
+async fn an_idle_session_without_clients_is_evicted_and_comes_back() {
     let scene = Scene::new(vec![hello(), hello()]);
     let (mut zed, session) = scene.editor_with_session("zed").await;
     let prompt = zed.prompt(&session, "hi").await;
@@ -276,7 +276,7 @@ async fn roots(zed: &mut testkit::Editor, session: &str) -> serde_json::Value {
 }
 
 #[actix::test]
-async fn further_folders_are_those_that_the_last_request_to_open_the_session_named() {
+async fn additional_folders_are_those_of_the_last_opening_request() {
     let scene = Scene::new(vec![hello()]);
     let mut zed = scene.editor("zed").await;
     let more = json!(["/work/more"]);

@@ -144,7 +144,7 @@ impl Notebook {
 }
 
 #[actix::test]
-async fn spans_name_their_parents_and_the_trace_that_the_client_is_part_of() {
+async fn spans_name_their_parents_and_the_clients_trace() {
     let notebook = Notebook::of(async || {
         let calls = vec![Step::call("look", json!({})), Step::end()];
         let scene = Scene::new(vec![calls, vec![Step::text("Done"), Step::end()]]);
@@ -175,7 +175,7 @@ async fn spans_name_their_parents_and_the_trace_that_the_client_is_part_of() {
 }
 
 #[actix::test]
-async fn every_message_is_a_line_by_its_kind_and_its_contents_are_told_to_nobody_who_did_not_ask() {
+async fn messages_are_logged_by_kind_and_their_contents_only_at_trace() {
     let notebook = Notebook::of(async || {
         let scene = Scene::new(vec![vec![Step::text("an answer in confidence"), Step::end()]]);
         let (mut zed, session) = scene.editor_with_session("zed").await;

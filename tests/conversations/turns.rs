@@ -24,7 +24,7 @@ async fn a_prompt_streams_text_and_is_answered_after_its_last_update() {
 }
 
 #[actix::test]
-async fn a_tool_call_goes_from_pending_to_completed_and_the_model_hears_its_outcome() {
+async fn a_tool_call_completes_and_the_model_receives_its_outcome() {
     let scene = Scene::new(vec![
         vec![Step::text("Let me look."), Step::call("look", json!({ "at": "a" })), Step::end()],
         vec![Step::text("Seen."), Step::end()],
@@ -181,7 +181,7 @@ async fn withdrawing_the_prompt_request_cancels_its_turn() {
 }
 
 #[actix::test]
-async fn a_second_prompt_during_a_turn_is_an_invalid_request_and_the_first_goes_on() {
+async fn a_second_prompt_during_a_turn_is_refused_and_the_first_continues() {
     let scene = Scene::new(vec![vec![Step::Hold, Step::text("First"), Step::end()]]);
     let (mut zed, session) = scene.editor_with_session("zed").await;
     let first = zed.prompt(&session, "one").await;
@@ -225,7 +225,7 @@ async fn the_models_stop_reason_is_the_answers() {
 }
 
 #[actix::test]
-async fn a_model_that_calls_for_ever_is_stopped_at_the_limit_of_requests() {
+async fn a_model_that_never_stops_calling_tools_is_stopped_at_the_limit() {
     let endless = (0..5).map(|_| vec![Step::call("look", json!({})), Step::end()]).collect();
     let scene = Scene::with(endless, |settings| settings.max_requests = 3);
     let (mut zed, session) = scene.editor_with_session("zed").await;

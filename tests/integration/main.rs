@@ -4,8 +4,10 @@
 
 #![allow(clippy::unwrap_used, reason = "tests may")]
 
+mod hosted_agent;
 mod installed;
-mod mcp_servers;
-#[path = "../conversations/workshop.rs"]
+#[path = "../conversations/mcp_fixture.rs"]
 #[expect(dead_code, reason = "shared with the conversation tests, which use the rest of it")]
-mod workshop;
+mod mcp_fixture;
+mod mcp_servers;
+mod second_version;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
 use crate::installed::installed;
-use crate::workshop::{Workshop, calls, has};
+use crate::mcp_fixture::{McpFixture, calls, has};
 
 /// The reference server of the protocol's authors.
 fn everything() -> PathBuf {
@@ -56,8 +56,8 @@ impl Drop for Served {
 }
 
 /// A workshop with timeouts long enough for these slow servers.
-async fn patient(answers: Vec<Vec<testkit::Step>>) -> Workshop {
-    Workshop::with(json!({ "elicitation": { "form": {}, "url": {} } }), answers, |settings, _| {
+async fn patient(answers: Vec<Vec<testkit::Step>>) -> McpFixture {
+    McpFixture::with(json!({ "elicitation": { "form": {}, "url": {} } }), answers, |settings, _| {
         settings.mcp.wait_seconds = 60;
     })
     .await
@@ -110,7 +110,7 @@ async fn a_turn_uses_the_reference_server_over_the_older_stream_of_events() {
 }
 
 #[actix::test]
-async fn prompts_resources_and_questions_of_the_reference_server_reach_the_model_and_the_person() {
+async fn prompts_resources_and_elicitations_of_the_reference_server_work() {
     let script = everything();
     let mut answers = calls(&[]);
     answers.extend(calls(&[]));

@@ -82,7 +82,7 @@ fn a_handed_socket_does_not_reach_the_commands_of_the_agent() {
 }
 
 #[test]
-fn a_daemon_that_nobody_needs_leaves_and_the_socket_stays() {
+fn an_unused_daemon_exits_and_its_activation_socket_stays() {
     if !is_installed("systemd-socket-activate") {
         return;
     }
@@ -99,7 +99,7 @@ fn a_daemon_that_nobody_needs_leaves_and_the_socket_stays() {
 
 /// The units of `acpd install`, for a daemon with a broken configuration.
 #[test]
-fn why_a_daemon_cannot_start_under_a_service_manager_reaches_the_editor_and_ask() {
+fn the_startup_error_of_a_service_reaches_the_editor_and_ask() {
     if !is_installed("systemd-socket-activate") {
         return;
     }
@@ -137,7 +137,7 @@ fn why_a_daemon_cannot_start_under_a_service_manager_reaches_the_editor_and_ask(
 
 /// `systemctl --user enable --now acpd.socket` while a daemon runs that an editor has started.
 #[test]
-fn a_daemon_that_an_editor_started_makes_way_for_a_socket_of_the_service_manager() {
+fn a_daemon_started_by_an_editor_yields_to_a_socket_unit() {
     if !is_installed("systemd-socket-activate") {
         return;
     }

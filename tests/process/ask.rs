@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::harness::{Home, finish, signal, until};
 
 #[test]
-fn the_first_command_on_a_fresh_machine_names_the_files_and_leaves_a_session() {
+fn the_first_ask_on_a_fresh_machine_works_and_leaves_a_session() {
     let home = Home::new();
     fs::write(home.work().join("one.txt"), "1").unwrap();
     fs::write(home.work().join("two.txt"), "2").unwrap();
@@ -24,7 +24,7 @@ fn the_first_command_on_a_fresh_machine_names_the_files_and_leaves_a_session() {
 }
 
 #[test]
-fn stdout_is_the_answer_alone_and_the_status_tells_whether_a_model_is_configured() {
+fn ask_prints_only_the_answer_and_its_status_reports_the_model() {
     let home = Home::new();
     fs::write(home.work().join("one.txt"), "1").unwrap();
     let asked = |prompt: &str| {
@@ -43,7 +43,7 @@ fn stdout_is_the_answer_alone_and_the_status_tells_whether_a_model_is_configured
 }
 
 #[test]
-fn nothing_is_allowed_where_nobody_can_be_asked() {
+fn nothing_is_allowed_when_no_client_can_be_asked() {
     let home = Home::new();
     let output = home.run(&["ask", "write a file x.txt with hello"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
@@ -54,7 +54,7 @@ fn nothing_is_allowed_where_nobody_can_be_asked() {
 }
 
 #[test]
-fn everything_is_allowed_where_that_is_said() {
+fn everything_is_allowed_if_configured() {
     let home = Home::new();
     let output = home.run(&["ask", "--allow", "write a file x.txt with hello"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
@@ -87,7 +87,7 @@ fn lines_of(home: &Home, args: &[&str], input: &str) -> (Vec<Value>, Option<i32>
 }
 
 #[test]
-fn a_script_gets_a_line_an_update_and_a_last_one_with_the_reason() {
+fn json_output_is_a_line_per_update_and_the_stop_reason() {
     let home = Home::new();
     let (lines, code) = lines_of(&home, &["--allow", "write a file x.txt with hello"], "");
     assert_eq!(code, Some(0));
@@ -104,7 +104,7 @@ fn a_script_gets_a_line_an_update_and_a_last_one_with_the_reason() {
 }
 
 #[test]
-fn a_text_takes_what_comes_on_stdin_along() {
+fn a_prompt_argument_is_combined_with_stdin() {
     let home = Home::new();
     let (lines, code) = lines_of(&home, &["list the files"], "a stack trace\n");
     assert_eq!(code, Some(0));
@@ -170,7 +170,7 @@ fn an_interrupt_cancels_the_turn() {
 }
 
 #[test]
-fn a_failure_is_told_once_on_stderr_and_in_plain_words() {
+fn a_failure_is_reported_once_on_stderr_in_plain_words() {
     let home = Home::new();
     home.configure(
         "[models]\ndefault = \"p/m\"\n[models.local]\nprobe = false\n[models.retry]\ntries = 1\n[models.providers.p]\n\
@@ -185,7 +185,7 @@ fn a_failure_is_told_once_on_stderr_and_in_plain_words() {
 }
 
 #[test]
-fn a_daemon_that_cannot_start_is_said_plainly() {
+fn a_daemon_that_cannot_start_is_reported_plainly() {
     let home = Home::new();
     fs::create_dir_all(home.state().parent().unwrap()).unwrap();
     fs::write(home.state(), "in the way").unwrap();

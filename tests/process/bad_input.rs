@@ -42,7 +42,7 @@ fn a_hundred_megabytes_in_a_line_are_skipped_by_the_daemon() {
 }
 
 #[test]
-fn a_hundred_megabytes_in_a_line_are_skipped_by_the_bridge_and_a_running_prompt_is_answered() {
+fn the_bridge_skips_a_line_of_100_megabytes_and_answers_running_prompts() {
     let home = Home::new();
     let mut bridge = home.bridge();
     let session = bridge.open(&home.work());
@@ -57,7 +57,7 @@ fn a_hundred_megabytes_in_a_line_are_skipped_by_the_bridge_and_a_running_prompt_
 }
 
 #[test]
-fn what_is_no_request_is_answered_under_its_id_through_the_bridge() {
+fn invalid_requests_are_answered_under_their_ids_through_the_bridge() {
     let home = Home::new();
     let mut bridge = home.bridge();
     let cases: [(&str, &str); 9] = [
@@ -92,7 +92,7 @@ fn what_is_no_request_is_answered_under_its_id_through_the_bridge() {
 }
 
 #[test]
-fn a_byte_order_mark_before_the_first_message_is_no_part_of_it() {
+fn a_byte_order_mark_is_not_part_of_the_first_message() {
     let home = Home::new();
     let mut bridge = home.bridge();
     bridge.raw("\u{feff}".as_bytes());
@@ -103,7 +103,7 @@ fn a_byte_order_mark_before_the_first_message_is_no_part_of_it() {
 }
 
 #[test]
-fn a_relative_folder_is_one_of_the_folder_in_which_the_bridge_runs() {
+fn a_relative_folder_is_resolved_in_the_bridges_folder() {
     let home = Home::new();
     std::fs::create_dir_all(home.work().join("inner/most")).unwrap();
     let mut bridge = home.bridge();
@@ -121,7 +121,7 @@ fn a_relative_folder_is_one_of_the_folder_in_which_the_bridge_runs() {
 }
 
 #[test]
-fn half_a_line_and_then_the_end_is_told_and_harms_nobody() {
+fn half_a_line_before_the_end_gets_an_error_and_harms_no_one() {
     let home = Home::new();
     let mut bridge = home.bridge();
     bridge.initialize();
@@ -134,7 +134,7 @@ fn half_a_line_and_then_the_end_is_told_and_harms_nobody() {
 }
 
 #[test]
-fn what_is_not_json_or_no_request_is_told_and_the_conversation_goes_on() {
+fn invalid_json_and_invalid_requests_get_errors_and_the_session_continues() {
     let home = Home::new();
     let mut bridge = home.bridge();
     let cases: [(&[u8], i32); 5] = [
@@ -163,7 +163,7 @@ fn what_is_not_json_or_no_request_is_told_and_the_conversation_goes_on() {
 }
 
 #[test]
-fn a_client_that_never_reads_costs_little_and_holds_up_nobody() {
+fn a_client_that_never_reads_uses_little_memory_and_blocks_no_other() {
     let home = Home::new();
     let daemon = home.serve();
     let mut stuck = UnixStream::connect(home.socket()).unwrap();

@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::harness::{Home, Peer, finish, is_alive, until};
 
 #[test]
-fn eight_bridges_at_once_share_the_one_daemon_that_one_of_them_starts() {
+fn eight_simultaneous_bridges_share_one_started_daemon() {
     let home = Home::new();
     let mut bridges: Vec<Peer> = (0..8).map(|_| home.bridge()).collect();
     let waiting: Vec<u64> =
@@ -40,7 +40,7 @@ fn eight_bridges_at_once_share_the_one_daemon_that_one_of_them_starts() {
 }
 
 #[test]
-fn the_daemon_is_nobodys_child_and_outlives_the_bridge_that_started_it() {
+fn the_daemon_is_detached_and_outlives_the_bridge_that_started_it() {
     let home = Home::new();
     let mut bridge = home.bridge();
     let session = bridge.open(&home.work());
@@ -77,7 +77,7 @@ fn a_bridge_with_nothing_but_path_in_its_environment_works() {
 }
 
 #[test]
-fn what_was_asked_before_stdin_ended_is_answered() {
+fn requests_before_the_end_of_stdin_are_answered() {
     let home = Home::new();
     let mut bridge = home.bridge();
     bridge.request("initialize", json!({ "protocolVersion": 1 }));
@@ -123,7 +123,7 @@ fn an_editor_that_frames_by_length_is_answered_in_kind() {
 }
 
 #[test]
-fn a_start_that_fails_is_told_to_the_editor_and_the_bridge_stays() {
+fn a_failed_start_is_reported_to_the_editor_and_the_bridge_stays() {
     let home = Home::new();
     fs::create_dir_all(home.state().parent().unwrap()).unwrap();
     fs::write(home.state(), "a file where the state folder should be").unwrap();
@@ -142,7 +142,7 @@ fn a_start_that_fails_is_told_to_the_editor_and_the_bridge_stays() {
 }
 
 #[test]
-fn a_broken_configuration_is_told_to_the_editor_with_its_line() {
+fn a_broken_configuration_is_reported_to_the_editor_with_its_line() {
     let home = Home::new();
     let folder = home.path().join("home/.config/acpd");
     fs::create_dir_all(&folder).unwrap();

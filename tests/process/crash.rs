@@ -22,7 +22,7 @@ fn text(heard: &[Value], kind: &str) -> String {
 }
 
 #[test]
-fn a_turn_that_was_answered_is_complete_after_a_kill_at_that_instant() {
+fn an_answered_turn_is_complete_after_an_immediate_kill() {
     let home = Home::new();
     fs::write(home.work().join("findme.txt"), "x").unwrap();
     for round in 0..5 {

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::harness::{Home, Peer, finish, is_alive, script, until};
 
 #[test]
-fn without_a_daemon_it_says_so_and_starts_none() {
+fn without_a_daemon_ctl_reports_that_and_starts_none() {
     let home = Home::new();
     let output = home.run(&["ctl", "sessions"]);
     assert_eq!(output.status.code(), Some(3));
@@ -87,7 +87,7 @@ fn a_command_that_the_agent_runs_cannot_connect_to_the_daemon() {
 }
 
 #[test]
-fn a_command_that_kills_its_helper_to_escape_is_ended_and_never_gets_in() {
+fn a_command_that_kills_its_helper_is_ended_and_cannot_connect() {
     let home = Home::new();
     let attempt = format!("echo $$ > pid; while :; do {} ctl sessions && touch in; done", env!("CARGO_BIN_EXE_acpd"));
     script(&home.work().join("attempt"), &attempt).unwrap();
@@ -105,7 +105,7 @@ fn a_command_that_kills_its_helper_to_escape_is_ended_and_never_gets_in() {
 }
 
 #[test]
-fn what_carries_the_mark_of_the_daemons_tools_is_refused_wherever_it_runs() {
+fn processes_with_the_tool_tag_are_refused_wherever_they_run() {
     let home = Home::new();
     let _daemon = home.serve();
     let ctl = format!("{} ctl sessions", env!("CARGO_BIN_EXE_acpd"));
@@ -124,7 +124,7 @@ fn what_carries_the_mark_of_the_daemons_tools_is_refused_wherever_it_runs() {
 }
 
 #[test]
-fn a_bridge_that_the_agent_runs_is_told_why_it_may_not() {
+fn a_bridge_started_by_the_agent_is_refused_with_the_reason() {
     let home = Home::new();
     script(
         &home.work().join("attempt"),

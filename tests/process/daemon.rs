@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::harness::{DEADLINE, Home, Peer, finish, until};
 
 #[test]
-fn a_second_daemon_says_so_and_leaves_the_first_alone() {
+fn a_second_daemon_refuses_to_start_beside_the_first() {
     let home = Home::new();
     let first = home.serve();
     let mut client = home.connect();
@@ -51,7 +51,7 @@ fn a_stale_socket_is_replaced() {
 /// A daemon that is killed while it starts a command leaves its descriptors to that child until the
 /// child runs.
 #[test]
-fn what_a_killed_daemon_has_left_open_for_a_moment_is_waited_for() {
+fn a_new_daemon_waits_for_the_lock_of_a_killed_one() {
     let home = Home::new();
     fs::create_dir(home.path().join("run/acpd")).unwrap();
     let mut dead = home.bare("true").spawn().unwrap();
@@ -73,7 +73,7 @@ fn what_a_killed_daemon_has_left_open_for_a_moment_is_waited_for() {
 }
 
 #[test]
-fn a_socket_that_somebody_else_listens_on_is_left_to_them() {
+fn a_socket_of_another_listener_is_left_alone() {
     let home = Home::new();
     fs::create_dir(home.path().join("run/acpd")).unwrap();
     let listener = UnixListener::bind(home.socket()).unwrap();
@@ -162,7 +162,7 @@ fn the_log_of_a_daemon_that_runs_for_long_is_begun_anew() {
 }
 
 #[test]
-fn a_service_manager_hears_when_it_is_ready_alive_and_stopping() {
+fn the_service_manager_is_notified_of_ready_watchdog_and_stopping() {
     let home = Home::new();
     let path = home.path().join("notify");
     let manager = UnixDatagram::bind(&path).unwrap();

@@ -32,7 +32,7 @@ fn check(checks: &[Value], name: &str) -> Value {
 }
 
 #[test]
-fn an_empty_home_is_in_good_health_and_is_told_what_comes_next() {
+fn doctor_finds_no_fault_in_an_empty_home_and_suggests_next_steps() {
     let home = Home::new();
     let output = finish(doctor(&home, &[]));
     assert!(output.status.success(), "{output:?}");
@@ -87,7 +87,7 @@ fn a_broken_configuration_fails_with_file_line_and_advice() {
 }
 
 #[test]
-fn a_key_is_named_by_its_source_and_a_provider_that_is_away_fails_in_time() {
+fn doctor_names_the_source_of_a_key_and_times_out_on_providers() {
     let home = Home::new();
     // A port on which no process listens.
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -140,7 +140,7 @@ fn says(checks: &[Value], name: &str) -> (String, String, String) {
 }
 
 #[test]
-fn a_file_where_the_state_folder_should_be_is_one_finding_and_not_one_per_key() {
+fn a_file_in_place_of_the_state_folder_is_one_finding() {
     let home = Home::new();
     fs::create_dir_all(home.state().parent().unwrap()).unwrap();
     fs::write(home.state(), "in the way").unwrap();
@@ -187,7 +187,7 @@ fn a_full_disk_and_one_that_is_mounted_read_only_are_seen() {
 }
 
 #[test]
-fn a_suspended_daemon_and_one_whose_socket_is_gone_are_told_from_one_that_is_well() {
+fn doctor_recognises_a_suspended_daemon_and_a_lost_socket() {
     let home = Home::new();
     let daemon = home.serve();
     daemon.send(rustix::process::Signal::STOP);
@@ -195,6 +195,7 @@ fn a_suspended_daemon_and_one_whose_socket_is_gone_are_told_from_one_that_is_wel
     assert_eq!(state, "fail");
     assert!(said.contains("is suspended") && said.contains(&format!("process {}", daemon.id())), "{said}");
     assert!(advice.contains(&format!("kill -CONT {}", daemon.id())), "{advice}");
+    assert!(advice.contains("acpd ctl stop --force"), "a suspended process does not act on a plain kill: {advice}");
     drop(daemon);
 
     // A process that holds the lock and has no socket: this one.
@@ -211,7 +212,7 @@ fn a_suspended_daemon_and_one_whose_socket_is_gone_are_told_from_one_that_is_wel
 }
 
 #[test]
-fn a_socket_that_nobody_serves_is_seen_without_connecting_to_it() {
+fn a_stale_socket_is_recognised_without_connecting_to_it() {
     let home = Home::new();
     fs::create_dir(home.path().join("run/acpd")).unwrap();
     fs::set_permissions(home.path().join("run/acpd"), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
@@ -252,4 +253,20 @@ fn with_a_broken_configuration_systemd_is_not_recommended_before_it_is_mended() 
     assert!(state == "fail" && said.contains("see `config`"), "{state} {said}");
     home.configure("");
     assert_eq!(says(&checks(&home), "systemd").2, "systemctl --user enable --now acpd.socket");
+}
+
+#[test]
+fn an_unknown_default_model_prevents_startup_and_doctor_reports_it() {
+    let home = Home::new();
+    let folder = home.path().join("home/.config/acpd");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("config.toml"), "[models]\ndefault = \"nobody/none\"\n").unwrap();
+    let checks = checks(&home);
+    assert_eq!(
+        (&check(&checks, "config")["state"], &check(&checks, "models")["state"]),
+        (&"ok".into(), &"fail".into())
+    );
+    let daemon = check(&checks, "daemon");
+    assert_eq!(daemon["state"], "fail", "{daemon}");
+    assert!(daemon["says"].as_str().unwrap().contains("none can start: see `models`"), "{daemon}");
 }

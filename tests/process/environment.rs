@@ -48,7 +48,7 @@ fn two_editors_on_one_daemon_get_their_own_variables_and_path() {
 }
 
 #[test]
-fn what_the_daemon_was_started_with_reaches_no_editor() {
+fn the_daemons_own_environment_reaches_no_editor() {
     let leaks = |seen: &[String]| seen.iter().any(|line| line.starts_with("AWS_PROFILE="));
     let home = Home::new();
     // By a bridge that has it ...
@@ -102,7 +102,7 @@ fn with_secret(folder: &Path, found: &mut Vec<String>) {
 }
 
 #[test]
-fn a_key_in_an_editors_environment_reaches_no_tool_no_file_no_log_and_no_output() {
+fn a_key_in_an_editors_environment_reaches_no_tool_file_log_or_output() {
     let home = Home::new();
     let keys = [("ANTHROPIC_API_KEY", SECRET), ("OPENAI_API_KEY", SECRET)];
     let mut editor = editor(&home, &keys);

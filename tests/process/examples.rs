@@ -7,7 +7,7 @@ use std::process::Stdio;
 use crate::harness::{Home, Lines, finish, until};
 
 #[test]
-fn the_smallest_client_prints_what_the_agent_says() {
+fn the_smallest_client_prints_the_agents_answer() {
     let home = Home::new();
     std::fs::write(home.work().join("findme.txt"), "x").unwrap();
     // `cargo test` builds the examples beside the program; a run of this test alone does not.
@@ -21,7 +21,7 @@ fn the_smallest_client_prints_what_the_agent_says() {
 }
 
 #[test]
-fn the_watcher_answers_what_it_was_told_to_and_leaves_the_rest() {
+fn the_example_watcher_answers_only_the_questions_it_is_configured_for() {
     let home = Home::new();
     let mut bridge = home.bridge();
     let session = bridge.open(&home.work());

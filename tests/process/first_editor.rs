@@ -137,7 +137,7 @@ fn is_answered(home: &Home) -> String {
 }
 
 #[test]
-fn a_daemon_that_an_editor_starts_uses_the_proxy_of_the_login_shell() {
+fn a_daemon_started_by_an_editor_uses_the_login_shells_proxy() {
     let proxy = proxy();
     let home = behind_proxy("");
     profile(&home, &format!("export HTTP_PROXY={}", proxy.address));
@@ -223,7 +223,7 @@ fn the_certificates_of_the_configuration_and_of_the_login_shell_are_trusted() {
 }
 
 #[test]
-fn config_show_says_which_variables_count_for_serve_alone_and_hides_the_password_of_a_proxy() {
+fn config_show_marks_variables_of_serve_and_hides_proxy_passwords() {
     let home = Home::new();
     home.configure("[network]\nproxy = \"http://me:hush@proxy.example:3128\"\n");
     let mut show = home.acpd(&["config", "show"]);

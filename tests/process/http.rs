@@ -1,14 +1,14 @@
 //! The HTTP transports over real sockets: raw bytes where they matter, and client libraries
 //! elsewhere.
 
-mod doors;
+mod access_control;
 mod limits;
-mod lines;
-mod raw;
+mod monitoring;
+mod raw_http;
 mod resume;
-mod same;
-mod streams;
-mod watch;
+mod same_transcript;
+mod streamable;
+mod transports;
 
 use std::fs;
 

@@ -95,7 +95,7 @@ fn an_installation_writes_the_units_once_and_can_be_taken_back() {
 }
 
 #[test]
-fn a_unit_that_somebody_has_changed_is_left_alone_and_so_are_drop_ins() {
+fn modified_units_and_drop_ins_are_left_alone() {
     let home = Home::new();
     with_manager(&home);
     said(&home, &["install", "--hardened"]);
@@ -144,7 +144,7 @@ fn a_half_installation_is_taken_back_also_by_a_manager_that_fails() {
 }
 
 #[test]
-fn a_daemon_that_listens_for_http_is_started_by_more_than_its_socket() {
+fn installing_with_http_also_enables_the_service() {
     let home = Home::new();
     with_manager(&home);
     let file = home.path().join("home/.config/acpd/config.toml");
@@ -162,7 +162,7 @@ fn a_daemon_that_listens_for_http_is_started_by_more_than_its_socket() {
 }
 
 #[test]
-fn a_dry_run_says_the_same_and_does_nothing() {
+fn a_dry_run_prints_the_same_steps_and_changes_nothing() {
     let home = Home::new();
     with_manager(&home);
     let said = said(&home, &["install", "--dry-run"]);
@@ -171,7 +171,7 @@ fn a_dry_run_says_the_same_and_does_nothing() {
 }
 
 #[test]
-fn an_idle_daemon_makes_way_and_a_busy_one_is_left_at_work() {
+fn install_replaces_an_idle_daemon_but_not_a_busy_one() {
     let home = Home::new();
     with_manager(&home);
     let mut bridge = home.bridge();
@@ -210,7 +210,7 @@ fn without_systemd_nothing_is_installed_and_nothing_is_missing() {
 }
 
 #[test]
-fn what_is_installed_satisfies_systemd() {
+fn the_installed_units_satisfy_systemd() {
     if !is_installed("systemd-analyze") {
         return;
     }

@@ -51,7 +51,7 @@ fn text(output: &Output) -> String {
 }
 
 #[test]
-fn a_key_from_a_pipe_is_checked_and_stored_for_its_owner_alone() {
+fn a_key_from_a_pipe_is_checked_and_stored_privately() {
     let server = server();
     let home = home(&server);
     for provider in ["keyed", "bare"] {
@@ -122,7 +122,7 @@ fn at_a_terminal_the_key_is_asked_for_and_never_shown() {
 }
 
 #[test]
-fn ctrl_c_at_the_question_for_the_key_leaves_a_terminal_that_shows_what_is_typed() {
+fn ctrl_c_at_the_key_prompt_restores_the_terminals_echo() {
     let server = server();
     let home = home(&server);
     let mut terminal = Terminal::start(&home.acpd(&["login", "keyed"]));

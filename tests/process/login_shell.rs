@@ -28,7 +28,7 @@ fn a_shell_that_hangs_ends_with_a_daemon_that_is_killed() {
 }
 
 #[test]
-fn it_runs_in_a_session_of_its_own_and_what_it_leaves_running_ends() {
+fn the_login_shell_runs_in_its_own_session_and_leaves_nothing_running() {
     let home = Home::new();
     // The sixth field of a process is its session.
     let session = "cut -d ' ' -f 6 /proc/$$/stat";

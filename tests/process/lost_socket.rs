@@ -31,7 +31,7 @@ fn a_socket_that_was_deleted_is_bound_again() {
 }
 
 #[test]
-fn a_daemon_whose_place_is_taken_by_a_file_is_found_in_the_state_folder() {
+fn a_daemon_whose_socket_path_is_blocked_listens_in_the_state_folder() {
     let home = Home::new();
     let mut bridge = home.bridge();
     bridge.open(&home.work());
@@ -53,7 +53,7 @@ fn a_daemon_whose_place_is_taken_by_a_file_is_found_in_the_state_folder() {
 }
 
 #[test]
-fn with_and_without_a_runtime_folder_everybody_finds_the_same_daemon() {
+fn all_clients_find_the_same_daemon_with_or_without_a_runtime_folder() {
     let home = Home::new();
     let mut bridge = home.bridge();
     bridge.open(&home.work());
@@ -76,7 +76,7 @@ fn with_and_without_a_runtime_folder_everybody_finds_the_same_daemon() {
 }
 
 #[test]
-fn a_lock_whose_holder_does_not_listen_is_told_with_its_process_and_socket() {
+fn a_lock_whose_holder_does_not_listen_is_reported_with_its_process() {
     let home = Home::new();
     let _daemon = home.serve();
     // A second daemon reports at once which process uses the state folder, and its socket.

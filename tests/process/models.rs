@@ -46,7 +46,7 @@ fn models_are_listed_filtered_and_said_to_be_guessed_where_they_are() {
 }
 
 #[test]
-fn each_model_that_is_tested_has_a_true_line() {
+fn every_tested_model_has_a_correct_catalogue_entry() {
     let (home, server) = (Home::new(), provider());
     let output = acpd_models(&home, &server, &["test"]);
     let said = String::from_utf8(output.stdout).unwrap();
@@ -57,4 +57,90 @@ fn each_model_that_is_tested_has_a_true_line() {
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(!output.status.success());
     assert_eq!(said, "fail  openai/broken: openai: the request was refused (400): it is out of order\n");
+}
+
+/// Runs `acpd models` with this configuration and no other provider.
+fn acpd_models_with(config: &str, args: &[&str]) -> std::process::Output {
+    let home = Home::new();
+    home.configure(&format!("[models.local]\nprobe = false\n{config}"));
+    let mut command = home.acpd(&["models"]);
+    command.args(args).env("KEY_OF_ALL", "sk-hush");
+    let output = finish(command);
+    assert!(!format!("{output:?}").contains("sk-hush"), "{output:?}");
+    output
+}
+
+fn section(name: &str, kind: &str, server: &Server) -> String {
+    let address = &server.address;
+    format!(
+        "[models.providers.{name}]\nkind = \"{kind}\"\nbase_url = \"{address}\"\nkey = {{ env = \"KEY_OF_ALL\" }}\n"
+    )
+}
+
+#[test]
+fn a_test_prints_one_true_line_for_each_provider() {
+    let speaker = |dialect: Dialect, list: Value| {
+        Server::with(move |seen, _| match seen.method.as_str() {
+            "GET" => Reply::json(200, &list),
+            _ => Reply::stream(&[&Answer::text(format!("Hello from {dialect:?}")).sse(dialect)]),
+        })
+    };
+    let data = |id: &str| json!({ "data": [{ "id": id }] });
+    let tags = json!({ "models": [{ "name": "qwen3:8b", "model": "qwen3:8b" }] });
+    let gemini =
+        json!({ "models": [{ "name": "models/gemini-3-pro", "supportedGenerationMethods": ["generateContent"] }] });
+    let servers = [
+        ("a", "anthropic", speaker(Dialect::Anthropic, data("claude-sonnet-4-5"))),
+        ("b", "openai", speaker(Dialect::Chat, data("some-instruct"))),
+        ("c", "openai", speaker(Dialect::Mistral, data("mistral-large-latest"))),
+        ("d", "openai_responses", speaker(Dialect::Responses, data("gpt-5.1"))),
+        ("e", "gemini", speaker(Dialect::Gemini, gemini)),
+        ("f", "ollama", speaker(Dialect::Ollama, tags)),
+        ("g", "openai", Server::script(vec![Reply::json(401, &json!({ "error": { "message": "no" } }))])),
+        ("h", "openai", Server::script(vec![Reply::json(200, &json!({ "data": [] }))])),
+    ];
+    let config: String = servers.iter().map(|(name, kind, server)| section(name, kind, server)).collect();
+    let config = format!("{config}[models.providers.i]\nkind = \"anthropic\"\nkey = {{ env = \"KEY_OF_NOBODY\" }}\n");
+    let output = acpd_models_with(&config, &["test"]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(!output.status.success(), "three providers cannot be used");
+    for line in [
+        "ok    a/claude-sonnet-4-5: \"Hello from Anthropic\" after ",
+        "ok    b/some-instruct: \"Hello from Chat\" after ",
+        "ok    c/mistral-large-latest: \"Hello from Mistral\" after ",
+        "ok    d/gpt-5.1: \"Hello from Responses\" after ",
+        "ok    e/gemini-3-pro: \"Hello from Gemini\" after ",
+        "ok    f/qwen3:8b: \"Hello from Ollama\" after ",
+        "fail  g: the key was refused (401)",
+        "fail  h: it answers, but lists no model that can be used here",
+        "fail  i: no key was found (looked at: environment variable KEY_OF_NOBODY",
+    ] {
+        assert_eq!(said.lines().filter(|said| said.starts_with(line)).count(), 1, "{line}\n{said}");
+    }
+    assert_eq!(said.lines().count(), 9, "{said}");
+}
+
+#[test]
+fn overrides_replace_what_the_list_and_the_table_say_and_are_shown() {
+    let server = provider();
+    let config = format!(
+        "{}[models.overrides.\"p/gpt-4.1\"]\nwindow = 9000\nprice = {{ input = 1.5, output = 2.5 }}\n\
+         [models.overrides.\"scripted-*\"]\nimages = true\ndialect = \"responses\"\n",
+        section("p", "openai", &server)
+    );
+    let output = acpd_models_with(&config, &["list", "--json"]);
+    let list: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let brief =
+        |model: &Value| ["id", "window", "images", "dialect", "configured"].map(|field| model[field].clone()).to_vec();
+    let models: Vec<Vec<Value>> = list["models"].as_array().unwrap().iter().map(brief).collect();
+    assert_eq!(
+        json!(models),
+        json!([
+            ["p/scripted-instruct", 32_768, true, "responses", ["images", "dialect"]],
+            ["p/gpt-4.1", 9_000, true, "chat", ["window", "price"]],
+        ])
+    );
+    let output = acpd_models_with(&config, &["list", "gpt"]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("9,000 tokens, images, 1.5 in, 2.5 out USD per million, configured: window price"), "{said}");
 }

@@ -15,7 +15,7 @@ use crate::harness::{Home, Peer, until};
 const DIALECTS: [(Dialect, &str); 2] = [(Dialect::Anthropic, "anthropic"), (Dialect::Chat, "openai")];
 
 /// A home whose only model is one of this server's. Waits between tries are short.
-fn home(dialect: &str, server: &Server) -> Home {
+pub(crate) fn home(dialect: &str, server: &Server) -> Home {
     let home = Home::new();
     home.configure(&format!(
         "[models]\ndefault = \"fake/fake\"\n[models.local]\nprobe = false\n[models.retry]\nfirst_ms = 2\n\
@@ -121,7 +121,7 @@ fn the_same_conversation_through_both_dialects_is_the_same_at_the_editor() {
         < update {"sessionUpdate":"tool_call_update","toolCallId":"#4","kind":"edit","status":"pending","title":"Edit ä.txt","name":"edit_file","content":[{"type":"diff","path":"HOME/work/ä.txt","oldText":"one\n","newText":"two\n"}],"locations":[{"path":"HOME/work/ä.txt","line":1}],"rawInput":{"path":"ä.txt","old_text":"one","new_text":"two"}}
         < session/request_permission {"sessionId":"#5","toolCall":{"toolCallId":"#4","kind":"edit","status":"pending","title":"Edit ä.txt","name":"edit_file","content":[{"type":"diff","path":"HOME/work/ä.txt","oldText":"one\n","newText":"two\n"}],"locations":[{"path":"HOME/work/ä.txt","line":1}],"rawInput":{"path":"ä.txt","old_text":"one","new_text":"two"}},"options":[{"optionId":"allow_once","name":"Allow","kind":"allow_once"},{"optionId":"allow_always","name":"Always allow edits in HOME/work","kind":"allow_always"},{"optionId":"reject_once","name":"Reject","kind":"reject_once"},{"optionId":"reject_always","name":"Always reject edits in HOME/work","kind":"reject_always"}]}
         < update {"sessionUpdate":"tool_call_update","toolCallId":"#4","kind":"edit","status":"in_progress"}
-        < update {"sessionUpdate":"tool_call_update","toolCallId":"#4","kind":"edit","status":"completed","content":[{"type":"diff","path":"HOME/work/ä.txt","oldText":"one\n","newText":"two\n"}],"rawOutput":{"path":"HOME/work/ä.txt","added":1,"removed":1,"text":"Replaced 1 occurrence in ä.txt (+1 -1 lines)."}}
+        < update {"sessionUpdate":"tool_call_update","toolCallId":"#4","kind":"edit","status":"completed","content":[{"type":"diff","path":"HOME/work/ä.txt","oldText":"one\n","newText":"two\n"}],"rawOutput":{"path":"HOME/work/ä.txt","added":1,"removed":1,"text":"Replaced 1 occurrence in ä.txt (+1 -1 lines).\n     1\ttwo"}}
         < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Done: one is two now."},"messageId":"#6"}
         < update {"sessionUpdate":"usage_update","used":150,"size":100000}
         < 3 = {"stopReason":"end_turn","usage":{"totalTokens":450,"inputTokens":360,"outputTokens":90,"cachedReadTokens":300},"_meta":{"acpd":{"userMessageId":"#7"}}}
@@ -163,7 +163,7 @@ fn a_cancel_in_mid_stream_is_a_closed_connection_at_the_server() {
 }
 
 #[test]
-fn a_provider_is_reached_over_tls_if_its_authority_is_trusted_and_not_otherwise() {
+fn a_provider_is_reached_over_tls_only_if_its_authority_is_trusted() {
     for (dialect, name) in DIALECTS {
         let (server, authority) = Server::secure(move |_, _| Reply::stream(&[&Answer::text("Safely.").sse(dialect)]));
         let home = home(name, &server);
@@ -191,7 +191,7 @@ fn a_provider_is_reached_over_tls_if_its_authority_is_trusted_and_not_otherwise(
 }
 
 #[test]
-fn what_a_session_has_spent_is_shown_by_ctl() {
+fn ctl_shows_the_cost_of_a_session() {
     let server = Server::script(vec![Reply::stream(&[&Answer::text("Hello").sse(Dialect::Chat)])]);
     let home = home("openai", &server);
     let prices = "price = { input = 10.0, output = 100.0, cached_read = 1.0 }\n";

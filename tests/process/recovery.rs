@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::harness::{Home, Peer, is_alive, signal, until};
-use crate::kills::Dice;
+use crate::random_kills::Dice;
 
 /// Sends a small prompt and checks that the conversation continues.
 #[track_caller]
@@ -17,7 +17,7 @@ fn goes_on(bridge: &mut Peer, session: &str) {
 }
 
 #[test]
-fn a_prompt_that_was_running_when_the_daemon_was_killed_is_answered_and_the_next_one_works() {
+fn a_prompt_interrupted_by_a_kill_is_answered_and_the_next_works() {
     let home = Home::new();
     let mut bridge = home.bridge();
     let session = bridge.open(&home.work());
@@ -37,7 +37,7 @@ fn a_prompt_that_was_running_when_the_daemon_was_killed_is_answered_and_the_next
 }
 
 #[test]
-fn a_prompt_that_the_killed_daemon_never_read_is_sent_again_and_runs_once() {
+fn a_prompt_that_a_killed_daemon_never_read_is_resent_and_runs_once() {
     let home = Home::new();
     let mut bridge = home.bridge();
     let session = bridge.open(&home.work());
@@ -53,7 +53,7 @@ fn a_prompt_that_the_killed_daemon_never_read_is_sent_again_and_runs_once() {
 
 /// The editor's answer to each prompt agrees with the log, and no prompt is in the log twice.
 #[test]
-fn whenever_the_daemon_is_killed_a_prompt_runs_once_or_is_refused_for_a_reason() {
+fn a_prompt_runs_once_or_is_refused_whenever_the_daemon_is_killed() {
     let kills = 5;
     let mut dice = Dice::rolled();
     let home = Home::new();
@@ -98,7 +98,7 @@ fn whenever_the_daemon_is_killed_a_prompt_runs_once_or_is_refused_for_a_reason()
 }
 
 #[test]
-fn a_question_of_a_dead_daemon_is_withdrawn_and_a_late_answer_to_it_answers_nothing() {
+fn a_dead_daemons_question_is_withdrawn_and_its_late_answer_is_dropped() {
     let home = Home::new();
     let mut bridge = home.bridge();
     let session = bridge.open(&home.work());
@@ -130,7 +130,7 @@ fn a_question_of_a_dead_daemon_is_withdrawn_and_a_late_answer_to_it_answers_noth
 }
 
 #[test]
-fn two_editors_are_asked_again_by_a_daemon_that_nobody_but_them_remembers_and_the_tool_runs_once() {
+fn after_a_restart_both_editors_are_asked_and_the_tool_runs_once() {
     let home = Home::new();
     let mut zed = home.bridge();
     let session = zed.open(&home.work());
@@ -150,7 +150,7 @@ fn two_editors_are_asked_again_by_a_daemon_that_nobody_but_them_remembers_and_th
 }
 
 #[test]
-fn a_question_of_a_daemon_that_was_told_to_stop_can_be_answered_from_the_terminal_after_the_next_start() {
+fn after_ctl_stop_an_open_question_can_be_answered_by_ctl_later() {
     let home = Home::new();
     let _daemon = home.serve();
     let mut bridge = home.bridge();
@@ -175,7 +175,7 @@ fn a_question_of_a_daemon_that_was_told_to_stop_can_be_answered_from_the_termina
 }
 
 #[test]
-fn an_idle_bridge_finds_its_session_again_after_a_kill_and_nothing_is_told_twice() {
+fn an_idle_bridge_resumes_its_session_after_a_kill_without_repeats() {
     let home = Home::new();
     let mut bridge = home.bridge();
     let session = bridge.open(&home.work());
@@ -208,7 +208,7 @@ fn several_sessions_of_one_bridge_all_come_back() {
 }
 
 #[test]
-fn a_daemon_that_is_told_to_stop_stays_away_until_the_editor_needs_it() {
+fn a_stopped_daemon_stays_away_until_an_editor_needs_it() {
     let home = Home::new();
     let mut bridge = home.bridge();
     let session = bridge.open(&home.work());
@@ -226,7 +226,7 @@ fn a_daemon_that_is_told_to_stop_stays_away_until_the_editor_needs_it() {
 }
 
 #[test]
-fn a_signal_to_stop_answers_what_is_open_and_no_bridge_starts_a_daemon_by_itself() {
+fn a_stop_signal_answers_open_requests_and_no_bridge_restarts_the_daemon() {
     let home = Home::new();
     let mut daemon = home.serve();
     let mut bridges: Vec<(Peer, String)> = (0..3)

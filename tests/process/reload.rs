@@ -16,7 +16,7 @@ fn configure(home: &Home, text: &str) {
 }
 
 #[test]
-fn a_rule_counts_in_a_running_session_and_the_rest_is_said() {
+fn a_reloaded_rule_applies_to_running_sessions_and_other_keys_are_named() {
     let home = Home::new();
     let _daemon = home.serve();
     let mut client = home.connect();
@@ -41,7 +41,7 @@ fn a_rule_counts_in_a_running_session_and_the_rest_is_said() {
 }
 
 #[test]
-fn what_would_keep_the_daemon_from_starting_is_refused_by_check_reload_and_restart() {
+fn a_configuration_that_prevents_startup_is_refused_by_check_reload_and_restart() {
     let home = Home::new();
     let daemon = home.serve();
     let cases = [
@@ -76,7 +76,7 @@ fn a_broken_configuration_changes_nothing_and_says_why() {
 }
 
 #[test]
-fn a_hang_up_reloads_and_the_service_manager_is_told() {
+fn sighup_reloads_and_notifies_the_service_manager() {
     let home = Home::new();
     let socket = home.path().join("notify");
     let manager = UnixDatagram::bind(&socket).unwrap();
@@ -105,7 +105,7 @@ fn a_hang_up_reloads_and_the_service_manager_is_told() {
 }
 
 #[test]
-fn a_daemon_that_nobody_needs_leaves_if_it_is_told_to() {
+fn an_unused_daemon_exits_if_configured_to() {
     let home = Home::new();
     configure(&home, "[daemon]\nexit_when_idle = \"1s\"\n");
     let mut bridge = home.bridge();

@@ -87,7 +87,7 @@ fn a_restart_now_stops_running_turns_and_their_prompts_are_answered() {
 }
 
 #[test]
-fn a_restart_does_not_wait_for_an_open_question_and_asks_it_again() {
+fn a_restart_does_not_wait_for_open_questions_and_asks_them_again() {
     let home = Home::new();
     let daemon = home.serve();
     let mut bridge = home.bridge();

@@ -33,7 +33,7 @@ fn quoting() -> Server {
         let quote = json!({ "error": { "message": format!("what a key: {key}"), "code": "x" } });
         let answer = String::from_utf8(Answer::text("It is well.").sse(Dialect::Chat)).unwrap();
         // Prompts that got no answer stand before the last one in the same message.
-        match asked["content"].as_str().unwrap().rsplit("\n\n").next().unwrap() {
+        match asked["content"].as_str().unwrap().rsplit(PROMPT).next().unwrap() {
             asked if asked.contains("refuse") => Reply::json(401, &quote),
             asked if asked.contains("forbid") => Reply::json(403, &quote),
             asked if asked.contains("fail") => Reply::new(500, &[], &format!("{}{key}", "x".repeat(590))),

@@ -58,7 +58,7 @@ fn play(home: &Home, editor: &mut Peer, session: &str, command: &str) -> (String
 }
 
 #[test]
-fn a_command_in_a_terminal_of_the_editor_answers_no_question_however_it_is_started() {
+fn a_command_in_an_editors_terminal_cannot_answer_questions() {
     let home = Home::new();
     let (mut editor, session) = editor_with_terminals(&home);
     // Another session waits for an answer.

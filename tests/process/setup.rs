@@ -11,7 +11,7 @@ use crate::harness::{Home, finish};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_acpd");
 
 #[test]
-fn settings_go_to_stdout_with_the_programs_path_and_the_rest_to_stderr() {
+fn setup_prints_settings_on_stdout_and_instructions_on_stderr() {
     let home = Home::new();
     let output = home.run(&["setup", "zed"]);
     let settings: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -76,7 +76,7 @@ fn written_settings_keep_comments_and_layout_and_a_copy_is_made() {
 }
 
 #[test]
-fn settings_that_are_not_there_are_made_and_those_that_cannot_be_read_are_left_alone() {
+fn missing_editor_settings_are_created_and_unreadable_ones_left_alone() {
     let home = Home::new();
     let file = home.path().join("home/.jetbrains/acp.json");
     assert!(home.run(&["setup", "jetbrains", "--write"]).status.success());
@@ -94,7 +94,7 @@ fn settings_that_are_not_there_are_made_and_those_that_cannot_be_read_are_left_a
 }
 
 #[test]
-fn the_configuration_says_where_it_is_what_holds_and_what_is_wrong() {
+fn config_show_names_files_values_and_errors() {
     let home = Home::new();
     let file = home.path().join("home/.config/acpd/config.toml");
     assert_eq!(home.stdout(&["config", "path"]).trim(), file.to_str().unwrap());

@@ -22,7 +22,7 @@ fn top(home: &Home) -> Terminal {
 }
 
 #[test]
-fn it_shows_what_sessions_do_and_answers_for_them() {
+fn top_shows_sessions_and_answers_their_questions() {
     let home = Home::new();
     let (mut bridge, session, prompt) = asking(&home, "touch made; sleep 100");
     let mut terminal = top(&home);
@@ -41,6 +41,8 @@ fn it_shows_what_sessions_do_and_answers_for_them() {
     until("the command to run", || home.work().join("made").exists().then_some(()));
     terminal.type_in("d");
     terminal.shows("this session has no open question");
+    terminal.type_in("c");
+    terminal.shows("press c again to cancel");
     terminal.type_in("c");
     assert_eq!(bridge.answer(prompt)["result"]["stopReason"], "cancelled");
     terminal.shows(&format!("{short}  idle"));
@@ -72,7 +74,7 @@ fn keys_move_and_open_a_session_and_come_back() {
     second.answer(prompt);
     terminal.shows("denied: touch two");
     terminal.type_in("\r");
-    let screen = terminal.shows("Permission denied.");
+    let screen = terminal.shows("Permission denied: the user declined this call.");
     assert!(!terminal.is_taken() && screen.contains("Ctrl-C goes back"), "{screen}");
     terminal.type_in("\u{3}");
     terminal.shows("q quit");
@@ -105,7 +107,7 @@ fn it_fits_terminals_of_other_sizes_while_it_runs() {
 }
 
 #[test]
-fn it_says_when_the_daemon_is_gone_and_finds_the_next() {
+fn top_reports_a_lost_daemon_and_finds_the_next_one() {
     let home = Home::new();
     let daemon = home.serve();
     let mut terminal = top(&home);

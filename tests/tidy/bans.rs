@@ -7,11 +7,16 @@ pub(super) struct Ban {
     pub(super) advice: &'static str,
 }
 
-pub(super) const BANS: [Ban; 20] = [
+pub(super) const BANS: [Ban; 24] = [
     Ban {
         who: |path| path.starts_with("actors/") && !path.starts_with("actors/connection"),
         names: &["wire"],
         advice: "only actors/connection* speaks the protocol; translate there and pass the domain's words on",
+    },
+    Ban {
+        who: |path| !path.starts_with("crates/wire/"),
+        names: &["wire::v1", "wire::v2"],
+        advice: "only wire knows the versions of the protocol; ask `wire::ProtocolVersion` or `wire::Translator`",
     },
     Ban {
         who: |path| path.starts_with("actors/"),
@@ -32,6 +37,11 @@ pub(super) const BANS: [Ban; 20] = [
         who: |path| path.starts_with("crates/testkit/") || path.starts_with("tests/conversations/"),
         names: &["wire"],
         advice: "the testkit is an independent witness; write and read raw JSON",
+    },
+    Ban {
+        who: |path| path.starts_with("crates/conformance/"),
+        names: &["wire", "domain", "acpd_actors", "testkit"],
+        advice: "conformance knows the official schemas and JSON alone, so that it is an independent witness",
     },
     Ban {
         who: |path| path.starts_with("crates/models/"),
@@ -65,6 +75,11 @@ pub(super) const BANS: [Ban; 20] = [
         advice: "mcp talks with servers; permission is decided by the registry and the session",
     },
     Ban {
+        who: |path| path.starts_with("crates/agents/"),
+        names: &["policy", "project", "hooks", "tools", "mcp", "models", "domain::model", "actix", "acpd_actors"],
+        advice: "agents speaks with child agents; what is asked, recorded and shown is decided by the session",
+    },
+    Ban {
         who: |path| path.starts_with("crates/project/") || path.starts_with("crates/hooks/"),
         names: &["mcp", "tools", "models", "domain::model", "actix", "wire", "acpd_actors"],
         advice: "project and hooks are told about calls in words of the domain; they know no tool",
@@ -78,6 +93,11 @@ pub(super) const BANS: [Ban; 20] = [
         who: |path| path.starts_with("crates/network/"),
         names: &["actix", "domain", "wire", "models", "tools", "acpd_actors"],
         advice: "network knows HTTP clients alone; where its settings come from is src/config/resolved_network.rs",
+    },
+    Ban {
+        who: |path| path.starts_with("crates/attachments/"),
+        names: &["actix", "domain", "wire", "models", "tools", "process", "acpd_actors"],
+        advice: "attachments convert bytes; what they are for belongs to their callers",
     },
     Ban {
         who: |path| path.starts_with("crates/history/"),
@@ -111,8 +131,7 @@ pub(super) const BANS: [Ban; 20] = [
         advice: "only crates/history knows sled; ask it through `domain::history::History`",
     },
     Ban {
-        // The testkit's witness holds what wire has written against the same types, and uses nothing of wire for it.
-        who: |path| !path.starts_with("crates/wire/") && path != "crates/testkit/src/schema_check.rs",
+        who: |path| !path.starts_with("crates/wire/"),
         names: &["agent_client_protocol_schema"],
         advice: "only crates/wire names ACP types; translate in its decode and encode modules",
     },
@@ -143,7 +162,7 @@ pub(super) const BANS: [Ban; 20] = [
 ];
 
 /// What a member's manifest may not depend on, so that cargo refuses the import before a test does.
-pub(super) const MANIFEST_BANS: [(&str, &[&str]); 15] = [
+pub(super) const MANIFEST_BANS: [(&str, &[&str]); 17] = [
     ("actors/Cargo.toml", &["sled", "reqwest", "interprocess", "agent-client-protocol-schema", "models", "tools"]),
     ("crates/domain/Cargo.toml", &["actix", "tokio", "agent-client-protocol-schema", "wire", "sled"]),
     ("crates/wire/Cargo.toml", &["actix", "tokio", "acpd-actors"]),
@@ -193,6 +212,7 @@ pub(super) const MANIFEST_BANS: [(&str, &[&str]); 15] = [
     ),
     ("crates/tools/Cargo.toml", &["actix", "agent-client-protocol-schema", "wire", "models", "acpd-actors"]),
     ("crates/network/Cargo.toml", &["actix", "domain", "wire", "models", "tools", "acpd-actors"]),
+    ("crates/attachments/Cargo.toml", &["actix", "domain", "wire", "models", "tools", "process", "acpd-actors"]),
     ("crates/history/Cargo.toml", &["actix", "wire", "models", "tools", "acpd-actors"]),
     ("crates/http/Cargo.toml", &["models", "tools", "mcp", "policy", "process", "history", "sled", "anyhow"]),
     (
@@ -200,4 +220,5 @@ pub(super) const MANIFEST_BANS: [(&str, &[&str]); 15] = [
         &["actix", "tokio", "wire", "acpd-actors", "acpd-http", "models", "tools", "history"],
     ),
     ("crates/testkit/Cargo.toml", &["wire", "sled", "models"]),
+    ("crates/conformance/Cargo.toml", &["wire", "domain", "acpd-actors", "testkit"]),
 ];

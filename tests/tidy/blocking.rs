@@ -4,7 +4,7 @@
 //! Actors name no call that blocks, and every port method that is not async is listed here with the reason why it does
 //! not block. Ports report typed errors, because a caller can only match on those.
 
-use super::{File, code, is_name};
+use crate::source::{File, code, hold, is_name, tree};
 
 /// Words that no code of an actor contains: methods of `Path` that look at the disk, and calls that park the thread.
 const BLOCKING: [&str; 15] = [
@@ -26,11 +26,14 @@ const BLOCKING: [&str; 15] = [
 ];
 
 /// The traits that actors call, by the file in crates/domain/src that declares them.
-const PORTS: [(&str, &str); 10] = [
+const PORTS: [(&str, &str); 13] = [
     ("account.rs", "Accounts"),
     ("briefing.rs", "Briefing"),
+    ("budget.rs", "Ledger"),
     ("editor.rs", "Editor"),
     ("history.rs", "History"),
+    ("hosted/port.rs", "AgentLink"),
+    ("hosted/port.rs", "Agents"),
     ("model.rs", "Catalogue"),
     ("model.rs", "Model"),
     ("site.rs", "Folders"),
@@ -40,8 +43,14 @@ const PORTS: [(&str, &str); 10] = [
 ];
 
 /// The methods of ports that return at once, and why they can.
-const IMMEDIATE: [(&str, &str); 26] = [
+const IMMEDIATE: [(&str, &str); 34] = [
     ("Accounts::variables", "a list that the configuration fixed"),
+    ("AgentLink::answer", "queues an order"),
+    ("AgentLink::cancel", "queues an order"),
+    ("AgentLink::prompt", "queues an order"),
+    ("Agents::default_agent", "looks at settings in memory"),
+    ("Agents::names", "looks at settings in memory"),
+    ("Agents::start", "starts a task on a thread of its own"),
     ("Editor::capabilities", "a copy of what the client said when it initialized"),
     ("Editor::connection", "an id"),
     ("Editor::elicited_elsewhere", "queues a message"),
@@ -56,6 +65,7 @@ const IMMEDIATE: [(&str, &str); 26] = [
     ("Catalogue::list", "looks at lists in memory, which a task of their own refreshes"),
     ("Catalogue::offers", "looks at lists in memory, which a task of their own refreshes"),
     ("Catalogue::remarks", "looks at lists in memory, which a task of their own refreshes"),
+    ("Ledger::add", "adds numbers in memory and starts a blocking task"),
     ("Model::info", "a reference to its own field"),
     ("Job::card", "a reference to its own field"),
     ("ToolHost::progress", "queues a message"),
@@ -63,10 +73,11 @@ const IMMEDIATE: [(&str, &str); 26] = [
     ("Toolbox::cancel_turn", "signals tasks"),
     ("Toolbox::close", "signals tasks and removes entries of tables in memory"),
     ("Toolbox::commands", "looks at what servers have offered, in memory"),
+    ("Toolbox::forget", "starts a blocking task"),
     ("Toolbox::notify", "starts a task"),
     ("Toolbox::offer", "looks at tables in memory"),
-    ("Toolbox::rule", "uses what planning has read on a blocking thread"),
     ("Toolbox::servers", "looks at a table in memory"),
+    ("Toolbox::stop_background", "signals a task"),
 ];
 
 /// Calls in actors that would block their thread.
@@ -128,12 +139,12 @@ pub(super) fn port_methods(files: &[File], immediate: &[(&str, &str)]) -> Vec<St
 
 #[test]
 fn no_actor_blocks_its_thread() {
-    super::hold(blocking_calls(&super::tree()));
+    hold(blocking_calls(&tree()));
 }
 
 #[test]
 fn ports_are_async_or_return_at_once_and_report_typed_errors() {
-    super::hold(port_methods(&super::tree(), &IMMEDIATE));
+    hold(port_methods(&tree(), &IMMEDIATE));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{File, hold, is_name, tree};
+use crate::source::{File, hold, is_name, tree};
 
 /// The text and the target of every link of a page, with its line.
 fn links(page: &str) -> Vec<(usize, &str, &str)> {

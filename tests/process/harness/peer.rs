@@ -1,6 +1,7 @@
 //! The other end of a connection: an editor at a bridge, or a client on the socket. It writes raw
-//! JSON and reads whole lines, each of which must be a protocol message.
+//! JSON and reads whole lines, each of which must be a message of the protocol.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -10,6 +11,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
+use conformance::Version;
 use serde_json::{Value, json};
 
 use super::{DEADLINE, until};
@@ -25,6 +27,12 @@ pub(crate) struct Peer {
     lines: Receiver<Result<Value, String>>,
     child: Option<Child>,
     sent: u64,
+    /// The methods of the requests that are not answered, by their ids.
+    open: BTreeMap<String, String>,
+    /// The version of the protocol that was agreed on; version 1 before that.
+    version: Version,
+    /// Whether messages are validated against the schema.
+    is_checked: bool,
     /// Notifications and requests that arrived while the test waited for something else.
     pub(crate) heard: Vec<Value>,
 }
@@ -50,7 +58,22 @@ impl Peer {
                 }
             }
         });
-        Self { input: Some(input), lines, child, sent: 0, heard: Vec::new() }
+        Self {
+            input: Some(input),
+            lines,
+            child,
+            sent: 0,
+            open: BTreeMap::new(),
+            version: Version::default(),
+            is_checked: true,
+            heard: Vec::new(),
+        }
+    }
+
+    /// Accepts messages that the schema does not allow, because a fake daemon sends them.
+    pub(crate) fn behind_fake_daemon(mut self) -> Self {
+        self.is_checked = false;
+        self
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -66,6 +89,9 @@ impl Peer {
     }
 
     pub(crate) fn say(&mut self, message: &Value) {
+        if let (Some(id), Some(method)) = (message.get("id"), message["method"].as_str()) {
+            self.open.insert(id.to_string(), method.to_owned());
+        }
         self.raw(format!("{message}\n").as_bytes());
     }
 
@@ -112,11 +138,36 @@ impl Peer {
     #[track_caller]
     pub(crate) fn next(&mut self) -> Value {
         match self.lines.recv_timeout(DEADLINE) {
-            Ok(Ok(message)) => message,
+            Ok(Ok(message)) => self.checked(message),
             Ok(Err(line)) => panic!("not a protocol message: {line}"),
             Err(RecvTimeoutError::Timeout) => panic!("waited in vain for a message; heard {:#?}", self.heard),
             Err(RecvTimeoutError::Disconnected) => panic!("the other side hung up; heard {:#?}", self.heard),
         }
+    }
+
+    /// Validates a message against the schema. Answers to requests that were written as raw bytes are
+    /// validated only if they are errors.
+    #[track_caller]
+    fn checked(&mut self, message: Value) -> Value {
+        if !self.is_checked {
+            return message;
+        }
+        let (params, result) = (&message["params"], &message["result"]);
+        let verdict = match (message["method"].as_str(), message.get("id")) {
+            (Some(method), Some(_)) => self.version.request(method, params),
+            (Some(method), None) => self.version.notification(method, params),
+            (None, Some(_)) if message.get("error").is_some() => self.version.error(&message["error"]),
+            (None, Some(id)) => {
+                if result["protocolVersion"] == 2 {
+                    self.version = Version::V2;
+                }
+                let method = self.open.remove(&id.to_string());
+                method.map_or(Ok(()), |method| self.version.response(&method, result))
+            }
+            (None, None) => Err("neither a method nor an id".to_owned()),
+        };
+        verdict.unwrap_or_else(|why| panic!("not the protocol: {why}\n{message}"));
+        message
     }
 
     /// The next message for which `wanted` holds; the others are kept.
@@ -137,7 +188,7 @@ impl Peer {
         let mut rest = Vec::new();
         loop {
             match self.lines.recv_timeout(DEADLINE) {
-                Ok(Ok(message)) => rest.push(message),
+                Ok(Ok(message)) => rest.push(self.checked(message)),
                 Ok(Err(line)) => panic!("not a protocol message: {line}"),
                 Err(RecvTimeoutError::Timeout) => panic!("the output does not end"),
                 Err(RecvTimeoutError::Disconnected) => return rest,

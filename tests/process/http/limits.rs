@@ -7,8 +7,8 @@ use std::thread;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::lines::{HandSocket, Line, Sse, ask, open_session, post, prompt};
-use super::raw::{Events, answer, call, connect, exchange, request};
+use super::raw_http::{Events, answer, call, connect, exchange, request};
+use super::transports::{HandSocket, Line, Sse, ask, open_session, post, prompt};
 use super::{Web, port};
 use crate::harness::until;
 
@@ -43,7 +43,7 @@ fn a_body_beyond_the_limit_is_refused_however_it_comes() {
 }
 
 #[test]
-fn clients_that_say_nothing_or_half_a_request_are_cut_off_and_hold_up_nobody() {
+fn silent_and_half_finished_http_clients_are_disconnected() {
     let web = Web::open();
     let silent: Vec<TcpStream> = (0..40).map(|_| connect(web.port)).collect();
     let half_a_head = || {
@@ -85,7 +85,7 @@ fn a_body_that_does_not_come_is_given_up() {
 }
 
 #[test]
-fn a_client_that_does_not_read_costs_little_and_gets_everything_when_it_does() {
+fn an_http_client_that_stops_reading_costs_little_and_loses_nothing() {
     const TURNS: usize = 100;
     let web = Web::with(&["--set", "limits.outbox=65536"]);
     std::fs::write(web.home.work().join("text.txt"), "a line of text\n".repeat(3000)).unwrap();

@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::Web;
-use super::lines::{Sse, Streamable, ask, open_session, post, prompt};
-use super::raw::{Event, Events, call};
+use super::raw_http::{Event, Events, call};
+use super::transports::{Sse, Streamable, ask, open_session, post, prompt};
 use crate::harness::until;
 
 /// A stream of numbers that looks random and is the same every time.
@@ -22,7 +22,7 @@ fn dice(seed: u64) -> impl FnMut(usize) -> usize {
 }
 
 #[test]
-fn a_stream_that_is_cut_anywhere_goes_on_where_it_was_and_loses_and_repeats_nothing() {
+fn a_stream_cut_anywhere_resumes_without_loss_or_repetition() {
     const TURNS: u64 = 25;
     let web = Web::open();
     std::fs::write(web.home.work().join("text.txt"), "a line of text\n".repeat(200)).unwrap();
@@ -96,7 +96,7 @@ fn texts(messages: &[Value]) -> String {
 }
 
 #[test]
-fn what_came_before_the_first_stream_is_kept_for_it() {
+fn messages_before_the_first_stream_are_kept_for_it() {
     let web = Web::open();
     post(
         &web,
@@ -110,7 +110,7 @@ fn what_came_before_the_first_stream_is_kept_for_it() {
 }
 
 #[test]
-fn what_is_no_longer_kept_is_a_conflict_and_the_client_can_begin_again_under_its_name() {
+fn resuming_after_discarded_events_is_a_conflict_and_a_new_start_works() {
     let web = Web::with(&["--set", "limits.outbox=65536"]);
     std::fs::write(web.home.work().join("text.txt"), "a line of text\n".repeat(2000)).unwrap();
     let mut line = Sse::open(&web, "lost");
@@ -159,7 +159,7 @@ fn a_second_stream_takes_the_place_of_the_first() {
 }
 
 #[test]
-fn a_client_without_a_stream_is_detached_after_a_while_and_its_session_stays() {
+fn an_http_client_without_a_stream_is_detached_and_its_session_stays() {
     let web = Web::with(&["--set", "http.detach_seconds=1"]);
     let mut line = Sse::open(&web, "away");
     let session = open_session(&mut line, &web);
@@ -176,7 +176,7 @@ fn a_client_without_a_stream_is_detached_after_a_while_and_its_session_stays() {
 }
 
 #[test]
-fn a_client_that_says_so_leaves_at_once() {
+fn an_http_client_that_deletes_its_connection_is_detached_at_once() {
     let web = Web::open();
     let mut line = Sse::open(&web, "bye");
     let session = open_session(&mut line, &web);
@@ -190,7 +190,7 @@ fn a_client_that_says_so_leaves_at_once() {
 }
 
 #[test]
-fn a_stream_of_the_draft_goes_on_after_its_last_event_or_with_what_nobody_has_had() {
+fn a_streamable_http_stream_resumes_after_its_last_event() {
     let web = Web::open();
     let mut line = Streamable::new(&web);
     let session = open_session(&mut line, &web);

@@ -1,0 +1,136 @@
+//! Limits on what may be spent: the person is asked before the turn goes on. And calls that are repeated to no end.
+
+use domain::Usage;
+use domain::budget::{Spending, SpendingLimits};
+use expect_test::expect;
+use serde_json::json;
+use testkit::{Scene, Step};
+
+fn used(tokens: u64) -> Step {
+    Step::Usage(Usage { input: tokens, output: 0, ..Usage::default() })
+}
+
+fn look() -> Vec<Step> {
+    vec![Step::call("look", json!({})), used(600), Step::end()]
+}
+
+fn limits(turn: u64, session: u64, day: u64) -> SpendingLimits {
+    let tokens = |tokens| Spending { tokens, cost: 0.0 };
+    SpendingLimits { turn: tokens(turn), session: tokens(session), day: tokens(day) }
+}
+
+#[actix::test]
+async fn beyond_a_limit_of_the_turn_the_person_is_asked_before_the_model_is() {
+    let answers = vec![look(), look(), look(), vec![Step::text("Done."), Step::end()]];
+    let scene = Scene::with(answers, |settings| settings.spending = limits(1_000, 0, 0));
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    let prompt = zed.prompt(&session, "go").await;
+    let question = zed.hear("session/request_permission").await;
+    assert_eq!(scene.script.requests().len(), 2, "nothing is asked of the model meanwhile");
+    zed.choose(&question, "allow_once").await;
+    assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
+    expect![[r##"
+        zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"go"}]}
+        model  < user: go
+        tool   : look {} runs
+        model  < user: go | agent: [look] | results: look done
+        tool   : look {} runs
+        zed    < update {"sessionUpdate":"session_info_update","title":"go","updatedAt":"T"}
+        zed    < update {"sessionUpdate":"usage_update","used":600,"size":200000}
+        zed    < update {"sessionUpdate":"tool_call","toolCallId":"#2","kind":"read","status":"pending","title":"look {}","name":"look","rawInput":{}}
+        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"read","status":"in_progress"}
+        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"read","status":"completed","content":[{"type":"content","content":{"type":"text","text":"look done"}}],"rawOutput":{"text":"look done"}}
+        zed    < update {"sessionUpdate":"usage_update","used":600,"size":200000}
+        zed    < update {"sessionUpdate":"tool_call","toolCallId":"#3","kind":"read","status":"pending","title":"look {}","name":"look","rawInput":{}}
+        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#3","kind":"read","status":"in_progress"}
+        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#3","kind":"read","status":"completed","content":[{"type":"content","content":{"type":"text","text":"look done"}}],"rawOutput":{"text":"look done"}}
+        zed    < update {"sessionUpdate":"tool_call","toolCallId":"#4","kind":"other","status":"pending","title":"Go on beyond the budget","name":"budget","content":[{"type":"content","content":{"type":"text","text":"A limit is reached for this turn: 1200 tokens used, the limit is 1000 (budget.turn_tokens). Go on?"}}],"rawInput":{"reason":"this turn: 1200 tokens used, the limit is 1000 (budget.turn_tokens)"}}
+        zed    < "#5" session/request_permission {"sessionId":"#1","toolCall":{"toolCallId":"#4","kind":"other","status":"pending","title":"Go on beyond the budget","name":"budget","content":[{"type":"content","content":{"type":"text","text":"A limit is reached for this turn: 1200 tokens used, the limit is 1000 (budget.turn_tokens). Go on?"}}],"rawInput":{"reason":"this turn: 1200 tokens used, the limit is 1000 (budget.turn_tokens)"}},"options":[{"optionId":"allow_once","name":"Allow","kind":"allow_once"},{"optionId":"reject_once","name":"Reject","kind":"reject_once"}]}
+        zed    > "#5" = {"outcome":{"outcome":"selected","optionId":"allow_once"}}
+        model  < user: go | agent: [look] | results: look done | agent: [look] | results: look done
+        tool   : look {} runs
+        model  < user: go | agent: [look] | results: look done | agent: [look] | results: look done | agent: [look] | results: look done
+        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#4","kind":"other","status":"completed","content":[{"type":"content","content":{"type":"text","text":"The limit is raised once more by its amount."}}],"rawOutput":{"text":"The limit is raised once more by its amount."}}
+        zed    < update {"sessionUpdate":"usage_update","used":600,"size":200000}
+        zed    < update {"sessionUpdate":"tool_call","toolCallId":"#6","kind":"read","status":"pending","title":"look {}","name":"look","rawInput":{}}
+        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#6","kind":"read","status":"in_progress"}
+        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#6","kind":"read","status":"completed","content":[{"type":"content","content":{"type":"text","text":"look done"}}],"rawOutput":{"text":"look done"}}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Done."},"messageId":"#7"}
+        zed    < 3 = {"stopReason":"end_turn","usage":{"totalTokens":1800,"inputTokens":1800,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#8"}}}
+    "##]].assert_eq(&scene.transcript.take());
+}
+
+#[actix::test]
+async fn a_person_who_does_not_want_to_spend_more_ends_the_turn() {
+    let scene = Scene::with(vec![look()], |settings| settings.spending = limits(500, 0, 0));
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    let prompt = zed.prompt(&session, "go").await;
+    let question = zed.hear("session/request_permission").await;
+    zed.choose(&question, "reject_once").await;
+    assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "max_turn_requests");
+    assert_eq!(scene.script.requests().len(), 1);
+    // The model does not see the question.
+    scene.script.push(vec![Step::text("Hello"), Step::end()]);
+    let prompt = zed.prompt(&session, "again").await;
+    zed.answer(prompt).await;
+    let told = scene.transcript.take();
+    assert!(!told.lines().any(|line| line.starts_with("model") && line.contains("budget")), "{told}");
+}
+
+async fn ask_when_a_turn_begins(limits: SpendingLimits) {
+    let hello = |tokens| vec![Step::text("Hello"), used(tokens), Step::end()];
+    let scene = Scene::with(vec![hello(1_500), hello(10), hello(10)], |settings| settings.spending = limits);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    let prompt = zed.prompt(&session, "one").await;
+    zed.answer(prompt).await;
+    let prompt = zed.prompt(&session, "two").await;
+    let question = zed.hear("session/request_permission").await;
+    assert_eq!(scene.script.requests().len(), 1);
+    zed.choose(&question, "allow_once").await;
+    assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
+    // The consent covers as much again.
+    let prompt = zed.prompt(&session, "three").await;
+    assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
+}
+
+#[actix::test]
+async fn the_limit_of_a_session_is_asked_about_when_a_turn_begins() {
+    ask_when_a_turn_begins(limits(0, 1_000, 0)).await;
+}
+
+#[actix::test]
+async fn the_limit_of_a_day_is_asked_about_when_a_turn_begins() {
+    ask_when_a_turn_begins(limits(0, 0, 1_000)).await;
+}
+
+#[actix::test]
+async fn a_question_about_the_budget_survives_the_daemon() {
+    let answers = vec![look(), vec![Step::text("Done."), Step::end()]];
+    let scene = Scene::with(answers, |settings| settings.spending = limits(500, 0, 0));
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    zed.prompt(&session, "go").await;
+    zed.hear("session/request_permission").await;
+    scene.crash().await;
+    let scene = scene.restarted();
+    let mut zed = scene.editor("zed").await;
+    zed.request("session/load", json!({ "sessionId": session, "cwd": "/work", "mcpServers": [] })).await;
+    let question = zed.hear("session/request_permission").await;
+    zed.choose(&question, "allow_once").await;
+    zed.update("agent_message_chunk").await;
+    scene.script.until_asked(2).await;
+    let requests = scene.script.requests();
+    assert_eq!(requests[1].messages.len(), 3, "prompt, call and outcome: {:?}", requests[1].messages);
+}
+
+#[actix::test]
+async fn a_call_with_the_same_outcome_is_not_run_a_fifth_time_in_a_row() {
+    let mut answers: Vec<Vec<Step>> = (0..5).map(|_| vec![Step::call("look", json!({})), Step::end()]).collect();
+    answers.push(vec![Step::text("I stop."), Step::end()]);
+    let scene = Scene::new(answers);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    let prompt = zed.prompt(&session, "go").await;
+    zed.answer(prompt).await;
+    let told = scene.transcript.take();
+    assert_eq!(told.matches("look {} runs").count(), 4, "{told}");
+    assert!(told.contains("has had the same outcome 4 times in a row"), "{told}");
+}

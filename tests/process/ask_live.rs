@@ -1,0 +1,271 @@
+//! `ask` at a terminal while a turn runs: progress, input, status, lists to choose from, attachments,
+//! and terminals of other kinds and sizes.
+
+use std::fs;
+
+use serde_json::Value;
+use testkit::answers::{Answer, Dialect};
+use testkit::provider::{Reply, Server};
+
+use crate::harness::{Home, Terminal, until};
+
+const CTRL_C: &str = "\u{3}";
+
+/// A command that runs until the file `go` exists.
+const WAITS: &str = "run the command: echo tick; touch began; until [ -e go ]; do sleep 0.05; done; echo tock";
+
+fn ask(home: &Home, args: &[&str]) -> Terminal {
+    Terminal::start(&home.acpd(&[&["ask"], args].concat()))
+}
+
+fn began(home: &Home) {
+    until("the command to run", || home.work().join("began").exists().then_some(()));
+}
+
+fn go(home: &Home) {
+    fs::write(home.work().join("go"), "").unwrap();
+}
+
+/// The texts of the prompts in the log of the only session, and whether each joined a running turn.
+fn prompts(home: &Home) -> Vec<(String, bool)> {
+    let sessions = home.json(&["ctl", "sessions", "--all", "--json"]);
+    let log = home.stdout(&["ctl", "export", sessions["sessions"][0]["sessionId"].as_str().unwrap()]);
+    let events = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let prompts = events.filter(|event| event["event"] == "user_message");
+    let text =
+        |event: &Value| event["content"].as_array().unwrap().last().unwrap()["text"].as_str().unwrap().to_owned();
+    prompts.map(|event| (text(&event), !event["steering"].is_null())).collect()
+}
+
+fn at_prompt(terminal: &Terminal) {
+    terminal.shows_that("the next prompt", |screen| screen.ends_with("\n>"));
+}
+
+#[test]
+fn progress_and_the_output_of_a_running_command_are_shown_and_gone_afterwards() {
+    let home = Home::new();
+    let mut terminal = ask(&home, &["--allow", WAITS]);
+    let screen =
+        terminal.shows_that("the progress", |screen| screen.contains("  │ tick") && screen.contains("running "));
+    assert!(screen.contains("Ctrl-C cancels") && screen.contains("rehearsal · full"), "{screen}");
+    assert!(!terminal.is_as_usual(), "what is typed is not echoed");
+    go(&home);
+    assert_eq!(terminal.wait().code(), Some(0));
+    let screen = terminal.screen();
+    assert!(screen.contains("│ tock") && !screen.contains("Ctrl-C cancels"), "{screen}");
+    assert!(terminal.is_as_usual());
+}
+
+#[test]
+fn a_line_typed_during_a_turn_joins_it_and_the_rest_becomes_the_next_prompt() {
+    let home = Home::new();
+    let mut terminal = ask(&home, &["--allow"]);
+    terminal.shows("Type /help for commands");
+    terminal.type_in(&format!("{WAITS}\r"));
+    began(&home);
+    terminal.type_in("list the filez\u{7f}s");
+    terminal.shows("» list the files");
+    terminal.type_in("\r");
+    terminal.shows("\n> list the files");
+    terminal.type_in("/cost\r");
+    terminal.shows("after this turn: /cost");
+    terminal.type_in("half a");
+    terminal.shows("» half a");
+    go(&home);
+    terminal.shows(" tokens in, ");
+    let screen = terminal.shows_that("the rest as a prompt", |screen| screen.ends_with("\n> half a"));
+    assert!(screen.contains("rehearsal · full · "), "the status is shown: {screen}");
+    terminal.type_in("\u{15}exit\r");
+    assert_eq!(terminal.wait().code(), Some(0));
+    let prompts = prompts(&home);
+    assert_eq!(prompts[1..], [("list the files".to_owned(), true)], "{prompts:?}");
+}
+
+#[test]
+fn the_letters_of_a_word_that_was_being_typed_do_not_answer_a_question() {
+    let home = Home::new();
+    let mut terminal = ask(&home, &[&format!("{WAITS}, then run the command: touch made")]);
+    terminal.shows("[y]es");
+    terminal.type_in("y");
+    began(&home);
+    terminal.type_in("wh");
+    terminal.shows("» wh");
+    go(&home);
+    terminal.shows("? Allow: touch made");
+    terminal.type_in("y");
+    // Ctrl-C discards what the program has not read yet.
+    terminal.shows("» why");
+    terminal.type_in(CTRL_C);
+    assert_eq!(terminal.wait().code(), Some(130));
+    assert!(!home.work().join("made").exists());
+    assert!(terminal.screen().contains("not sent: why"), "{}", terminal.screen());
+}
+
+#[test]
+fn leaving_a_turn_says_that_the_daemon_goes_on() {
+    let home = Home::new();
+    let mut terminal = ask(&home, &["--allow", "run the command: trap '' INT TERM; touch began; sleep 100; sleep 100"]);
+    began(&home);
+    terminal.type_in(CTRL_C);
+    terminal.shows("press Ctrl-C again to leave at once");
+    terminal.type_in(CTRL_C);
+    assert_eq!(terminal.wait().code(), Some(130));
+    assert!(terminal.screen().contains("the daemon goes on, and `acpd ask --session "), "{}", terminal.screen());
+}
+
+#[test]
+fn settings_and_sessions_are_chosen_from_lists_by_a_few_letters() {
+    let home = Home::new();
+    fs::write(home.work().join("findme.txt"), "x").unwrap();
+    home.stdout(&["ask", "list the files"]);
+    let mut terminal = ask(&home, &[]);
+    terminal.shows("Type /help for commands");
+    terminal.type_in("/mode\r");
+    terminal.shows("Choose the mode  4 of 4");
+    terminal.type_in("rdonly");
+    terminal.shows("Choose the mode  1 of 4");
+    terminal.type_in("\r");
+    terminal.shows("the mode is read-only now");
+    at_prompt(&terminal);
+    terminal.type_in("/model reharsal\r");
+    terminal.shows("did you mean `rehearsal`?");
+    at_prompt(&terminal);
+    terminal.type_in("/search FINDME\r");
+    terminal.shows("agent: ");
+    at_prompt(&terminal);
+    terminal.type_in("/resume\r");
+    terminal.shows("▸ list the files");
+    terminal.type_in("\r");
+    terminal.shows("Continuing: list the files");
+    at_prompt(&terminal);
+    terminal.type_in("/new\r");
+    at_prompt(&terminal);
+    terminal.type_in("exit\r");
+    assert_eq!(terminal.wait().code(), Some(0));
+
+    let mut again = ask(&home, &["--resume"]);
+    again.shows("▸ list the files");
+    again.type_in("\r");
+    again.shows("Continuing: list the files");
+    again.type_in("exit\r");
+    assert_eq!(again.wait().code(), Some(0));
+    let mut left = ask(&home, &["--resume"]);
+    left.shows("▸ list the files");
+    left.type_in("\u{1b}");
+    assert_eq!(left.wait().code(), Some(130));
+}
+
+#[test]
+fn the_changes_of_a_session_are_shown_as_a_diff_and_undone() {
+    let home = Home::new();
+    fs::write(home.work().join("a.txt"), "hello\n").unwrap();
+    let mut terminal = ask(&home, &["--allow"]);
+    terminal.shows("Type /help for commands");
+    for (old, new) in [("hello", "goodbye"), ("goodbye", "farewell")] {
+        terminal.type_in(&format!("replace {old} with {new} in a.txt\r"));
+        terminal.shows(&format!("Replaced {old} with {new}"));
+        at_prompt(&terminal);
+    }
+    terminal.type_in("/diff\r");
+    terminal.shows("     1 -hello\n     1 +farewell");
+    at_prompt(&terminal);
+    // The second line is typed before the first is carried out.
+    terminal.type_in("/undo\rexit\r");
+    assert_eq!(terminal.wait().code(), Some(0));
+    assert_eq!(fs::read_to_string(home.work().join("a.txt")).unwrap(), "goodbye\n");
+}
+
+#[test]
+fn files_are_attached_by_an_at_sign_an_option_and_with_completion() {
+    let home = Home::new();
+    fs::write(home.work().join("notes.txt"), "the contents").unwrap();
+    fs::write(home.work().join("shot.png"), [0x89, b'P', b'N', b'G']).unwrap();
+    let mut terminal = ask(&home, &[]);
+    terminal.shows("Type /help for commands");
+    terminal.type_in("list the files of @no\t");
+    terminal.shows("@notes.txt");
+    terminal.type_in("\r");
+    at_prompt(&terminal);
+    terminal.type_in("exit\r");
+    assert_eq!(terminal.wait().code(), Some(0));
+    home.run(&["ask", "--file", "notes.txt", "--image", "shot.png", "list the files"]);
+    for session in home.json(&["ctl", "sessions", "--all", "--json"])["sessions"].as_array().unwrap() {
+        let log = home.stdout(&["ctl", "export", session["sessionId"].as_str().unwrap()]);
+        let prompt = log.lines().find(|line| line.contains("\"user_message\"")).unwrap();
+        assert!(prompt.contains("the contents"), "{prompt}");
+    }
+    let wrong = home.run(&["ask", "--image", "notes.txt", "hello"]);
+    assert!(String::from_utf8(wrong.stderr).unwrap().contains("is no PNG"));
+}
+
+/// A home whose model answers with this text.
+fn answering(text: &'static str) -> (Home, Server) {
+    let server = Server::with(move |_, _| Reply::stream(&[&Answer::text(text).sse(Dialect::Chat)]));
+    let home = Home::new();
+    home.configure(&format!(
+        "[models]\ndefault = \"fake/fake\"\n[models.local]\nprobe = false\n[models.providers.fake]\nkind = \"openai\"\n\
+         base_url = \"{}\"\n[[models.providers.fake.models]]\nid = \"fake\"\nwindow = 100000\n",
+        server.address
+    ));
+    (home, server)
+}
+
+const ANSWER: &str = "# Title\n\nA *word* and a [link](https://a.example/).\n\n| name | what |\n|---|---|\n| one | first |\n\n\
+                      ```rust\nfn main() {}\n```\n";
+
+#[test]
+fn an_answer_is_rendered_at_a_terminal_and_unchanged_in_a_pipe() {
+    let (home, _server) = answering(ANSWER);
+    let mut terminal = ask(&home, &["hello"]);
+    assert_eq!(terminal.wait().code(), Some(0));
+    let screen = terminal.screen();
+    for line in ["Title", "A word and a link (https://a.example/).", "name │ what", "─────┼──────", "one  │ first"]
+    {
+        assert!(screen.contains(line), "`{line}` is missing:\n{screen}");
+    }
+    assert!(terminal.seen().contains("\u{1b}[35mfn\u{1b}[0m"), "code has colours: {:?}", terminal.seen());
+    assert_eq!(home.stdout(&["ask", "hello"]), ANSWER);
+    for columns in [40, 200] {
+        let mut terminal = ask(&home, &["hello"]);
+        terminal.resize(columns, 30);
+        assert_eq!(terminal.wait().code(), Some(0));
+        assert!(terminal.screen().contains("one  │ first"), "{}", terminal.screen());
+    }
+}
+
+#[test]
+fn a_dumb_terminal_gets_text_alone_and_options_decide_about_colours() {
+    let (home, _server) = answering(ANSWER);
+    let mut dumb = Terminal::start(home.acpd(&["ask", "hello"]).env("TERM", "dumb"));
+    assert_eq!(dumb.wait().code(), Some(0));
+    assert!(!dumb.seen().contains('\u{1b}') && dumb.screen().contains("| one | first |"), "{:?}", dumb.seen());
+    let mut never = ask(&home, &["--color", "never", "hello"]);
+    assert_eq!(never.wait().code(), Some(0));
+    assert!(!has_colours(&never.seen()) && never.screen().contains("| one | first |"), "{:?}", never.seen());
+    let page = |when: &str| home.stdout(&["--color", when, "ctl", "sessions", "--all"]);
+    assert!(has_colours(&page("always")) && !has_colours(&page("auto")));
+}
+
+fn has_colours(text: &str) -> bool {
+    let mut rest = text;
+    while let Some((_, after)) = rest.split_once("\u{1b}[") {
+        let end = after.find(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(after.len());
+        if after[end..].starts_with('m') {
+            return true;
+        }
+        rest = after;
+    }
+    false
+}
+
+#[test]
+fn the_history_is_searched_from_the_command_line() {
+    let home = Home::new();
+    fs::write(home.work().join("findme.txt"), "x").unwrap();
+    home.stdout(&["ask", "list the files"]);
+    let found = home.json(&["ctl", "search", "FindMe", "--json"]);
+    assert_eq!(found["found"][0]["who"], "agent");
+    assert!(found["found"][0]["text"].as_str().unwrap().contains("findme.txt"), "{found}");
+    assert!(home.stdout(&["ctl", "search", "list the"]).contains("user"));
+    assert_eq!(home.stdout(&["ctl", "search", "nobody wrote this"]), "nothing found\n");
+}

@@ -1,0 +1,152 @@
+//! A child agent as a process: it outlives its editor, ends with its session, and comes back after a crash of the daemon
+//! or of itself.
+
+use std::fs;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::harness::{Home, Peer, is_alive, signal, until};
+
+/// An agent that writes its process id and that of a detached child to `pids`, and notes how its session was opened. It
+/// speaks until the file `go` exists if the prompt says `wait`, ends itself if it says `die`, and writes a file through
+/// its client if it says `write`.
+const AGENT: &str = r##"
+setsid sleep 1000 &
+echo "$$ $!" >> pids
+say() { printf '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"c1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"%s"}}}}\n' "$1"; }
+while IFS= read -r line; do
+  id=${line#*\"id\":}; id=${id%%[,\}]*}
+  case "$line" in
+    *'"initialize"'*) result='{"protocolVersion":1,"agentCapabilities":{"sessionCapabilities":{"resume":{}}}}' ;;
+    *'"session/new"'*) echo new >> opened; result='{"sessionId":"c1"}' ;;
+    *'"session/resume"'*) echo resumed >> opened; result='{}' ;;
+    *'"session/prompt"'*)
+      case "$line" in
+        *wait*) for n in 1 2 3; do say "before $n;"; done; touch waits
+          while [ ! -e go ]; do sleep 0.05; done
+          for n in 1 2 3; do say "after $n;"; done ;;
+        *die*) say "dying"; exit 3 ;;
+        *write*) printf '{"jsonrpc":"2.0","id":900,"method":"fs/write_text_file","params":{"sessionId":"c1","path":"%s/written","content":"by acpd"}}\n' "$PWD"
+          read -r answer; echo "$answer" > answer
+          printf '{"jsonrpc":"2.0","id":901,"method":"fs/read_text_file","params":{"sessionId":"c1","path":"/etc/hostname"}}\n'
+          read -r answer; echo "$answer" > outside
+          printf '{"jsonrpc":"2.0","id":902,"method":"terminal/create","params":{"sessionId":"c1","command":"echo ran > ran"}}\n'
+          read -r answer
+          terminal=${answer#*\"terminalId\":\"}; terminal=${terminal%%\"*}
+          printf '{"jsonrpc":"2.0","id":903,"method":"terminal/wait_for_exit","params":{"sessionId":"c1","terminalId":"%s"}}\n' "$terminal"
+          read -r answer; echo "$answer" > exit ;;
+        *) say "hello" ;;
+      esac
+      result='{"stopReason":"end_turn"}' ;;
+    *) continue ;;
+  esac
+  printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$result"
+done
+"##;
+
+fn home() -> Home {
+    let home = Home::new();
+    fs::write(home.work().join("agent.sh"), AGENT).unwrap();
+    home.configure("[agents]\ndefault = \"shell\"\n[agents.shell]\ncommand = \"sh\"\nargs = [\"agent.sh\"]\n");
+    home
+}
+
+fn pids(home: &Home) -> Vec<u32> {
+    let text = fs::read_to_string(home.work().join("pids")).unwrap_or_default();
+    text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
+#[track_caller]
+fn gone(pids: &[u32]) {
+    until("the agent and what it started to be gone", || pids.iter().all(|pid| !is_alive(*pid)).then_some(()));
+}
+
+fn opened(home: &Home) -> String {
+    fs::read_to_string(home.work().join("opened")).unwrap_or_default()
+}
+
+#[test]
+fn a_hosted_turn_outlives_its_editor_and_later_editors_see_every_update() {
+    let home = home();
+    let mut editor = home.bridge();
+    let session = editor.open(&home.work());
+    editor.start_prompt(&session, "wait");
+    until("the agent to be in its turn", || home.work().join("waits").exists().then_some(()));
+    drop(editor);
+    let mut other = home.bridge();
+    other.initialize();
+    other.ask("session/load", json!({ "sessionId": session, "cwd": home.work(), "mcpServers": [] }));
+    fs::write(home.work().join("go"), "").unwrap();
+    let last = other.wait_for(|message| message.to_string().contains("after 3;"));
+    other.heard.push(last);
+    assert_eq!(other.agent_text(), "before 1;before 2;before 3;after 1;after 2;after 3;");
+    other.ask("session/close", json!({ "sessionId": session }));
+    gone(&pids(&home));
+}
+
+#[test]
+fn a_killed_daemon_ends_its_agent_and_the_next_prompt_resumes_it() {
+    let home = home();
+    let mut editor = home.bridge();
+    let session = editor.open(&home.work());
+    editor.prompt(&session, "hello");
+    let first = pids(&home);
+    assert!(first.iter().all(|pid| is_alive(*pid)) && first.len() == 2, "{first:?}");
+    home.kill_daemon();
+    gone(&first);
+    editor.prompt(&session, "hello");
+    assert_eq!(opened(&home), "new\nresumed\n");
+    home.stdout(&["ctl", "stop"]);
+    gone(&pids(&home));
+}
+
+#[test]
+fn an_agent_that_dies_fails_its_turn_and_resumes_with_the_next_prompt() {
+    let home = home();
+    let mut editor = home.bridge();
+    let session = editor.open(&home.work());
+    let failed = editor.ask_in_vain("session/prompt", prompt(&session, "die"));
+    assert!(failed["message"].as_str().unwrap().contains("exit status 3"), "{failed}");
+    gone(&pids(&home));
+    let id = editor.start_prompt(&session, "wait");
+    until("the agent to be in its turn", || home.work().join("waits").exists().then_some(()));
+    signal(pids(&home)[2], Signal::KILL);
+    let failed = editor.wait_for(|message| message["id"] == json!(id));
+    assert!(failed["error"]["message"].as_str().unwrap().contains("signal 9"), "{failed}");
+    editor.prompt(&session, "hello");
+    assert_eq!(opened(&home), "new\nresumed\nresumed\n");
+}
+
+fn prompt(session: &str, text: &str) -> Value {
+    json!({ "sessionId": session, "prompt": [{ "type": "text", "text": text }] })
+}
+
+#[test]
+fn files_and_terminals_of_an_agent_are_served_inside_the_sessions_folders() {
+    let home = home();
+    let mut editor = home.bridge();
+    let session = editor.open(&home.work());
+    editor.prompt(&session, "write");
+    let read = |name: &str| fs::read_to_string(home.work().join(name)).unwrap();
+    assert_eq!(read("written"), "by acpd", "{}", read("answer"));
+    assert!(read("outside").contains("\"error\""), "{}", read("outside"));
+    assert!(read("exit").contains("\"exitCode\":0"), "{}", read("exit"));
+    assert_eq!(read("ran"), "ran\n");
+}
+
+#[test]
+fn an_editor_chooses_its_agent_on_the_command_line_and_ctl_shows_it() {
+    let home = home();
+    let mut native = Peer::spawn(home.acpd(&["acp", "--agent", "native"]));
+    native.open(&home.work());
+    assert!(pids(&home).is_empty());
+    let mut hosted = Peer::spawn(home.acpd(&["acp", "--agent", "shell"]));
+    let session = hosted.open(&home.work());
+    hosted.prompt(&session, "hello");
+    assert_eq!(hosted.agent_text(), "hello");
+    let shown = home.stdout(&["ctl", "sessions"]);
+    assert!(shown.contains("shell"), "{shown}");
+    let shown = home.stdout(&["ctl", "session", &session]);
+    assert!(shown.contains("agent") && shown.contains("shell"), "{shown}");
+}

@@ -1,0 +1,246 @@
+//! An editor that does not read while 60 MB are streamed costs the daemon little memory and does
+//! not slow other clients; when it reads at last, it gets everything.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::harness::{DEADLINE, Home, until};
+
+const SESSIONS: usize = 20;
+
+/// Of one answer: 3 MB, so that all of them are 60 MB.
+const PIECES: usize = 375;
+const PIECE: usize = 8000;
+
+/// How much memory the stuck editor may cost.
+const BUDGET_KB: u64 = 40_000;
+
+/// Starts a provider that answers every request with the same flood of text, and returns its
+/// address.
+fn flood() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            thread::spawn(move || answer(stream));
+        }
+    });
+    format!("http://{address}/v1")
+}
+
+fn answer(stream: TcpStream) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+        if line.trim().is_empty() {
+            break;
+        }
+    }
+    reader.take(length).read_to_end(&mut Vec::new())?;
+    let mut stream = std::io::BufWriter::new(stream);
+    stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")?;
+    let piece = json!({ "choices": [{ "delta": { "content": "x".repeat(PIECE) } }] });
+    for _ in 0..PIECES {
+        write!(stream, "data: {piece}\n\n")?;
+    }
+    let end = json!({ "choices": [{ "delta": {}, "finish_reason": "stop" }] });
+    write!(stream, "data: {end}\n\ndata: [DONE]\n\n")?;
+    stream.flush()
+}
+
+fn configure(home: &Home, address: &str) {
+    let folder = home.path().join("home/.config/acpd");
+    fs::create_dir_all(&folder).unwrap();
+    let text = format!(
+        "[models]\ndefault = \"flood/flood\"\n[models.local]\nprobe = false\n[models.providers.flood]\nkind = \"openai\"\n\
+         base_url = \"{address}\"\n[[models.providers.flood.models]]\nid = \"flood\"\nwindow = 100000000\n"
+    );
+    fs::write(folder.join("config.toml"), text).unwrap();
+}
+
+/// A line of the daemon's memory, in kilobytes.
+fn memory(pid: u32, name: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    line.trim_start_matches(':').trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+struct Streamed {
+    /// How much the daemon's memory has grown at its peak, in kilobytes.
+    grown: u64,
+    /// How long the editor that reads has waited.
+    took: Duration,
+}
+
+/// Streams everything past an editor that reads, and past one that does not where there is one.
+fn stream_past(stuck: bool) -> Streamed {
+    let home = Home::new();
+    configure(&home, &flood());
+    // Started as an editor's bridge starts it.
+    let mut starter = home.bridge();
+    starter.initialize();
+    let daemon = home.daemon().unwrap();
+    let mut neighbour = home.connect();
+    neighbour.initialize();
+    let before = memory(daemon, "VmRSS");
+    let mut reader = stuck.then(|| Stuck::connect(&home));
+    let mut took = Duration::ZERO;
+    for count in 1..=SESSIONS {
+        let session = neighbour.new_session(&home.work());
+        if let Some(reader) = &mut reader {
+            reader.load(&session);
+            until("the stuck editor to be attached", || {
+                let all = neighbour.ask("_acpd/connections", json!({}));
+                let attached = |card: &Value| card["client"]["name"] == "stuck" && sessions(card) == count;
+                all["connections"].as_array().unwrap().iter().any(attached).then_some(())
+            });
+        }
+        let started = Instant::now();
+        let answer = neighbour.prompt(&session, "talk");
+        took += started.elapsed();
+        assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+        assert_eq!(neighbour.agent_text().len(), PIECES * PIECE);
+        neighbour.heard.clear();
+        // What a conversation itself costs is not the question here.
+        neighbour.ask("session/close", json!({ "sessionId": session }));
+    }
+    let grown = memory(daemon, "VmHWM").saturating_sub(before);
+    if let Some(reader) = reader {
+        assert_eq!(reader.read(SESSIONS * PIECES * PIECE), SESSIONS * PIECES * PIECE);
+    }
+    Streamed { grown, took }
+}
+
+fn sessions(card: &Value) -> usize {
+    card["sessions"].as_array().map_or(0, Vec::len)
+}
+
+/// An editor that writes and does not read.
+struct Stuck(UnixStream);
+
+impl Stuck {
+    fn connect(home: &Home) -> Self {
+        let mut stuck = Self(UnixStream::connect(home.socket()).unwrap());
+        stuck.say("initialize", json!({ "protocolVersion": 1, "clientInfo": { "name": "stuck", "version": "1" } }));
+        stuck
+    }
+
+    fn load(&mut self, session: &str) {
+        self.say("session/load", json!({ "sessionId": session }));
+    }
+
+    fn say(&mut self, method: &str, params: Value) {
+        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        self.0.write_all(format!("{request}\n").as_bytes()).unwrap();
+    }
+
+    /// Reads until so much text of the agent has come, and gives how much has.
+    fn read(self, wanted: usize) -> usize {
+        self.0.set_read_timeout(Some(DEADLINE)).unwrap();
+        let mut read = 0;
+        let mut lines = BufReader::new(self.0).lines();
+        while read < wanted {
+            let line = lines.next().unwrap_or_else(|| panic!("hung up after {read} bytes"));
+            let line = line.unwrap_or_else(|error| panic!("{error} after {read} bytes"));
+            let message: Value = serde_json::from_str(&line).unwrap();
+            assert_eq!(message.get("error"), None, "after {read} bytes");
+            let update = &message["params"]["update"];
+            if update["sessionUpdate"] == "agent_message_chunk" {
+                read += update["content"]["text"].as_str().unwrap().len();
+            }
+        }
+        read
+    }
+}
+
+#[test]
+fn sixty_megabytes_past_an_editor_that_never_reads_cost_little() {
+    // At the same time, so that whatever else the machine does slows down both.
+    let [alone, beside] = thread::scope(|scope| {
+        let both = [false, true].map(|stuck| scope.spawn(move || stream_past(stuck)));
+        both.map(|one| one.join().expect("it streams"))
+    });
+    let figures = format!(
+        "alone: {} kB in {:.1?}; beside an editor that never reads: {} kB in {:.1?}",
+        alone.grown, alone.took, beside.grown, beside.took
+    );
+    eprintln!("{figures}");
+    assert!(beside.grown.saturating_sub(alone.grown) < BUDGET_KB, "{figures}");
+    // Both ended, so neither was blocked: a client that waits for a stuck editor waits for ever.
+}
+
+#[test]
+fn memory_of_editors_that_never_read_is_returned_when_they_disconnect() {
+    // Their outboxes stay within the limit for all clients together.
+    const EDITORS: usize = 7;
+    let home = Home::new();
+    configure(&home, &flood());
+    // Started as an editor's bridge starts it.
+    let mut starter = home.bridge();
+    starter.initialize();
+    let daemon = home.daemon().unwrap();
+    let mut neighbour = home.connect();
+    neighbour.initialize();
+    let session = neighbour.new_session(&home.work());
+    // More than fits an outbox.
+    for _ in 0..4 {
+        neighbour.prompt(&session, "talk");
+        neighbour.heard.clear();
+    }
+    let before = memory(daemon, "VmRSS");
+    let stuck: Vec<Stuck> = (0..EDITORS)
+        .map(|_| {
+            let mut stuck = Stuck::connect(&home);
+            stuck.load(&session);
+            stuck
+        })
+        .collect();
+    until("their outboxes to be full", || {
+        let all = neighbour.ask("_acpd/connections", json!({}));
+        let is_full = |card: &&Value| card["client"]["name"] == "stuck" && card["outbox"].as_u64() > Some(7_000_000);
+        (all["connections"].as_array().unwrap().iter().filter(is_full).count() == EDITORS).then_some(())
+    });
+    let full = memory(daemon, "VmRSS");
+    assert!(full > before + 42_000, "{before} kB before, {full} kB with them");
+    drop(stuck);
+    let mut after = full;
+    until("the memory to be given back", || {
+        after = memory(daemon, "VmRSS");
+        (after < before + (full - before) / 3).then_some(())
+    });
+    eprintln!("{before} kB before, {full} kB with {EDITORS} editors that never read, {after} kB after they left");
+}
+
+#[test]
+fn ctl_answers_while_an_editor_is_stuck() {
+    let home = Home::new();
+    configure(&home, &flood());
+    let _daemon = home.serve();
+    let mut neighbour = home.connect();
+    neighbour.initialize();
+    let session = neighbour.new_session(&home.work());
+    let mut reader = Stuck::connect(&home);
+    reader.load(&session);
+    // Enough for everything between the two to be full.
+    for _ in 0..4 {
+        neighbour.prompt(&session, "talk");
+        neighbour.heard.clear();
+    }
+    let connections = home.json(&["ctl", "connections", "--json"]);
+    let stuck = connections["connections"].as_array().unwrap().iter().find(|card| card["client"]["name"] == "stuck");
+    assert!(stuck.unwrap()["outbox"].as_u64().unwrap() > 0, "{connections}");
+    // A client that has to wait for a stuck editor waits for ever, and fails at the harness's
+    // deadline.
+    (0..20).for_each(|_| drop(home.stdout(&["ctl", "sessions"])));
+}

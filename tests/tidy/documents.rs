@@ -1,0 +1,57 @@
+//! Pages that must match the code: the tests that they name, and the methods that they list.
+
+use std::collections::BTreeSet;
+
+use crate::source::{File, file, hold, is_name, tree};
+
+/// Tests that a page names must exist: a name in backticks with three underscores or more is a test.
+fn unknown_tests(files: &[File]) -> Vec<String> {
+    const PAGES: [&str; 2] = ["docs/architecture.md", "docs/protocol.md"];
+    let sources = files.iter().filter(|file| file.is_rust());
+    let functions: BTreeSet<&str> = sources
+        .flat_map(|file| file.text.split("fn ").skip(1))
+        .filter_map(|rest| rest.split(|letter| !is_name(letter)).next())
+        .collect();
+    let mut complaints = Vec::new();
+    for file in files.iter().filter(|file| PAGES.contains(&file.path.as_str())) {
+        let quoted = file.text.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
+        let names = quoted.filter(|name| name.matches('_').count() >= 3 && name.chars().all(is_name));
+        // A word of the protocol is a string somewhere in the code.
+        let is_sent =
+            |name: &str| files.iter().any(|file| file.is_rust() && file.text.contains(&format!("\"{name}\"")));
+        let unknown = names.filter(|name| !functions.contains(name) && !is_sent(name));
+        complaints
+            .extend(unknown.map(|name| format!("{}: there is no test `{name}`; name the one there is", file.path)));
+    }
+    complaints
+}
+
+fn undocumented_methods(files: &[File]) -> Vec<String> {
+    let text = |path: &str| files.iter().find(|file| file.path == path).map_or("", |file| file.text.as_str());
+    let page = text("docs/protocol.md");
+    let constants = text("crates/wire/src/method.rs").lines().filter(|line| line.starts_with("pub const"));
+    let methods = constants.filter_map(|line| line.split('"').nth(1));
+    let missing = methods.filter(|method| !page.contains(&format!("`{method}`")));
+    missing.map(|method| format!("docs/protocol.md: say how far `{method}` is, and which test proves it")).collect()
+}
+
+#[test]
+fn the_tests_that_the_docs_name_exist() {
+    hold(unknown_tests(&tree()));
+}
+
+#[test]
+fn every_method_is_documented() {
+    hold(undocumented_methods(&tree()));
+}
+
+#[test]
+fn docs_are_held_against_the_code() {
+    let source = file("tests/a.rs", "async fn a_test_that_is_there() {}");
+    let page = |text: &str| file("docs/architecture.md", text);
+    assert_eq!(unknown_tests(&[source.clone(), page("`a_test_that_is_there`, `tool_call_update`")]).len(), 0);
+    assert_eq!(unknown_tests(&[source, page("`a_test_that_is_not_there`")]).len(), 1);
+    let methods = file("crates/wire/src/method.rs", "pub const A: &str = \"a/b\";\n");
+    assert_eq!(undocumented_methods(&[methods.clone(), file("docs/protocol.md", "`a/b`")]).len(), 0);
+    assert_eq!(undocumented_methods(&[methods, file("docs/protocol.md", "a/b")]).len(), 1);
+}
