@@ -11,7 +11,7 @@ use project::CustomAgent;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::tool::{Call, Refused, Tool};
+use crate::tool::{CallRequest, Refused, Tool};
 use crate::{Settings, input};
 
 pub(crate) struct Agent;
@@ -87,7 +87,7 @@ impl Tool for Agent {
         }
     }
 
-    fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
         let given: Input = input::parse(&call.input)?;
         let id = given.id.as_deref().map(str::trim).filter(|id| !id.is_empty()).map(AgentId::from);
         let task = given.task.clone().filter(|task| !task.trim().is_empty());
@@ -127,7 +127,7 @@ fn start(
     given: Input,
     task: String,
     continues: Option<AgentId>,
-    call: &Call,
+    call: &CallRequest,
 ) -> Result<(Vec<ToolContent>, Start), Refused> {
     let Input { description, tools, model, agent, background, .. } = given;
     let custom = match agent.filter(|name| !name.trim().is_empty()) {
@@ -167,7 +167,7 @@ fn start(
     Ok((preview, Start { about, task: SubAgentTask { task, mode, tools, model, instructions, continues, background } }))
 }
 
-fn find_custom(name: &str, call: &Call) -> Result<CustomAgent, Refused> {
+fn find_custom(name: &str, call: &CallRequest) -> Result<CustomAgent, Refused> {
     let contents = call.settings.library.open(&call.site.cwd, &call.rules);
     contents.agent(name).cloned().ok_or_else(|| {
         let names: Vec<&str> = contents.agents.iter().map(|agent| agent.name.as_str()).collect();

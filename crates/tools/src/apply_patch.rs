@@ -24,7 +24,7 @@ use crate::change::{LARGEST_DIFF, changed_lines, refuse_git};
 use crate::document::{self, Document, WriteFailure};
 use crate::job::{BlockingJob, OnCancel};
 use crate::snippet::{around_changes, what_changed};
-use crate::tool::{Call, Refused, Tool};
+use crate::tool::{CallRequest, Refused, Tool};
 use crate::{Settings, input, removal};
 use parse::FilePatch;
 
@@ -70,7 +70,7 @@ impl Tool for ApplyPatch {
         }
     }
 
-    fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
         let Input { patch } = input::parse(&call.input)?;
         let patches = parse::parse(&patch).map_err(Refused)?;
         let kind = kind_of(&patches)?;
@@ -133,7 +133,7 @@ struct PatchedFile {
 }
 
 /// The files of one section: two if it moves a file.
-fn read_section(patch: FilePatch, roots: &Roots, call: &Call) -> Result<Vec<PatchedFile>, Refused> {
+fn read_section(patch: FilePatch, roots: &Roots, call: &CallRequest) -> Result<Vec<PatchedFile>, Refused> {
     match patch {
         FilePatch::Add { path, text } => Ok(vec![new_file(path, text, roots)?]),
         FilePatch::Delete { path } => {
@@ -172,7 +172,11 @@ fn new_file(path: String, text: String, roots: &Roots) -> Result<PatchedFile, Re
 }
 
 /// An existing file, its text, and what others have changed in it since the model saw it.
-fn existing_file(path: &str, roots: &Roots, call: &Call) -> Result<(ConfinedPath, String, Option<String>), Refused> {
+fn existing_file(
+    path: &str,
+    roots: &Roots,
+    call: &CallRequest,
+) -> Result<(ConfinedPath, String, Option<String>), Refused> {
     let (site, confined) = (&call.site, roots.find(path)?);
     refuse_git(&confined)?;
     let Document { bytes, unsaved } = document::read(&confined, site)?;

@@ -25,7 +25,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::net::unix::pipe;
 
-use crate::tool::{Call, Refused, Tool};
+use crate::tool::{CallRequest, Refused, Tool};
 use crate::{Settings, input, outputs};
 
 /// The kernel takes no argument longer than 128 KB.
@@ -101,7 +101,7 @@ impl Tool for Bash {
         }
     }
 
-    fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
         let mut input: Input = input::parse(&call.input)?;
         if input.command.len() > LONGEST_COMMAND {
             let limit = LONGEST_COMMAND / 1024;
@@ -186,7 +186,7 @@ pub(crate) enum Reach {
 }
 
 impl Reach {
-    pub(crate) fn of(command: &str, cwd: &Path, call: &Call) -> Option<Self> {
+    pub(crate) fn of(command: &str, cwd: &Path, call: &CallRequest) -> Option<Self> {
         let (protected, site) = (&call.limits.protected_paths, &call.site);
         if protected_paths::names_protected_path(command, protected, cwd, &site.environment) {
             return Some(Self::Names);

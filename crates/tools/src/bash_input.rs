@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::bash::Reach;
-use crate::tool::{Call, Refused, Tool};
+use crate::tool::{CallRequest, Refused, Tool};
 use crate::{Settings, input};
 
 /// The most bytes of one call.
@@ -61,7 +61,7 @@ impl Tool for BashInput {
         }
     }
 
-    fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
         let Input { handle, text, close } = input::parse(&call.input)?;
         if text.len() > LONGEST {
             return Err(Refused(format!("the text is longer than {} KB; write it to a file", LONGEST / 1024)));
@@ -103,7 +103,7 @@ impl Tool for BashInput {
 
 /// Why only the person can decide about a text, if that is so: it reaches acpd's own files, or may do so together with the
 /// next text.
-fn unseen_reach(text: &str, close: bool, call: &Call) -> Option<&'static str> {
+fn unseen_reach(text: &str, close: bool, call: &CallRequest) -> Option<&'static str> {
     if let Some(reach) = Reach::of(text, &call.site.cwd, call) {
         return Some(reach.text());
     }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::bash::with_note;
-use crate::tool::{Call, Refused, Tool};
+use crate::tool::{CallRequest, Refused, Tool};
 use crate::{Settings, input};
 
 /// How often people are shown what is new while the call waits.
@@ -61,7 +61,7 @@ impl Tool for BashOutput {
         }
     }
 
-    fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
         let input: Input = input::parse(&call.input)?;
         let kept = call.background.find(&call.site.session, &input.handle)?;
         let card = ToolCard {

@@ -9,7 +9,7 @@ use process::background::BackgroundCommand;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::tool::{Call, Refused, Tool};
+use crate::tool::{CallRequest, Refused, Tool};
 use crate::{Settings, bash_output, input};
 
 pub(crate) struct BashStop;
@@ -50,7 +50,7 @@ impl Tool for BashStop {
         }
     }
 
-    fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
         let input: Input = input::parse(&call.input)?;
         let kept = call.background.find(&call.site.session, &input.handle)?;
         let card = ToolCard {

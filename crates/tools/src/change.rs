@@ -18,7 +18,7 @@ use similar::{ChangeTag, TextDiff};
 use crate::document::{self, Document, WriteFailure};
 use crate::job::{BlockingJob, OnCancel};
 use crate::snippet::{COMPARING, around_changes, what_changed};
-use crate::tool::{Call, Refused};
+use crate::tool::{CallRequest, Refused};
 
 /// The largest text that is kept whole with the conversation. Of a larger one only the changed lines are shown.
 pub(crate) const LARGEST_DIFF: usize = 1 << 20;
@@ -61,7 +61,7 @@ impl ForeignChange {
 
 impl EditedFile {
     /// Finds the file and refuses it unless the model knows what is in it.
-    pub(crate) fn find(path: &str, call: &Call, changed: ChangedSince) -> Result<Self, Refused> {
+    pub(crate) fn find(path: &str, call: &CallRequest, changed: ChangedSince) -> Result<Self, Refused> {
         let (site, confined) = (&call.site, call.roots()?.find(path)?);
         refuse_git(&confined)?;
         if confined.is_missing() {
@@ -125,7 +125,7 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    pub(crate) fn into_job(self, tool: &'static str, path: String, call: Call) -> Box<dyn Job> {
+    pub(crate) fn into_job(self, tool: &'static str, path: String, call: CallRequest) -> Box<dyn Job> {
         let Self { subject: EditedFile { confined, old, foreign }, new, verb, line, done, notes } = self;
         let diff = diff(&confined.path, old.as_deref(), &new);
         let folder = confined.real.parent().filter(|_| !runs_implicitly(&confined.real));

@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::change::refuse_git;
 use crate::job::{BlockingJob, OnCancel};
 use crate::removal::{RemovedFile, contents};
-use crate::tool::{Call, Refused, Tool};
+use crate::tool::{CallRequest, Refused, Tool};
 use crate::{Settings, input};
 
 pub(crate) struct DeleteFile;
@@ -56,7 +56,7 @@ impl Tool for DeleteFile {
         }
     }
 
-    fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
         let Input { path } = input::parse(&call.input)?;
         let subject = RemovedFile::find(&path, &call)?;
         let card = ToolCard {

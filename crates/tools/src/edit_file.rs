@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::change::{Change, ChangedSince, EditedFile, occurrences};
-use crate::tool::{Call, Refused, Tool};
+use crate::tool::{CallRequest, Refused, Tool};
 use crate::{Settings, input};
 use replace::{Edit, Matching};
 
@@ -79,7 +79,7 @@ impl Tool for EditFile {
         }
     }
 
-    fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
         let input: Input = input::parse(&call.input)?;
         let (path, edits) = edits_of(input)?;
         let subject = EditedFile::find(&path, &call, ChangedSince::Shown)?;

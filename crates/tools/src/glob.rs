@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::job::{BlockingJob, OnCancel};
-use crate::tool::{Call, Refused, Tool, fill, left_out};
+use crate::tool::{CallRequest, Refused, Tool, fill, left_out};
 use crate::walk::{self, SearchDeadline};
 use crate::{Settings, input};
 
@@ -78,7 +78,7 @@ impl Tool for Glob {
         }
     }
 
-    fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
         let input: Input = input::parse(&call.input)?;
         let confined = call.roots()?.find(input.folder())?;
         confined.open_folder()?;

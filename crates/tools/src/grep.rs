@@ -21,7 +21,7 @@ use serde_json::json;
 
 use crate::glob::Pattern;
 use crate::job::{BlockingJob, OnCancel};
-use crate::tool::{Call, Refused, Tool};
+use crate::tool::{CallRequest, Refused, Tool};
 use crate::walk::{self, DeadlineReader, SearchDeadline};
 use crate::{Settings, input};
 use hits::{Found, Hits};
@@ -169,7 +169,7 @@ impl Tool for Grep {
         }
     }
 
-    fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
         let input: Input = input::parse(&call.input)?;
         let confined = call.roots()?.find(input.place())?;
         let scope = Scope::of(&confined)?;

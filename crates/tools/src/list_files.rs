@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::job::{BlockingJob, OnCancel};
-use crate::tool::{Call, Refused, Tool, fill, left_out};
+use crate::tool::{CallRequest, Refused, Tool, fill, left_out};
 use crate::{Settings, input};
 
 const MAX_ENTRIES: usize = 1000;
@@ -68,7 +68,7 @@ impl Tool for ListFiles {
         }
     }
 
-    fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
         let mut input: Input = input::parse(&call.input)?;
         if input.path.is_empty() {
             input.path = here();

@@ -21,7 +21,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::job::{BlockingJob, OnCancel};
-use crate::tool::{Call, Refused, Tool};
+use crate::tool::{CallRequest, Refused, Tool};
 use crate::{Settings, input};
 
 const HEADING: &str = "# Memory\n\n";
@@ -103,7 +103,7 @@ impl Tool for Memory {
         }
     }
 
-    fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
         let Input { action, scope, text } = input::parse(&call.input)?;
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         if action == Action::Recall {
@@ -155,7 +155,7 @@ impl Tool for Memory {
 }
 
 impl Memory {
-    fn recall(&self, scope: Option<Scope>, text: String, call: Call) -> Box<dyn Job> {
+    fn recall(&self, scope: Option<Scope>, text: String, call: CallRequest) -> Box<dyn Job> {
         let card = ToolCard {
             tool: self.name().to_owned(),
             title: if text.is_empty() { "Recall everything".to_owned() } else { format!("Recall {}", cut(&text, 80)) },

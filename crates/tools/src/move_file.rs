@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::change::refuse_git;
 use crate::job::{BlockingJob, OnCancel};
 use crate::removal::{RemovedFile, contents};
-use crate::tool::{Call, Refused, Tool};
+use crate::tool::{CallRequest, Refused, Tool};
 use crate::{Settings, input};
 
 pub(crate) struct MoveFile;
@@ -59,7 +59,7 @@ impl Tool for MoveFile {
         }
     }
 
-    fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
         let Input { from, to } = input::parse(&call.input)?;
         let subject = RemovedFile::find(&from, &call)?;
         let target = target(&call.roots()?, &to, &subject.confined)?;

@@ -23,7 +23,7 @@ use tokio::runtime::Handle;
 
 use crate::document::{self, Document};
 use crate::job::{BlockingJob, OnCancel};
-use crate::tool::{Call, Refused, Tool, left_out};
+use crate::tool::{CallRequest, Refused, Tool, left_out};
 use crate::{Settings, input, outputs};
 
 const DEFAULT_LINES: usize = 2000;
@@ -114,7 +114,7 @@ impl Tool for ReadFile {
         }
     }
 
-    fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
         let input: Input = input::parse(&call.input)?;
         if let Some(path) = outputs::find(&call.settings, &call.site.session, &input.path) {
             return self.plan_output(input, path, call);
@@ -149,7 +149,7 @@ impl Tool for ReadFile {
 
 impl ReadFile {
     /// Plans reading a file with long output of a command, which lies outside the session's folders.
-    fn plan_output(&self, input: Input, path: PathBuf, call: Call) -> Result<Box<dyn Job>, Refused> {
+    fn plan_output(&self, input: Input, path: PathBuf, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
         let unreadable = |error: std::io::Error| Refused(format!("reading {}: {error}", path.display()));
         outputs::read(&path).map_err(unreadable)?;
         let card = ToolCard {

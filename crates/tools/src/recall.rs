@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::tool::{Call, Refused, Tool};
+use crate::tool::{CallRequest, Refused, Tool};
 use crate::{Settings, input};
 
 /// The most words of a query.
@@ -62,7 +62,7 @@ impl Tool for Recall {
         }
     }
 
-    fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
         let Input { query, result, offset } = input::parse(&call.input)?;
         let filled = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
         let (title, request) = match (filled(result), filled(query)) {

@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use crate::limited_job::LimitedJob;
 use crate::settings::{FileWrites, Settings};
-use crate::tool::{Call, Refused, Tool};
+use crate::tool::{CallRequest, Refused, Tool};
 use crate::{
     agent, apply_patch, bash, bash_input, bash_output, bash_stop, change, delete_file, edit_file, glob, grep,
     hook_changes, input, list_files, memory, move_file, outputs, read_file, recall, restore, skill, switch_mode,
@@ -215,7 +215,7 @@ impl Toolbox for Registry {
             let plan = move || {
                 rules.learn(&site);
                 let rules = rules.known(&site.cwd);
-                tool.plan(Call { input, site, rules, settings, background, limits })
+                tool.plan(CallRequest { input, site, rules, settings, background, limits })
             };
             let planned = tokio::task::spawn_blocking(plan).await;
             let Refused(reason) = match planned {

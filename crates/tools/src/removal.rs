@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::change::{LARGEST_DIFF, refuse_git};
 use crate::document::{self, Document};
 use crate::read_file::binary;
-use crate::tool::{Call, Refused};
+use crate::tool::{CallRequest, Refused};
 
 /// A file that may be removed, and its content.
 pub(crate) struct RemovedFile {
@@ -21,7 +21,7 @@ pub(crate) struct RemovedFile {
 impl RemovedFile {
     /// Finds the file. The model need not have read it, because people see its content; but if it has, the file must
     /// not have changed since.
-    pub(crate) fn find(path: &str, call: &Call) -> Result<Self, Refused> {
+    pub(crate) fn find(path: &str, call: &CallRequest) -> Result<Self, Refused> {
         let confined = call.roots()?.find(path)?;
         refuse_git(&confined)?;
         let bytes = contents(&confined, &call.site)?;
@@ -38,7 +38,7 @@ impl RemovedFile {
     }
 
     /// A removal that undo cannot restore asks every time.
-    pub(crate) fn access(&self, call: &Call) -> Access {
+    pub(crate) fn access(&self, call: &CallRequest) -> Access {
         match self.text() {
             Some(_) => call.write_access(Access::Ask { always: None }),
             None => Access::AskEveryTime,

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::job::{BlockingJob, OnCancel};
-use crate::tool::{Call, Refused, Tool};
+use crate::tool::{CallRequest, Refused, Tool};
 use crate::{Settings, input};
 
 pub(crate) struct Skill;
@@ -54,7 +54,7 @@ impl Tool for Skill {
         }
     }
 
-    fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
         let Input { name, file } = input::parse(&call.input)?;
         let contents = call.settings.library.open(&call.site.cwd, &call.rules);
         let Some(skill) = contents.skill(&name).cloned() else {

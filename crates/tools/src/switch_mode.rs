@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::tool::{Call, Refused, Tool};
+use crate::tool::{CallRequest, Refused, Tool};
 use crate::{Settings, input};
 
 pub(crate) struct SwitchMode;
@@ -58,7 +58,7 @@ impl Tool for SwitchMode {
         }
     }
 
-    fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
         let Input { mode, reason } = input::parse(&call.input)?;
         let Some(mode) = Mode::from_id(&mode) else {
             let known = Mode::ALL.map(Mode::id).join(", ");

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::settings::{FileWrites, Settings};
 
-/// One tool. It is stateless: everything that a call needs is in `Call`.
+/// One tool. It is stateless: everything that a call needs is in `CallRequest`.
 pub(crate) trait Tool: Send + Sync + 'static {
     fn name(&self) -> &'static str;
 
@@ -23,11 +23,11 @@ pub(crate) trait Tool: Send + Sync + 'static {
     fn spec(&self, settings: &Settings) -> ToolSpec;
 
     /// Describes what the call would do. May block: the registry runs it on a blocking thread.
-    fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused>;
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused>;
 }
 
 /// One request and its surroundings, from which a tool plans a job.
-pub(crate) struct Call {
+pub(crate) struct CallRequest {
     pub(crate) input: Value,
     pub(crate) site: Arc<CallSite>,
     /// The rules of the session's folder.
@@ -37,7 +37,7 @@ pub(crate) struct Call {
     pub(crate) limits: Arc<AccessLimits>,
 }
 
-impl Call {
+impl CallRequest {
     pub(crate) fn roots(&self) -> Result<Roots, PathError> {
         Roots::open(&self.site, &self.limits)
     }

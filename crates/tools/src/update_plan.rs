@@ -7,7 +7,7 @@ use domain::tool::{Job, ToolSpec, UPDATE_PLAN};
 use serde_json::json;
 
 use crate::Settings;
-use crate::tool::{Call, Refused, Tool};
+use crate::tool::{CallRequest, Refused, Tool};
 
 pub(crate) struct UpdatePlan;
 
@@ -56,7 +56,7 @@ impl Tool for UpdatePlan {
         }
     }
 
-    fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
         read_plan(&call.input).map_err(Refused)?;
         Err(Refused("the plan is kept by the turn itself and is not run as a tool".to_owned()))
     }

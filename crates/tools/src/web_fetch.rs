@@ -22,7 +22,7 @@ use reqwest::Url;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::tool::{Call, Refused, Tool};
+use crate::tool::{CallRequest, Refused, Tool};
 use crate::{Settings, input};
 pub use address::PrivateTarget;
 use get::FetchedPage;
@@ -105,7 +105,7 @@ impl Tool for WebFetch {
         }
     }
 
-    fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
         let input: Input = input::parse(&call.input)?;
         let url = get::parse(&input.url, &call.settings.web).map_err(|error| Refused(error.to_string()))?;
         let card = ToolCard {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::change::{Change, ChangedSince, EditedFile};
-use crate::tool::{Call, Refused, Tool};
+use crate::tool::{CallRequest, Refused, Tool};
 use crate::{Settings, input};
 
 pub(crate) struct WriteFile;
@@ -53,7 +53,7 @@ impl Tool for WriteFile {
         }
     }
 
-    fn plan(&self, call: Call) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
         let Input { path, content } = input::parse(&call.input)?;
         if content.len() as u64 > LARGEST_FILE {
             return Err(Refused("`content` is too large for one file".to_owned()));

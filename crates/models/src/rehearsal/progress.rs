@@ -9,7 +9,7 @@ use domain::tool::{PlanStatus, Priority};
 use super::directions::Direction;
 use super::task::{MadeCall, Task};
 use super::wording;
-use super::work::{self, Call, Next};
+use super::work::{self, Next, RehearsedCall};
 
 #[derive(Debug, PartialEq)]
 pub(super) enum Stage<'a> {
@@ -25,7 +25,7 @@ pub(super) enum Stage<'a> {
         tool: &'static str,
     },
     /// The next call is due.
-    Due(Call),
+    Due(RehearsedCall),
     /// The direction comes after the one that is due.
     Waiting,
 }
@@ -61,7 +61,7 @@ impl<'a> Progress<'a> {
         Self { directions, stages, latest }
     }
 
-    pub(super) fn due(&self) -> Option<&Call> {
+    pub(super) fn due(&self) -> Option<&RehearsedCall> {
         self.stages.iter().find_map(|stage| match stage {
             Stage::Due(call) => Some(call),
             Stage::Done { .. } | Stage::Failed { .. } | Stage::Missing { .. } | Stage::Waiting => None,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::directions::Direction;
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Call {
+pub(super) struct RehearsedCall {
     pub(super) tool: &'static str,
     pub(super) input: Value,
 }
@@ -17,7 +17,7 @@ pub(super) type ToolOutcome<'a> = Result<&'a str, &'a str>;
 
 #[derive(Debug, PartialEq)]
 pub(super) enum Next<'a> {
-    Call(Call),
+    Call(RehearsedCall),
     Done(&'a str),
     Failed(&'a str),
 }
@@ -66,7 +66,7 @@ pub(super) fn next<'a>(direction: &Direction, heard: &[ToolOutcome<'a>]) -> Next
 /// Makes one call, whose outcome is that of the direction.
 fn once<'a>(tool: &'static str, input: Value, heard: &[ToolOutcome<'a>]) -> Next<'a> {
     match heard {
-        [] => Next::Call(Call { tool, input }),
+        [] => Next::Call(RehearsedCall { tool, input }),
         [Ok(answer), ..] => Next::Done(answer),
         [Err(reason), ..] => Next::Failed(reason),
     }
@@ -126,7 +126,7 @@ mod tests {
 
     fn edit(old: &str, new: &str) -> Next<'static> {
         let input = json!({ "path": "a.txt", "edits": [{ "old_text": old, "new_text": new }] });
-        Next::Call(Call { tool: "edit_file", input })
+        Next::Call(RehearsedCall { tool: "edit_file", input })
     }
 
     #[test]
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn an_empty_file_is_written_instead_of_edited() {
         let input = json!({ "path": "a.txt", "content": NEW });
-        assert_eq!(append_after(&[Ok("[the file is empty]")]), Next::Call(Call { tool: "write_file", input }));
+        assert_eq!(append_after(&[Ok("[the file is empty]")]), Next::Call(RehearsedCall { tool: "write_file", input }));
     }
 
     #[test]

@@ -2,14 +2,14 @@
 
 use process::confine::ConfinedPath;
 
-use crate::tool::{Call, Refused};
+use crate::tool::{CallRequest, Refused};
 
 /// The folder, if it is not the session's own. A leading `cd` is removed from the command, so that rules, grants and
 /// people see what runs and where, and not a chain of commands.
 pub(super) fn choose(
     command: &mut String,
     workdir: Option<&str>,
-    call: &Call,
+    call: &CallRequest,
 ) -> Result<Option<ConfinedPath>, Refused> {
     if let Some(workdir) = workdir.map(str::trim).filter(|workdir| !workdir.is_empty() && *workdir != ".") {
         let folder = call.roots()?.find(workdir)?;

@@ -21,7 +21,7 @@ use domain::{
 };
 use serde_json::{Value, json};
 
-use self::calls::Call;
+use self::calls::ShownCall;
 use self::foreground::State;
 use crate::chunk::{self, Params, Speaker};
 use crate::compactions::Compactions;
@@ -44,7 +44,7 @@ pub struct Translator {
     /// From this number on, events are news for the client and not history.
     live_from: u64,
     /// The calls without an outcome. Later events name them only by id.
-    calls: BTreeMap<CallId, Call>,
+    calls: BTreeMap<CallId, ShownCall>,
     /// The calls of sub-agents. They are not shown until the user is asked about one.
     hidden: BTreeSet<CallId>,
     /// The calls on which sub-agents work, by the calls of the sub-agents.
@@ -94,7 +94,7 @@ impl Said {
 impl Translator {
     pub fn new(attach: Attach) -> Self {
         let (next, hidden) = (attach.next, attach.hidden_calls());
-        let calls = attach.open_calls.into_iter().map(|(id, open)| (id, Call::new(open.card, open.started)));
+        let calls = attach.open_calls.into_iter().map(|(id, open)| (id, ShownCall::new(open.card, open.started)));
         let asked = attach.open_questions.iter().filter(|asked| asked.at < next);
         let turn = attach.turn.map(|open| Turn {
             is_inserted: open.asked.is_some_and(|asked| asked < next),

@@ -13,16 +13,16 @@ use super::{Said, Translator, announced};
 use crate::v1;
 use crate::v2::encode::content;
 
-/// A call without an outcome.
+/// A call without an outcome, as the client sees it.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct ShownCall {
     pub(super) card: ToolCard,
     pub(super) is_started: bool,
     /// The content that the client shows since the call started.
     shown: Vec<ToolContent>,
 }
 
-impl Call {
+impl ShownCall {
     pub(super) fn new(card: ToolCard, is_started: bool) -> Self {
         Self { card, is_started, shown: Vec::new() }
     }
@@ -122,7 +122,7 @@ impl Call {
 
 impl Translator {
     pub(super) fn announce(&mut self, call: &CallId, card: &ToolCard, said: &mut Said) {
-        self.calls.insert(call.clone(), Call::new(card.clone(), false));
+        self.calls.insert(call.clone(), ShownCall::new(card.clone(), false));
         if !self.hidden.contains(call) {
             said.update(announced(call, card));
         }
@@ -212,7 +212,7 @@ fn plain_text(shown: &[ToolContent]) -> String {
 
 /// Work in the background, for a client that has not seen it before.
 pub(super) fn in_background(work: &BackgroundWork, cwd: &Path) -> Vec<Value> {
-    let call = Call::new(work.card.clone(), true);
+    let call = ShownCall::new(work.card.clone(), true);
     let Some(command) = call.command() else {
         let mut update = announced(&work.call, &work.card);
         update["status"] = json!("in_progress");

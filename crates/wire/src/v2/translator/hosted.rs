@@ -5,7 +5,7 @@ use domain::CallId;
 use domain::hosted::{CallFields, CallStatus, HostedEvent, OfferPart};
 use serde_json::{Value, json};
 
-use super::{Call, Said, Translator};
+use super::{Said, ShownCall, Translator};
 use crate::v2::encode::{self, content, menu};
 use crate::{child, v1};
 
@@ -35,7 +35,7 @@ impl Translator {
     }
 
     fn reported(&mut self, id: &CallId, fields: &CallFields) -> Value {
-        let open = self.calls.entry(id.clone()).or_insert_with(|| Call::new(fields.card(), false));
+        let open = self.calls.entry(id.clone()).or_insert_with(|| ShownCall::new(fields.card(), false));
         fields.apply_to(&mut open.card);
         open.is_started |= fields.status == Some(CallStatus::InProgress);
         let (title, kind) = (open.card.title.clone(), open.card.kind);
