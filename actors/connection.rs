@@ -374,7 +374,7 @@ impl Connection {
         let Some(attachment) = self.attachments.get(&session) else { return };
         match self.version().permission_answer(result.as_deref()) {
             PermissionReply::Decided(decision) => {
-                tell(&attachment.addr, session::Answer { question, decision, by: self.client_name() });
+                tell(&attachment.addr, session::AnswerQuestion { question, decision, by: self.client_name() });
             }
             PermissionReply::Chose(option) => {
                 tell(&attachment.addr, session::ChooseOption { question, option, by: self.client_name() });

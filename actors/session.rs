@@ -47,7 +47,7 @@ pub(crate) use messages::{
     LendEditor, PostNotice, Prompt, Recorded, Rename, Roots, SetEnvironment, StartAt,
 };
 pub(crate) use prompt_expansion::offered;
-pub(crate) use questions::{Answer, AnswerOpen, CannotAnswer, ChooseOption};
+pub(crate) use questions::{AnswerOpen, AnswerQuestion, CannotAnswer, ChooseOption};
 pub(crate) use undo::{Undo, UndoError};
 
 use effects::{Timers, Work};

@@ -10,7 +10,7 @@ use super::messages::Recorded;
 /// Answers a permission question. The answer is ignored if the question is no longer open.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Answer {
+pub(crate) struct AnswerQuestion {
     pub(crate) question: QuestionId,
     pub(crate) decision: Decision,
     /// The name of the client that answered.
@@ -48,10 +48,10 @@ pub(crate) struct AnswerOpen {
     pub(crate) by: String,
 }
 
-impl Handler<Answer> for Session {
+impl Handler<AnswerQuestion> for Session {
     type Result = ();
 
-    fn handle(&mut self, Answer { question, decision, by }: Answer, ctx: &mut Context<Self>) {
+    fn handle(&mut self, AnswerQuestion { question, decision, by }: AnswerQuestion, ctx: &mut Context<Self>) {
         self.deliver(Input::Answer { question, decision, by }, ctx);
     }
 }
