@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use models::{KeyConfig, Kind, LocalConfig, ModelConfig, ModelsConfig, ProviderConfig, Providers, Rehearsal};
 use serde_json::{Value, json};
 use testkit::Scene;
-use testkit::answers::{Answer, Dialect};
+use testkit::answers::{Dialect, ModelAnswer};
 use testkit::documents::{WIDE_IMAGE, endless_pdf, pdf};
 use testkit::provider::{Reply, Server};
 
@@ -22,7 +22,7 @@ const PROVIDERS: [(Kind, Dialect, &str); 5] = [
 
 /// Sends two prompts to a model, the first one with these blocks. Returns the bodies of both requests.
 async fn ask(kind: Kind, dialect: Dialect, name: &str, blocks: &[Value]) -> [Value; 2] {
-    let server = Server::with(move |_, _| Reply::stream(&[&Answer::text("Seen.").sse(dialect)]));
+    let server = Server::with(move |_, _| Reply::stream(&[&ModelAnswer::text("Seen.").sse(dialect)]));
     let provider = ProviderConfig {
         key: KeyConfig { command: Some("echo a-key".to_owned()), ..KeyConfig::default() },
         models: vec![ModelConfig { id: name.to_owned(), ..ModelConfig::default() }],

@@ -15,7 +15,7 @@ use process::Launcher;
 use project::Notes;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testkit::answers::{Answer, Dialect};
+use testkit::answers::{Dialect, ModelAnswer};
 use testkit::provider::{Reply, Server};
 use testkit::{Scene, Step};
 use tools::Registry;
@@ -92,7 +92,7 @@ async fn changing_facts_leave_the_beginning_of_requests_unchanged() {
     stub_git(programs.path(), "local\\tcore.bare\\n");
     fs::write(programs.path().join("status"), "").unwrap();
     let replies: Vec<Reply> =
-        (0..3).map(|n| Reply::stream(&[&Answer::text(format!("Answer {n}.")).sse(Dialect::Anthropic)])).collect();
+        (0..3).map(|n| Reply::stream(&[&ModelAnswer::text(format!("Answer {n}.")).sse(Dialect::Anthropic)])).collect();
     let server = Server::script(replies);
     let models = anthropic(&server);
     let toolbox = Arc::new(Registry::new(tools::Settings::new(env!("CARGO_BIN_EXE_acpd"))));

@@ -9,14 +9,14 @@ use expect_test::expect;
 use models::{KeyConfig, Kind, LocalConfig, ModelConfig, ModelsConfig, ProviderConfig, Providers, Rehearsal};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testkit::answers::{Answer, AnswerPart, Dialect};
+use testkit::answers::{AnswerPart, Dialect, ModelAnswer};
 use testkit::provider::{Reply, Server};
 use testkit::{Editor, Scene};
 use tools::Registry;
 
 /// A model with a window of 100,000 tokens that gives these answers, and a session with real tools, in which nothing is
 /// asked about.
-async fn play(answers: &[Answer], folder: &TempDir) -> (Server, Scene, Editor, String) {
+async fn play(answers: &[ModelAnswer], folder: &TempDir) -> (Server, Scene, Editor, String) {
     let replies = answers.iter().map(|answer| Reply::stream(&[&answer.sse(Dialect::Anthropic)])).collect();
     let server = Server::script(replies);
     let provider = ProviderConfig {
@@ -47,8 +47,8 @@ fn call(tool: &'static str, input: Value) -> AnswerPart {
 }
 
 /// The same answer from a model whose window holds this many tokens after it.
-fn filling(parts: Vec<AnswerPart>, tokens: u64) -> Answer {
-    Answer { usage: Usage { input: tokens, output: 10, ..Usage::default() }, ..Answer::new(parts) }
+fn filling(parts: Vec<AnswerPart>, tokens: u64) -> ModelAnswer {
+    ModelAnswer { usage: Usage { input: tokens, output: 10, ..Usage::default() }, ..ModelAnswer::new(parts) }
 }
 
 /// The messages of a request, one line per block.
@@ -74,8 +74,8 @@ async fn after_a_compaction_in_the_middle_of_a_turn_the_model_still_has_prompt_p
     let answers = [
         filling(vec![call("update_plan", plan), call("bash", serve)], 20_000),
         filling(vec![call("read_file", json!({ "path": "notes.txt" }))], 85_000),
-        Answer::text("## Goal\nFix the port."),
-        Answer::text("The port is fixed."),
+        ModelAnswer::text("## Goal\nFix the port."),
+        ModelAnswer::text("The port is fixed."),
     ];
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("notes.txt"), "The port is 8080.\n").unwrap();
@@ -118,7 +118,7 @@ async fn old_outcomes_are_cleared_before_anything_is_summarised_and_can_be_recal
         filling(vec![read("other.txt")], 60_000),
         filling(vec![read("last.txt")], 82_000),
         filling(vec![call("recall", json!({ "query": "needle" }))], 40_000),
-        Answer::text("Done."),
+        ModelAnswer::text("Done."),
     ];
     let folder = TempDir::new().unwrap();
     let lines = format!("{}\n", "many words ".repeat(80)).repeat(50);

@@ -11,7 +11,7 @@ use models::{
     KeyConfig, Kind, LocalConfig, ModelConfig, ModelsConfig, ProviderConfig, Providers, Rehearsal, RetryPolicy,
 };
 use serde_json::{Value, json};
-use testkit::answers::{Answer, AnswerPart, Dialect};
+use testkit::answers::{AnswerPart, Dialect, ModelAnswer};
 use testkit::provider::{Action, Reply, Server};
 use testkit::{Editor, Scene};
 use tools::Registry;
@@ -46,7 +46,7 @@ fn dialect(kind: Kind) -> Dialect {
 }
 
 /// The answer up to the end of the event with its first words.
-fn beginning(answer: &Answer, kind: Kind) -> Vec<u8> {
+fn beginning(answer: &ModelAnswer, kind: Kind) -> Vec<u8> {
     let bytes = answer.sse(dialect(kind));
     let words = bytes.windows(4).position(|window| window == b"half").unwrap();
     let end = words + bytes[words..].windows(2).position(|window| window == b"\n\n").unwrap() + 2;
@@ -57,7 +57,7 @@ fn beginning(answer: &Answer, kind: Kind) -> Vec<u8> {
 async fn only_a_long_retry_is_reported() {
     let short = Reply::json(500, &json!({ "error": { "message": "oh" } }));
     let long = Reply::new(429, &[("retry-after", "0.05")], "{}");
-    let answer = Reply::stream(&[&Answer::text("Hello").sse(Dialect::Chat)]);
+    let answer = Reply::stream(&[&ModelAnswer::text("Hello").sse(Dialect::Chat)]);
     let server = Server::script(vec![short, long, answer]);
     let (scene, mut zed, session) = scene(Kind::OpenAi, &server, ModelConfig::default()).await;
     let prompt = zed.prompt(&session, "hi").await;
@@ -76,9 +76,9 @@ async fn only_a_long_retry_is_reported() {
 async fn an_interrupted_response_is_requested_again_and_its_half_is_never_resent() {
     for kind in [Kind::Anthropic, Kind::OpenAi] {
         let error = json!({ "type": "error", "error": { "type": "overloaded_error", "message": "too much" } });
-        let broken = [beginning(&Answer::text("half an answer"), kind), format!("data: {error}\n\n").into_bytes()];
+        let broken = [beginning(&ModelAnswer::text("half an answer"), kind), format!("data: {error}\n\n").into_bytes()];
         let broken = Reply::stream(&[&broken[0], &broken[1]]);
-        let whole = |text: &'static str| Reply::stream(&[&Answer::text(text).sse(dialect(kind))]);
+        let whole = |text: &'static str| Reply::stream(&[&ModelAnswer::text(text).sse(dialect(kind))]);
         let server = Server::script(vec![broken, whole("All of it."), whole("The rest.")]);
         let (scene, mut zed, session) = scene(kind, &server, ModelConfig::default()).await;
         let prompt = zed.prompt(&session, "hi").await;
@@ -125,7 +125,7 @@ fn listed(ids: &[&str]) -> Reply {
 async fn the_first_session_of_a_fresh_daemon_has_an_available_model() {
     let server = Server::with(|seen, _| match seen.method.as_str() {
         "GET" => Reply(vec![Action::Pause(Duration::from_millis(100))]).then_all(listed(&["scripted"])),
-        _ => Reply::stream(&[&Answer::text("Hello").sse(Dialect::Chat)]),
+        _ => Reply::stream(&[&ModelAnswer::text("Hello").sse(Dialect::Chat)]),
     });
     let (scene, mut zed, session) = undecided(&server).await;
     let created = serde_json::to_value(&scene.history.events(&session)[0]).unwrap();
@@ -139,7 +139,7 @@ async fn the_first_session_of_a_fresh_daemon_has_an_available_model() {
 async fn a_late_model_list_corrects_the_model_and_updates_the_client() {
     let server = Server::with(|seen, _| match seen.method.as_str() {
         "GET" => Reply(vec![Action::Pause(Duration::from_millis(3_500))]).then_all(listed(&["scripted"])),
-        _ => Reply::stream(&[&Answer::text("Hello").sse(Dialect::Chat)]),
+        _ => Reply::stream(&[&ModelAnswer::text("Hello").sse(Dialect::Chat)]),
     });
     let (scene, mut zed, session) = undecided(&server).await;
     let created = serde_json::to_value(&scene.history.events(&session)[0]).unwrap();
@@ -156,7 +156,7 @@ async fn an_unchosen_model_that_the_server_rejects_is_replaced_by_a_listed_one()
     let server = Server::with(|seen, _| match (seen.method.as_str(), seen.body.contains("\"gone\"")) {
         ("GET", _) => listed(&["gone", "there"]),
         (_, true) => Reply::json(404, &json!({ "error": { "code": "model_not_found", "message": "no model gone" } })),
-        (_, false) => Reply::stream(&[&Answer::text("Hello").sse(Dialect::Chat)]),
+        (_, false) => Reply::stream(&[&ModelAnswer::text("Hello").sse(Dialect::Chat)]),
     });
     let (scene, mut zed, session) = undecided(&server).await;
     let prompt = zed.prompt(&session, "hi").await;
@@ -190,7 +190,7 @@ async fn a_call_cut_off_by_the_output_limit_is_requested_again_twice() {
     let call = json!({ "tool_calls": [{ "index": 0, "id": "c", "function": { "name": "write_file", "arguments": "{\"pa" } }] });
     let cut = format!("{}{}data: [DONE]\n\n", chunk(call, Value::Null), chunk(json!({}), json!("length")));
     let cut = Reply::stream(&[cut.as_bytes()]);
-    let whole = Reply::stream(&[&Answer::text("Done.").sse(Dialect::Chat)]);
+    let whole = Reply::stream(&[&ModelAnswer::text("Done.").sse(Dialect::Chat)]);
     for (script, requests, reason) in
         [(vec![cut.clone(), whole], 2, "end_turn"), (vec![cut.clone(), cut.clone(), cut], 3, "max_tokens")]
     {
@@ -206,7 +206,7 @@ async fn a_call_cut_off_by_the_output_limit_is_requested_again_twice() {
 
 #[actix::test]
 async fn an_empty_answer_gets_one_nudge() {
-    let empty = Reply::stream(&[&Answer::new(vec![AnswerPart::thought("hm")]).sse(Dialect::Chat)]);
+    let empty = Reply::stream(&[&ModelAnswer::new(vec![AnswerPart::thought("hm")]).sse(Dialect::Chat)]);
     let server = Server::script(vec![empty]);
     let (_scene, mut zed, session) = scene(Kind::OpenAi, &server, ModelConfig::default()).await;
     let prompt = zed.prompt(&session, "hi").await;
@@ -225,8 +225,8 @@ async fn tool_images_reach_vision_models_and_become_markers_for_others() {
     {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("dot.gif"), PICTURE).unwrap();
-        let look = Answer::new(vec![AnswerPart::Call("read_file", json!({ "path": "dot.gif" }))]);
-        let script = [look, Answer::text("A dot.")];
+        let look = ModelAnswer::new(vec![AnswerPart::Call("read_file", json!({ "path": "dot.gif" }))]);
+        let script = [look, ModelAnswer::text("A dot.")];
         let server = Server::script(script.iter().map(|answer| Reply::stream(&[&answer.sse(dialect(kind))])).collect());
         let models = provider(kind, &server, ModelConfig { images: Some(sees), ..ModelConfig::default() });
         let scene = Scene::adjusted(|ports| {
@@ -273,9 +273,9 @@ fn windowed(kind: Kind, window: usize, later: usize, counts: bool) -> Windowed {
             return Reply::json(400, &json!({ "error": { "type": "invalid_request_error", "message": message } }));
         }
         let text = if is_summary { format!("They counted; this is summary {at}.") } else { format!("Answer {at}.") };
-        let answer = Answer::text(text);
+        let answer = ModelAnswer::text(text);
         let usage = domain::Usage { input: tokens as u64, output: 5, ..domain::Usage::default() };
-        let answer = if counts { Answer { usage, ..answer } } else { answer.uncounted() };
+        let answer = if counts { ModelAnswer { usage, ..answer } } else { answer.uncounted() };
         Reply::stream(&[&answer.sse(dialect(kind))])
     });
     Windowed { server, refused }
@@ -324,7 +324,8 @@ async fn three_hundred_turns_fit_a_window_smaller_than_declared() {
 
 #[actix::test]
 async fn missing_token_counts_are_estimated_and_marked_as_such() {
-    let server = Server::script(vec![Reply::stream(&[&Answer::text("Hello there").uncounted().sse(Dialect::Chat)])]);
+    let server =
+        Server::script(vec![Reply::stream(&[&ModelAnswer::text("Hello there").uncounted().sse(Dialect::Chat)])]);
     let (scene, mut zed, session) = scene(Kind::OpenAi, &server, ModelConfig::default()).await;
     let prompt = zed.prompt(&session, "hi").await;
     let answer = zed.answer(prompt).await;

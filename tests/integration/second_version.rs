@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::json;
-use testkit::answers::{Answer, AnswerPart, Dialect};
+use testkit::answers::{AnswerPart, Dialect, ModelAnswer};
 use testkit::provider::{Action, Reply, Server};
 
 use crate::installed::installed;
@@ -31,10 +31,10 @@ impl Drop for Stopped<'_> {
 #[test]
 fn the_typescript_sdk_of_version_2_works_with_the_daemon() {
     let serve = json!({ "command": "echo up; sleep 1000", "background": true });
-    let waiting = Answer::text("I wait for something.").sse(Dialect::Chat);
+    let waiting = ModelAnswer::text("I wait for something.").sse(Dialect::Chat);
     let server = Server::script(vec![
-        Reply::stream(&[&Answer::new(vec![AnswerPart::Call("bash", serve)]).sse(Dialect::Chat)]),
-        Reply::stream(&[&Answer::text("Started.").sse(Dialect::Chat)]),
+        Reply::stream(&[&ModelAnswer::new(vec![AnswerPart::Call("bash", serve)]).sse(Dialect::Chat)]),
+        Reply::stream(&[&ModelAnswer::text("Started.").sse(Dialect::Chat)]),
         Reply::begun(&[&waiting[..waiting.len() / 2]]).then(Action::UntilClosed),
     ]);
     let folder = tempfile::tempdir().unwrap();

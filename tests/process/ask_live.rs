@@ -4,7 +4,7 @@
 use std::fs;
 
 use serde_json::Value;
-use testkit::answers::{Answer, Dialect};
+use testkit::answers::{Dialect, ModelAnswer};
 use testkit::provider::{Reply, Server};
 
 use crate::harness::{Home, Terminal, until};
@@ -200,7 +200,7 @@ fn files_are_attached_by_an_at_sign_an_option_and_with_completion() {
 
 /// A home whose model answers with this text.
 fn answering(text: &'static str) -> (Home, Server) {
-    let server = Server::with(move |_, _| Reply::stream(&[&Answer::text(text).sse(Dialect::Chat)]));
+    let server = Server::with(move |_, _| Reply::stream(&[&ModelAnswer::text(text).sse(Dialect::Chat)]));
     let home = Home::new();
     home.configure(&format!(
         "[models]\ndefault = \"fake/fake\"\n[models.local]\nprobe = false\n[models.providers.fake]\nkind = \"openai\"\n\

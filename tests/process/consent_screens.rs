@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use testkit::answers::{Answer, AnswerPart, Dialect};
+use testkit::answers::{AnswerPart, Dialect, ModelAnswer};
 use testkit::provider::{Reply, Server};
 
 use crate::harness::{Home, Peer, Terminal};
@@ -77,11 +77,11 @@ fn cases() -> Vec<Case> {
 
 /// A home whose model makes this call for every prompt, and is done when the call has ended.
 fn home(case: &Case) -> (Home, Server) {
-    let call = Answer::new(vec![case.call.clone()]);
+    let call = ModelAnswer::new(vec![case.call.clone()]);
     let server = Server::with(move |request, _| {
         let messages = request.json()["messages"].as_array().cloned().unwrap_or_default();
         let is_answered = messages.last().is_some_and(|message| message["role"] == "tool");
-        let answer = if is_answered { Answer::text("Done.") } else { call.clone() };
+        let answer = if is_answered { ModelAnswer::text("Done.") } else { call.clone() };
         Reply::stream(&[&answer.sse(Dialect::Chat)])
     });
     let home = Home::new();

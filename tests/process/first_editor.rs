@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::{fs, thread};
 
 use serde_json::json;
-use testkit::answers::{Answer, Dialect};
+use testkit::answers::{Dialect, ModelAnswer};
 use testkit::provider::{Reply, Server};
 
 use crate::harness::{Home, Peer, finish};
@@ -123,7 +123,7 @@ fn behind_proxy(network: &str) -> Home {
 
 /// Plays a proxy that answers for the machine behind it.
 fn proxy() -> Server {
-    Server::with(|_, _| Reply::stream(&[&Answer::text("Through the proxy.").sse(Dialect::Chat)]))
+    Server::with(|_, _| Reply::stream(&[&ModelAnswer::text("Through the proxy.").sse(Dialect::Chat)]))
 }
 
 fn is_answered(home: &Home) -> String {
@@ -201,7 +201,7 @@ fn the_proxy_of_the_configuration_wins_over_that_of_the_login_shell() {
 
 #[test]
 fn the_certificates_of_the_configuration_and_of_the_login_shell_are_trusted() {
-    let answer = || Reply::stream(&[&Answer::text("Safely.").sse(Dialect::Chat)]);
+    let answer = || Reply::stream(&[&ModelAnswer::text("Safely.").sse(Dialect::Chat)]);
     let (server, authority) = Server::secure(move |_, _| answer());
     for configured in [true, false] {
         let home = Home::new();

@@ -1,7 +1,7 @@
 //! `acpd models` with a scripted provider: the list, the details, and the result of each test.
 
 use serde_json::{Value, json};
-use testkit::answers::{Answer, Dialect};
+use testkit::answers::{Dialect, ModelAnswer};
 use testkit::provider::{Reply, Server};
 
 use crate::harness::{Home, finish};
@@ -10,7 +10,7 @@ fn provider() -> Server {
     Server::with(|seen, _| match (seen.method.as_str(), seen.body.contains("broken")) {
         ("GET", _) => Reply::json(200, &json!({ "data": [{ "id": "scripted-instruct" }, { "id": "gpt-4.1" }] })),
         (_, true) => Reply::json(400, &json!({ "error": { "message": "it is out of order" } })),
-        (_, false) => Reply::stream(&[&Answer::text("Hello").sse(Dialect::Chat)]),
+        (_, false) => Reply::stream(&[&ModelAnswer::text("Hello").sse(Dialect::Chat)]),
     })
 }
 
@@ -82,7 +82,7 @@ fn a_test_prints_one_true_line_for_each_provider() {
     let speaker = |dialect: Dialect, list: Value| {
         Server::with(move |seen, _| match seen.method.as_str() {
             "GET" => Reply::json(200, &list),
-            _ => Reply::stream(&[&Answer::text(format!("Hello from {dialect:?}")).sse(dialect)]),
+            _ => Reply::stream(&[&ModelAnswer::text(format!("Hello from {dialect:?}")).sse(dialect)]),
         })
     };
     let data = |id: &str| json!({ "data": [{ "id": id }] });

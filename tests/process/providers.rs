@@ -7,7 +7,7 @@ use std::time::Instant;
 use expect_test::expect;
 use serde_json::{Value, json};
 use testkit::Transcript;
-use testkit::answers::{Answer, AnswerPart, Dialect};
+use testkit::answers::{AnswerPart, Dialect, ModelAnswer};
 use testkit::provider::{Action, Reply, Server};
 
 use crate::harness::{Home, Peer, until};
@@ -74,12 +74,12 @@ fn is_next_piece(before: &Value, next: &Value) -> bool {
 /// A thought, text, two parallel reads, an edit that asks first, and a final text.
 fn the_conversation(dialect: Dialect, name: &str) -> String {
     let script = [
-        Answer::rich_with("read_file", [json!({ "path": "ä.txt" }), json!({ "path": "b.txt" })]),
-        Answer::new(vec![AnswerPart::Call(
+        ModelAnswer::rich_with("read_file", [json!({ "path": "ä.txt" }), json!({ "path": "b.txt" })]),
+        ModelAnswer::new(vec![AnswerPart::Call(
             "edit_file",
             json!({ "path": "ä.txt", "old_text": "one", "new_text": "two" }),
         )]),
-        Answer::text("Done: one is two now."),
+        ModelAnswer::text("Done: one is two now."),
     ];
     let server = Server::script(script.iter().map(|answer| Reply::stream(&[&answer.sse(dialect)])).collect());
     let home = home(name, &server);
@@ -132,7 +132,7 @@ fn the_same_conversation_through_both_dialects_is_the_same_at_the_editor() {
 fn two_refusals_for_haste_and_then_an_answer() {
     for (dialect, name) in DIALECTS {
         let busy = Reply::json(429, &json!({ "error": { "type": "rate_limit_error", "message": "slow down" } }));
-        let whole = Reply::stream(&[&Answer::text("Here I am.").sse(dialect)]);
+        let whole = Reply::stream(&[&ModelAnswer::text("Here I am.").sse(dialect)]);
         let server = Server::script(vec![busy.clone(), busy, whole]);
         let home = home(name, &server);
         let mut editor = editor(&home);
@@ -145,7 +145,7 @@ fn two_refusals_for_haste_and_then_an_answer() {
 #[test]
 fn a_cancel_in_mid_stream_is_a_closed_connection_at_the_server() {
     for (dialect, name) in DIALECTS {
-        let answer = Answer::text("half an answer").sse(dialect);
+        let answer = ModelAnswer::text("half an answer").sse(dialect);
         let words = answer.windows(4).position(|window| window == b"half").unwrap();
         let end = words + answer[words..].windows(2).position(|window| window == b"\n\n").unwrap() + 2;
         let server = Server::script(vec![Reply::begun(&[&answer[..end]]).then(Action::UntilClosed)]);
@@ -165,7 +165,8 @@ fn a_cancel_in_mid_stream_is_a_closed_connection_at_the_server() {
 #[test]
 fn a_provider_is_reached_over_tls_only_if_its_authority_is_trusted() {
     for (dialect, name) in DIALECTS {
-        let (server, authority) = Server::secure(move |_, _| Reply::stream(&[&Answer::text("Safely.").sse(dialect)]));
+        let (server, authority) =
+            Server::secure(move |_, _| Reply::stream(&[&ModelAnswer::text("Safely.").sse(dialect)]));
         let home = home(name, &server);
         let pem = home.path().join("authority.pem");
         fs::write(&pem, authority).unwrap();
@@ -192,7 +193,7 @@ fn a_provider_is_reached_over_tls_only_if_its_authority_is_trusted() {
 
 #[test]
 fn ctl_shows_the_cost_of_a_session() {
-    let server = Server::script(vec![Reply::stream(&[&Answer::text("Hello").sse(Dialect::Chat)])]);
+    let server = Server::script(vec![Reply::stream(&[&ModelAnswer::text("Hello").sse(Dialect::Chat)])]);
     let home = home("openai", &server);
     let prices = "price = { input = 10.0, output = 100.0, cached_read = 1.0 }\n";
     let config = fs::read_to_string(home.path().join("home/.config/acpd/config.toml")).unwrap();

@@ -16,7 +16,7 @@ use agent_client_protocol::{AcpAgent, AcpAgentConfig, Agent, Client};
 
 use agent_client_protocol::v2;
 use serde_json::json;
-use testkit::answers::{Answer, AnswerPart, Dialect};
+use testkit::answers::{AnswerPart, Dialect, ModelAnswer};
 use testkit::provider::{Action, Reply, Server};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -181,10 +181,10 @@ fn prompt(session: &v2::schema::SessionId, text: &str) -> v2::schema::PromptRequ
 #[test]
 fn the_rust_sdk_of_version_2_works_with_the_daemon() {
     let serve = json!({ "command": "echo up; sleep 1000", "background": true });
-    let waiting = Answer::text("I wait for something.").sse(Dialect::Chat);
+    let waiting = ModelAnswer::text("I wait for something.").sse(Dialect::Chat);
     let server = Server::script(vec![
-        Reply::stream(&[&Answer::new(vec![AnswerPart::Call("bash", serve)]).sse(Dialect::Chat)]),
-        Reply::stream(&[&Answer::text("Started.").sse(Dialect::Chat)]),
+        Reply::stream(&[&ModelAnswer::new(vec![AnswerPart::Call("bash", serve)]).sse(Dialect::Chat)]),
+        Reply::stream(&[&ModelAnswer::text("Started.").sse(Dialect::Chat)]),
         Reply::begun(&[&waiting[..waiting.len() / 2]]).then(Action::UntilClosed),
     ]);
     let home = providers::home("openai", &server);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use serde_json::{Value, json};
-use testkit::answers::{Answer, Dialect};
+use testkit::answers::{Dialect, ModelAnswer};
 use testkit::provider::{RecordedRequest, Reply, Server};
 
 use crate::harness::{Home, Peer, finish, until};
@@ -31,7 +31,7 @@ fn quoting() -> Server {
         let asked =
             body["messages"].as_array().unwrap().iter().rev().find(|message| message["role"] == "user").unwrap();
         let quote = json!({ "error": { "message": format!("what a key: {key}"), "code": "x" } });
-        let answer = String::from_utf8(Answer::text("It is well.").sse(Dialect::Chat)).unwrap();
+        let answer = String::from_utf8(ModelAnswer::text("It is well.").sse(Dialect::Chat)).unwrap();
         // Prompts that got no answer stand before the last one in the same message.
         match asked["content"].as_str().unwrap().rsplit(PROMPT).next().unwrap() {
             asked if asked.contains("refuse") => Reply::json(401, &quote),

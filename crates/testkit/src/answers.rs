@@ -41,12 +41,12 @@ impl AnswerPart {
 }
 
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct ModelAnswer {
     pub parts: Vec<AnswerPart>,
     pub usage: Usage,
 }
 
-impl Answer {
+impl ModelAnswer {
     pub fn new(parts: Vec<AnswerPart>) -> Self {
         Self { parts, usage: Usage { input: 120, output: 30, cached_read: 100, cached_write: 0, thought: 0 } }
     }

@@ -108,7 +108,7 @@ fn chunk(piece: &[u8]) -> Vec<u8> {
     [format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat()
 }
 
-type Answer = dyn Fn(&RecordedRequest, usize) -> Reply + Send + Sync;
+type Responder = dyn Fn(&RecordedRequest, usize) -> Reply + Send + Sync;
 
 /// A running server. It stops when it is dropped.
 pub struct Server {
@@ -155,7 +155,7 @@ impl Server {
         (server, queue)
     }
 
-    fn start(answer: Arc<Answer>, tls: Option<TlsAcceptor>) -> Self {
+    fn start(answer: Arc<Responder>, tls: Option<TlsAcceptor>) -> Self {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let scheme = if tls.is_some() { "https" } else { "http" };
         let address = format!("{scheme}://{}", listener.local_addr().unwrap());
@@ -192,7 +192,7 @@ impl Server {
 
 async fn accept(
     listener: std::net::TcpListener,
-    answer: Arc<Answer>,
+    answer: Arc<Responder>,
     tls: Option<TlsAcceptor>,
     notes: Arc<Mutex<Vec<RecordedRequest>>>,
     went: watch::Sender<usize>,
@@ -215,7 +215,7 @@ async fn accept(
 
 async fn serve(
     mut socket: impl AsyncRead + AsyncWrite + Unpin,
-    answer: &Answer,
+    answer: &Responder,
     notes: &Mutex<Vec<RecordedRequest>>,
     went: &watch::Sender<usize>,
 ) -> std::io::Result<()> {

@@ -9,7 +9,7 @@
 
 use serde_json::{Value, json};
 
-use crate::answers::{Answer, AnswerPart, Dialect};
+use crate::answers::{AnswerPart, Dialect, ModelAnswer};
 use crate::provider::{RecordedRequest, Reply, Server};
 
 /// The bytes of `PICTURE`.
@@ -22,14 +22,14 @@ pub const PICTURE: &str =
 
 /// Returns the answers of the task: two reads at once, a picture, two more reads, and a closing
 /// text.
-fn script() -> Vec<Answer> {
+fn script() -> Vec<ModelAnswer> {
     let read = |path: &str| AnswerPart::Call("read_file", json!({ "path": path }));
     vec![
-        Answer::new(vec![AnswerPart::thought("Both."), AnswerPart::text("I look."), read("a"), read("b")]),
-        Answer::new(vec![AnswerPart::thought("A picture."), read("picture.png")]),
-        Answer::new(vec![read("c")]),
-        Answer::new(vec![AnswerPart::thought("Enough."), read("d")]),
-        Answer::text("Done."),
+        ModelAnswer::new(vec![AnswerPart::thought("Both."), AnswerPart::text("I look."), read("a"), read("b")]),
+        ModelAnswer::new(vec![AnswerPart::thought("A picture."), read("picture.png")]),
+        ModelAnswer::new(vec![read("c")]),
+        ModelAnswer::new(vec![AnswerPart::thought("Enough."), read("d")]),
+        ModelAnswer::text("Done."),
     ]
 }
 

@@ -12,7 +12,7 @@ use domain::model::Catalogue;
 use serde_json::{Value, json};
 
 use crate::support::{KEY, ask_with, config, dialect, environment, providers, request, user};
-use testkit::answers::Answer;
+use testkit::answers::ModelAnswer;
 use testkit::provider::{Action, Reply, Server};
 
 fn ids(providers: &Providers, environment: &Environment) -> Vec<String> {
@@ -58,7 +58,7 @@ async fn a_key_in_the_environment_selects_its_provider_and_address() {
     ] {
         let server = Server::with(move |seen, _| match seen.method.as_str() {
             "GET" => Reply::json(200, &models(&["claude-haiku-4-5", "gpt-4.1"])),
-            _ => Reply::stream(&[&Answer::text("hi").sse(dialect(kind))]),
+            _ => Reply::stream(&[&ModelAnswer::text("hi").sse(dialect(kind))]),
         });
         let providers = providers(&nothing_local());
         let base = if kind == Kind::OpenAi { format!("{}/v1/", server.address) } else { server.address.clone() };
@@ -76,7 +76,7 @@ async fn a_key_in_the_environment_selects_its_provider_and_address() {
         let mut request = request(vec![user("hello")]);
         request.environment = environment.clone();
         let model = providers.find(&default).unwrap();
-        assert_eq!(ask_with(&*model, request).await, (Answer::text("hi").deltas(), None));
+        assert_eq!(ask_with(&*model, request).await, (ModelAnswer::text("hi").deltas(), None));
         let seen = server.requests();
         let paths: Vec<&str> = seen.iter().map(|seen| seen.path.as_str()).collect();
         match kind {

@@ -8,15 +8,15 @@ use domain::model::{Delta, Model};
 use serde_json::{Value, json};
 
 use crate::support::{ALL, BOTH, KEY, ask, ask_with, config, dialect, model, model_of, recorded, request, user};
-use testkit::answers::{Answer, AnswerPart, Dialect, without_seals};
+use testkit::answers::{AnswerPart, Dialect, ModelAnswer, without_seals};
 use testkit::provider::{Action, Reply, Server};
 
 #[tokio::test]
 async fn the_same_conversation_through_both_dialects_gives_the_same_deltas() {
     let script = [
-        Answer::rich(),
-        Answer::new(vec![AnswerPart::Call("edit_file", json!({ "path": "ä.txt", "old": "a", "new": "b" }))]),
-        Answer::text("Done: one letter is another now."),
+        ModelAnswer::rich(),
+        ModelAnswer::new(vec![AnswerPart::Call("edit_file", json!({ "path": "ä.txt", "old": "a", "new": "b" }))]),
+        ModelAnswer::text("Done: one letter is another now."),
     ];
     let mut transcripts = Vec::new();
     for kind in BOTH {
@@ -85,7 +85,7 @@ fn impatient(kind: Kind, server: &Server) -> Arc<dyn Model> {
 #[tokio::test]
 async fn where_the_pieces_of_a_stream_are_cut_does_not_matter() {
     for kind in ALL {
-        let answer = Answer::small();
+        let answer = ModelAnswer::small();
         let bytes = answer.sse(dialect(kind));
         let replies = (0..=bytes.len()).map(|at| Reply::stream(&[&bytes[..at], &bytes[at..]]));
         let server = Server::script(replies.collect());
@@ -100,7 +100,7 @@ async fn where_the_pieces_of_a_stream_are_cut_does_not_matter() {
 #[tokio::test]
 async fn a_stream_that_breaks_anywhere_is_recognised_as_broken() {
     for kind in ALL {
-        let answer = Answer::small();
+        let answer = ModelAnswer::small();
         let bytes = answer.sse(dialect(kind));
         let expected = answer.deltas().into_iter().filter(|delta| !matches!(delta, Delta::Usage(_)));
         let expected: Vec<Delta> = expected.collect();
@@ -147,7 +147,7 @@ const WRITTEN: [(Kind, Dialect); 7] = [
 #[tokio::test]
 async fn a_stream_of_single_bytes_is_read() {
     for (kind, dialect) in WRITTEN {
-        let answer = Answer::rich();
+        let answer = ModelAnswer::rich();
         let bytes = answer.sse(dialect);
         let pieces: Vec<&[u8]> = bytes.chunks(1).collect();
         let server = Server::script(vec![Reply::stream(&pieces)]);
@@ -187,7 +187,7 @@ fn said(beginning: &[u8]) -> Said {
 async fn a_cut_after_a_thought_a_text_half_a_call_or_one_call_is_asked_for_again() {
     let read = |path: &str| AnswerPart::Call("read_file", json!({ "path": path }));
     let parts = vec![AnswerPart::thought("Grübeln."), AnswerPart::text("I look."), read("first.txt"), read("b.txt")];
-    let answer = Answer::new(parts);
+    let answer = ModelAnswer::new(parts);
     for (kind, dialect) in WRITTEN {
         let bytes = answer.sse(dialect);
         let (server, queue) = Server::queue();
@@ -255,7 +255,7 @@ async fn a_server_that_does_not_stream_is_understood() {
 #[tokio::test]
 async fn a_stream_that_is_never_closed_ends_with_its_last_event() {
     for kind in BOTH {
-        let answer = Answer::text("hi");
+        let answer = ModelAnswer::text("hi");
         let server = Server::script(vec![Reply::begun(&[&answer.sse(dialect(kind))]).then(Action::UntilClosed)]);
         assert_eq!(ask(&*model(kind, &server)).await, (answer.deltas(), None));
     }

@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use serde_json::{Value, json};
 
 use crate::support::{BOTH, KEY, ask, config, dialect, model, model_of, request, user};
-use testkit::answers::{Answer, Dialect};
+use testkit::answers::{Dialect, ModelAnswer};
 use testkit::provider::{Action, Reply, Server};
 
 fn error_body(kind: Kind, sort: &str, message: &str) -> Value {
@@ -21,14 +21,14 @@ fn error_body(kind: Kind, sort: &str, message: &str) -> Value {
 
 /// Returns the beginning of an answer, up to the end of the event with its first words.
 fn half(kind: Kind) -> Vec<u8> {
-    let answer = Answer::text("half an answer").sse(dialect(kind));
+    let answer = ModelAnswer::text("half an answer").sse(dialect(kind));
     let words = answer.windows(4).position(|window| window == b"half").unwrap();
     let end = words + answer[words..].windows(2).position(|window| window == b"\n\n").unwrap() + 2;
     answer[..end].to_vec()
 }
 
 fn whole(kind: Kind) -> Reply {
-    Reply::stream(&[&Answer::text("hi there").sse(dialect(kind))])
+    Reply::stream(&[&ModelAnswer::text("hi there").sse(dialect(kind))])
 }
 
 #[tokio::test]
@@ -36,7 +36,7 @@ async fn two_refusals_for_haste_and_then_an_answer() {
     for kind in BOTH {
         let busy = Reply::json(429, &error_body(kind, "rate_limit_error", "slow down"));
         let server = Server::script(vec![busy.clone(), busy, whole(kind)]);
-        assert_eq!(ask(&*model(kind, &server)).await, (Answer::text("hi there").deltas(), None));
+        assert_eq!(ask(&*model(kind, &server)).await, (ModelAnswer::text("hi there").deltas(), None));
         assert_eq!(server.requests().len(), 3);
     }
 }
@@ -52,7 +52,7 @@ async fn broken_servers_and_overload_are_tried_again_before_anything_is_shown() 
             Reply::default(),
             whole(kind),
         ]);
-        assert_eq!(ask(&*model(kind, &server)).await, (Answer::text("hi there").deltas(), None));
+        assert_eq!(ask(&*model(kind, &server)).await, (ModelAnswer::text("hi there").deltas(), None));
         assert_eq!(server.requests().len(), 5);
     }
 }
@@ -68,7 +68,7 @@ async fn a_requested_retry_delay_is_respected_and_reported_when_long() {
     assert!(begun.elapsed() >= Duration::from_secs(1));
     assert_eq!(error, None);
     assert_eq!(deltas[0], Delta::Notice("fake: too many requests (429); trying again in 1 s (try 2 of 6)".into()));
-    assert_eq!(deltas[1..], Answer::text("hi there").deltas());
+    assert_eq!(deltas[1..], ModelAnswer::text("hi there").deltas());
 
     let server = Server::script(vec![Reply::new(429, &[("retry-after", "3600")], "{}")]);
     let (_, error) = ask(&*model(Kind::OpenAi, &server)).await;
@@ -132,7 +132,7 @@ async fn a_response_interrupted_after_visible_output_is_void_and_requested_again
         assert_eq!(deltas[0], Delta::Text("half an".into()));
         let notice = "fake: the answer was cut off: overloaded (529); trying again now (try 2 of 6)";
         assert_eq!(deltas[void + 1], Delta::Notice(notice.to_owned()));
-        assert_eq!(deltas[void + 2..], Answer::text("hi there").deltas());
+        assert_eq!(deltas[void + 2..], ModelAnswer::text("hi there").deltas());
         // The tokens that the first try reported are not lost.
         let counts = deltas.iter().filter(|delta| matches!(delta, Delta::Usage(_))).count();
         assert_eq!(counts, if kind == Kind::Anthropic { 2 } else { 1 });
@@ -172,7 +172,7 @@ async fn a_long_wait_is_counted_down() {
     tokio::time::advance(Duration::from_secs(15)).await;
     tokio::time::resume();
     let deltas: Vec<Delta> = stream.map(|delta| delta.unwrap()).collect().await;
-    assert_eq!(deltas, Answer::text("hi there").deltas());
+    assert_eq!(deltas, ModelAnswer::text("hi there").deltas());
 }
 
 #[tokio::test]
@@ -213,7 +213,7 @@ async fn a_server_that_stalls_is_given_up() {
 
 #[tokio::test]
 async fn pings_keep_a_slow_answer_alive() {
-    let answer = Answer::text("hi there").sse(Dialect::Chat);
+    let answer = ModelAnswer::text("hi there").sse(Dialect::Chat);
     let event = answer.windows(2).position(|window| window == b"\n\n").unwrap() + 2;
     let slowly = |mut reply: Reply| {
         for _ in 0..6 {
@@ -228,7 +228,7 @@ async fn pings_keep_a_slow_answer_alive() {
     config.patience.first_seconds = 0.2;
     config.patience.idle_seconds = 0.2;
     config.retry.tries = 1;
-    assert_eq!(ask(&*model_of(&config, "m")).await, (Answer::text("hi there").deltas(), None));
+    assert_eq!(ask(&*model_of(&config, "m")).await, (ModelAnswer::text("hi there").deltas(), None));
 }
 
 #[tokio::test]
@@ -285,7 +285,7 @@ async fn a_field_that_a_server_refuses_is_removed_from_later_requests() {
     });
     let model = model_of(&config(Kind::OpenAi, &server.address), "gpt-5.9");
     for requests in [2, 3] {
-        assert_eq!(ask(&*model).await, (Answer::text("hi there").deltas(), None));
+        assert_eq!(ask(&*model).await, (ModelAnswer::text("hi there").deltas(), None));
         assert_eq!(server.requests().len(), requests);
     }
 }

@@ -9,13 +9,13 @@ use domain::model::Catalogue;
 use domain::turn::FailureKind;
 
 use crate::support::{ask, ask_with, config, environment, model_of, request, user};
-use testkit::answers::{Answer, Dialect};
+use testkit::answers::{Dialect, ModelAnswer};
 use testkit::provider::{Reply, Server};
 
 #[tokio::test]
 async fn a_commands_key_that_has_run_out_is_fetched_anew_once() {
     let server = Server::with(|seen, _| match seen.header("authorization") {
-        "Bearer key-2" => Reply::stream(&[&Answer::text("hi").sse(Dialect::Chat)]),
+        "Bearer key-2" => Reply::stream(&[&ModelAnswer::text("hi").sse(Dialect::Chat)]),
         _ => Reply::new(401, &[], "{}"),
     });
     let folder = tempfile::tempdir().unwrap();
@@ -28,14 +28,14 @@ async fn a_commands_key_that_has_run_out_is_fetched_anew_once() {
     let mut request = request(vec![user("hello")]);
     request.environment = environment(&[("PATH", &std::env::var("PATH").unwrap())]);
     for _ in 0..2 {
-        assert_eq!(ask_with(&*model, request.clone()).await, (Answer::text("hi").deltas(), None));
+        assert_eq!(ask_with(&*model, request.clone()).await, (ModelAnswer::text("hi").deltas(), None));
     }
     assert_eq!((server.requests().len(), fs::read_to_string(&count).unwrap().as_str()), (3, "x\nx\n"));
 }
 
 #[tokio::test]
 async fn a_key_file_readable_by_others_is_refused_before_sending() {
-    let server = Server::script(vec![Reply::stream(&[&Answer::text("hi").sse(Dialect::Anthropic)])]);
+    let server = Server::script(vec![Reply::stream(&[&ModelAnswer::text("hi").sse(Dialect::Anthropic)])]);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("key");
     fs::write(&file, "from-file").unwrap();
@@ -46,13 +46,13 @@ async fn a_key_file_readable_by_others_is_refused_before_sending() {
     assert_eq!((error.kind, server.requests().len()), (FailureKind::Authentication, 0));
     assert!(error.message.contains("chmod 600") && !format!("{error:?}").contains("from-file"), "{error}");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
-    assert_eq!(ask(&*model_of(&config, "m")).await, (Answer::text("hi").deltas(), None));
+    assert_eq!(ask(&*model_of(&config, "m")).await, (ModelAnswer::text("hi").deltas(), None));
     assert_eq!(server.requests()[0].header("x-api-key"), "from-file");
 }
 
 #[tokio::test]
 async fn a_stored_key_serves_until_it_is_forgotten() {
-    let server = Server::script(vec![Reply::stream(&[&Answer::text("hi").sse(Dialect::Chat)])]);
+    let server = Server::script(vec![Reply::stream(&[&ModelAnswer::text("hi").sse(Dialect::Chat)])]);
     let home = tempfile::tempdir().unwrap();
     let accounts = Accounts::new(home.path().join("accounts"));
     let config = config(Kind::OpenAi, &server.address);
@@ -65,7 +65,7 @@ async fn a_stored_key_serves_until_it_is_forgotten() {
     assert_eq!(error.kind, FailureKind::Authentication);
     assert!(error.message.starts_with("fake: no key was found (looked at: environment variable FAKE_KEY, stored key "));
     accounts.store("fake", &Secret::new("stored-key")).unwrap();
-    assert_eq!(ask_with(&*model, request.clone()).await, (Answer::text("hi").deltas(), None));
+    assert_eq!(ask_with(&*model, request.clone()).await, (ModelAnswer::text("hi").deltas(), None));
     assert_eq!(server.requests()[0].header("authorization"), "Bearer stored-key");
     assert!(accounts.forget("fake").unwrap());
     assert_eq!(ask_with(&*model, request).await.1.unwrap().kind, FailureKind::Authentication);
@@ -74,7 +74,7 @@ async fn a_stored_key_serves_until_it_is_forgotten() {
 #[tokio::test]
 async fn configured_headers_are_sent_and_have_the_last_word() {
     let echo = Reply::new(400, &[], "no use for Token abc-long-secret");
-    let server = Server::script(vec![Reply::stream(&[&Answer::text("hi").sse(Dialect::Chat)]), echo]);
+    let server = Server::script(vec![Reply::stream(&[&ModelAnswer::text("hi").sse(Dialect::Chat)]), echo]);
     let mut config = config(Kind::OpenAi, &server.address);
     let provider = config.providers.get_mut("fake").unwrap();
     provider.headers = [("X-Title", "acpd"), ("Authorization", "Token abc-long-secret")]

@@ -11,7 +11,7 @@ use domain::{CallId, Content, MessageId, Payload};
 use serde_json::{Value, json};
 
 use crate::support::{ALL, ask_with, config, dialect, model_of, recorded, request, user};
-use testkit::answers::{Answer, Dialect};
+use testkit::answers::{Dialect, ModelAnswer};
 use testkit::provider::{Reply, Server};
 use testkit::validation::{self, Check, PICTURE};
 
@@ -80,7 +80,7 @@ async fn a_task_with_parallel_calls_image_and_break_succeeds_at_every_provider()
 #[tokio::test]
 async fn mistral_gets_its_own_call_ids_and_short_ones_for_others() {
     let server = Server::with(|seen, _| match validation::mistral(seen, &seen.json()) {
-        Ok(()) => Reply::stream(&[&Answer::text("Done.").sse(Dialect::Chat)]),
+        Ok(()) => Reply::stream(&[&ModelAnswer::text("Done.").sse(Dialect::Chat)]),
         Err(complaint) => Reply::json(400, &json!({ "object": "error", "message": complaint })),
     });
     let model = model_at(Kind::OpenAi, &server, "mistral-large-latest");
@@ -109,12 +109,12 @@ async fn a_model_unknown_to_the_responses_api_uses_chat_completions() {
             let message = "This model is only supported in v1/chat/completions and not in v1/responses.";
             Reply::json(404, &json!({ "error": { "message": message, "type": "invalid_request_error" } }))
         }
-        _ => Reply::stream(&[&Answer::text("hi").sse(Dialect::Chat)]),
+        _ => Reply::stream(&[&ModelAnswer::text("hi").sse(Dialect::Chat)]),
     });
     let model = model_of(&config(Kind::Responses, &server.address), "gpt-old");
     for _ in 0..2 {
         let (deltas, error) = ask_with(&*model, request(vec![user("hello")])).await;
-        assert_eq!((deltas, error), (Answer::text("hi").deltas(), None));
+        assert_eq!((deltas, error), (ModelAnswer::text("hi").deltas(), None));
     }
     let seen = server.requests();
     let paths: Vec<&str> = seen.iter().map(|seen| seen.path.as_str()).collect();
