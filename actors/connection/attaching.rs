@@ -3,7 +3,7 @@
 //! session.
 
 use actix::{AsyncContext, Context};
-use domain::briefing::Command;
+use domain::briefing::SlashCommandCard;
 use domain::state::SessionSettings;
 use domain::{Place, SessionId};
 use futures_util::{Stream, StreamExt, stream};
@@ -160,7 +160,7 @@ fn load(answer: Answering, head: u64) -> Option<Load> {
     Some(Load { head, id, resumes })
 }
 
-fn changes(served: watch::Receiver<Vec<Command>>) -> impl Stream<Item = ()> {
+fn changes(served: watch::Receiver<Vec<SlashCommandCard>>) -> impl Stream<Item = ()> {
     stream::unfold(served, |mut served| async move {
         served.changed().await.ok()?;
         Some(((), served))

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use actix::{Addr, AsyncContext, Context, SpawnHandle};
-use domain::briefing::Command;
+use domain::briefing::SlashCommandCard;
 use domain::event::Setting;
 use domain::history::HistoryError;
 use domain::{Event, EventKind, Origin, Place, QuestionId, SessionId};
@@ -53,9 +53,9 @@ pub(super) struct Attachment {
 
 /// The slash commands of a session.
 pub(super) struct SlashCommands {
-    pub(super) own: Vec<Command>,
+    pub(super) own: Vec<SlashCommandCard>,
     /// Those that the session's MCP servers add.
-    pub(super) served: watch::Receiver<Vec<Command>>,
+    pub(super) served: watch::Receiver<Vec<SlashCommandCard>>,
     /// The stream of changes to the served commands.
     pub(super) changes: SpawnHandle,
 }
@@ -139,7 +139,7 @@ impl Attachment {
         self.version.commands(session, &self.all_commands())
     }
 
-    fn all_commands(&self) -> Vec<Command> {
+    fn all_commands(&self) -> Vec<SlashCommandCard> {
         let served = self.commands.served.borrow();
         self.commands.own.iter().chain(served.iter()).cloned().collect()
     }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use actix::{ActorFutureExt, Addr, Context, WrapFuture};
-use domain::briefing::{Command, Workplace};
+use domain::briefing::{SlashCommandCard, Workplace};
 use domain::card::{Activity, SessionCard, StatusCard};
 use domain::history::ListQuery;
 use domain::{EventKind, FolderMismatch, SessionId};
@@ -31,7 +31,7 @@ pub(super) struct Opened {
     pub(super) addr: Addr<Session>,
     pub(super) attached: Attached,
     /// The slash commands that the user can type.
-    pub(super) commands: Vec<Command>,
+    pub(super) commands: Vec<SlashCommandCard>,
     pub(super) servers: SetServers,
 }
 

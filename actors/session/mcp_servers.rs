@@ -2,7 +2,7 @@
 //! connects them, and this file handles their events.
 
 use actix::{AsyncContext, Context, Handler, Message, StreamHandler};
-use domain::briefing::Command;
+use domain::briefing::SlashCommandCard;
 use domain::mcp::{McpEvent, McpRequest, Server, ServerCard};
 use domain::session::Input;
 use domain::session::effect::ServerRequest;
@@ -26,7 +26,7 @@ pub(crate) struct SetServers {
 /// What comes from the servers of a session.
 pub(super) struct ServerEvents {
     /// The slash commands that the servers add.
-    commands: watch::Sender<Vec<Command>>,
+    commands: watch::Sender<Vec<SlashCommandCard>>,
     /// Numbers the event streams, because a replaced stream may still deliver an event.
     stream: u64,
 }
@@ -38,7 +38,7 @@ impl Default for ServerEvents {
 }
 
 impl ServerEvents {
-    pub(super) fn commands(&self) -> watch::Receiver<Vec<Command>> {
+    pub(super) fn commands(&self) -> watch::Receiver<Vec<SlashCommandCard>> {
         self.commands.subscribe()
     }
 }

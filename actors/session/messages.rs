@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use actix::{AsyncContext, Context, Handler, Message, MessageResult, ResponseFuture, WeakAddr};
-use domain::briefing::Command;
+use domain::briefing::SlashCommandCard;
 use domain::budget::Spending;
 use domain::card::{PermissionsCard, Proposal, Remembered, SessionCard, SessionDetails};
 use domain::editor::Editor;
@@ -80,7 +80,7 @@ pub(crate) struct Attached {
     pub(crate) delegated: BTreeMap<CallId, DelegatedCall>,
     pub(crate) open_questions: Vec<Asked>,
     /// The slash commands that the session's MCP servers add.
-    pub(crate) served: watch::Receiver<Vec<Command>>,
+    pub(crate) served: watch::Receiver<Vec<SlashCommandCard>>,
 }
 
 /// Keeps a client attached. Dropping it detaches the client.

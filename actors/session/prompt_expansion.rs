@@ -3,7 +3,7 @@
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use domain::Content;
-use domain::briefing::{Command, Expansion, Situation, Workplace, environment_block};
+use domain::briefing::{Expansion, Situation, SlashCommandCard, Workplace, environment_block};
 use domain::mcp::Prepared;
 use domain::session::{Input, PromptMessage, slash};
 use futures_util::future::{BoxFuture, OptionFuture, join};
@@ -104,19 +104,19 @@ impl Session {
 
 /// All slash commands: the built-in ones, and every other one whose name is not that of a built-in
 /// one.
-pub(crate) fn offered(custom: Vec<Command>) -> Vec<Command> {
-    let ours = slash::COMMANDS.iter().map(|(name, description, hint)| Command {
+pub(crate) fn offered(custom: Vec<SlashCommandCard>) -> Vec<SlashCommandCard> {
+    let ours = slash::COMMANDS.iter().map(|(name, description, hint)| SlashCommandCard {
         name: (*name).to_owned(),
         description: (*description).to_owned(),
         hint: hint.map(str::to_owned),
     });
-    let is_ours = |command: &Command| slash::COMMANDS.iter().any(|(name, ..)| *name == command.name);
+    let is_ours = |command: &SlashCommandCard| slash::COMMANDS.iter().any(|(name, ..)| *name == command.name);
     ours.chain(custom.into_iter().filter(|command| !is_ours(command))).collect()
 }
 
 /// The answer to an unknown slash command. None if the text looks like a path, which goes to the
 /// model.
-fn unknown_command(name: &str, mut custom: Vec<Command>, served: Vec<Command>) -> Option<String> {
+fn unknown_command(name: &str, mut custom: Vec<SlashCommandCard>, served: Vec<SlashCommandCard>) -> Option<String> {
     if slash::is_path(name) {
         return None;
     }
@@ -130,8 +130,8 @@ fn unknown_command(name: &str, mut custom: Vec<Command>, served: Vec<Command>) -
     Some(format!("There is no command `/{name}`.{near} `/help` lists all of them; nothing was sent to the model."))
 }
 
-fn help(commands: &[Command]) -> String {
-    let lines = commands.iter().map(|Command { name, description, hint }| {
+fn help(commands: &[SlashCommandCard]) -> String {
+    let lines = commands.iter().map(|SlashCommandCard { name, description, hint }| {
         let hint = hint.as_ref().map(|hint| format!(" [{hint}]")).unwrap_or_default();
         format!("- `/{name}{hint}`: {description}")
     });

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 
 use domain::ModelId;
-use domain::briefing::{Brief, Briefing, Command, CommandCall, Expansion, Workplace};
+use domain::briefing::{Brief, Briefing, Expansion, SlashCommandCard, TypedSlashCommand, Workplace};
 use expect_test::expect;
 use futures_util::future::BoxFuture;
 use project::Notes;
@@ -22,11 +22,11 @@ impl Briefing for LastingNotes {
         self.0.brief(place, model)
     }
 
-    fn commands(&self, place: Workplace) -> BoxFuture<'static, Vec<Command>> {
+    fn commands(&self, place: Workplace) -> BoxFuture<'static, Vec<SlashCommandCard>> {
         self.0.commands(place)
     }
 
-    fn expand(&self, place: Workplace, call: CommandCall) -> BoxFuture<'static, Option<Expansion>> {
+    fn expand(&self, place: Workplace, call: TypedSlashCommand) -> BoxFuture<'static, Option<Expansion>> {
         self.0.expand(place, call)
     }
 }

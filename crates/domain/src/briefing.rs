@@ -26,7 +26,7 @@ pub trait Briefing: Send + Sync + 'static {
     }
 
     /// Lists the slash commands that are available in this place, by name.
-    fn commands(&self, _place: Workplace) -> BoxFuture<'static, Vec<Command>> {
+    fn commands(&self, _place: Workplace) -> BoxFuture<'static, Vec<SlashCommandCard>> {
         Box::pin(std::future::ready(Vec::new()))
     }
 
@@ -36,7 +36,7 @@ pub trait Briefing: Send + Sync + 'static {
     }
 
     /// Returns the text that a slash command stands for, or None if there is no such command.
-    fn expand(&self, _place: Workplace, _call: CommandCall) -> BoxFuture<'static, Option<Expansion>> {
+    fn expand(&self, _place: Workplace, _call: TypedSlashCommand) -> BoxFuture<'static, Option<Expansion>> {
         Box::pin(std::future::ready(None))
     }
 }
@@ -143,7 +143,7 @@ pub fn environment_facts(block: &Content) -> Option<&str> {
 
 /// A slash command as it is shown to people.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Command {
+pub struct SlashCommandCard {
     /// The name without the slash.
     pub name: String,
     pub description: String,
@@ -153,7 +153,7 @@ pub struct Command {
 
 /// A slash command as the person typed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CommandCall {
+pub struct TypedSlashCommand {
     pub name: String,
     /// Everything that follows the name, as it was typed.
     pub arguments: String,

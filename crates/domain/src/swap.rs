@@ -10,7 +10,9 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 
 use crate::account::{AccountError, Accounts, KeyVariable, Login};
-use crate::briefing::{Brief, Briefing, Command, CommandCall, Expansion, LibraryCard, Situation, Workplace};
+use crate::briefing::{
+    Brief, Briefing, Expansion, LibraryCard, Situation, SlashCommandCard, TypedSlashCommand, Workplace,
+};
 use crate::model::{Catalogue, Model, ModelInfo};
 use crate::{Environment, ModelId};
 
@@ -90,11 +92,11 @@ impl<T: Briefing> Briefing for Swap<T> {
         self.get().library(place)
     }
 
-    fn commands(&self, place: Workplace) -> BoxFuture<'static, Vec<Command>> {
+    fn commands(&self, place: Workplace) -> BoxFuture<'static, Vec<SlashCommandCard>> {
         self.get().commands(place)
     }
 
-    fn expand(&self, place: Workplace, call: CommandCall) -> BoxFuture<'static, Option<Expansion>> {
+    fn expand(&self, place: Workplace, call: TypedSlashCommand) -> BoxFuture<'static, Option<Expansion>> {
         self.get().expand(place, call)
     }
 }

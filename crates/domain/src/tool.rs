@@ -11,7 +11,7 @@ use futures_util::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::briefing::Command;
+use crate::briefing::SlashCommandCard;
 use crate::checkpoint::{Restore, Restored};
 use crate::mcp::{McpEvent, McpRequest, Prepared, Server, ServerCard};
 use crate::model::ModelInfo;
@@ -328,7 +328,7 @@ pub trait Toolbox: Send + Sync + 'static {
     }
 
     /// Lists the slash commands of a session beyond acpd's own.
-    fn commands(&self, _session: &SessionId) -> Vec<Command> {
+    fn commands(&self, _session: &SessionId) -> Vec<SlashCommandCard> {
         Vec::new()
     }
 

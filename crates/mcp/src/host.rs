@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use domain::briefing::Command;
+use domain::briefing::SlashCommandCard;
 use domain::mcp::{McpEvent, McpRequest, Prepared, Server, ServerCard};
 use domain::tool::{Job, Refusal, ToolRequest, ToolSpec};
 use domain::{CallSite, Content, Mode, SessionId, Swap};
@@ -153,7 +153,7 @@ impl McpHost {
         tool_call::plan(tools, request, site, context)
     }
 
-    pub fn commands(&self, session: &SessionId) -> Vec<Command> {
+    pub fn commands(&self, session: &SessionId) -> Vec<SlashCommandCard> {
         let Some(members) = self.group(session).and_then(|group| group.members()) else { return Vec::new() };
         let there = members.iter().filter_map(|member| Some((member, member.connected()?)));
         there.flat_map(|(member, connected)| prompts::of(&member.name, &connected)).collect()

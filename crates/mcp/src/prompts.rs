@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use domain::briefing::Command;
+use domain::briefing::SlashCommandCard;
 use domain::text::cut;
 use domain::{Content, Payload};
 use rmcp::model::{ContentBlock, GetPromptRequestParams, Prompt, PromptArgument, ResourceContents, Role};
@@ -17,12 +17,12 @@ use crate::names;
 /// The longest description of a slash command, in characters.
 const LONGEST_DESCRIPTION: usize = 1000;
 
-pub(crate) fn of(server: &str, connected: &ConnectedServer) -> Vec<Command> {
+pub(crate) fn of(server: &str, connected: &ConnectedServer) -> Vec<SlashCommandCard> {
     let mut names = HashSet::new();
     connected.prompts.iter().map(|prompt| card(server, prompt)).filter(|card| names.insert(card.name.clone())).collect()
 }
 
-fn card(server: &str, prompt: &Prompt) -> Command {
+fn card(server: &str, prompt: &Prompt) -> SlashCommandCard {
     let words = prompt.description.clone().or_else(|| prompt.title.clone());
     let hint: Vec<String> = arguments(prompt)
         .iter()
@@ -30,7 +30,7 @@ fn card(server: &str, prompt: &Prompt) -> Command {
             |argument| if required(argument) { format!("<{}>", argument.name) } else { format!("[{}]", argument.name) },
         )
         .collect();
-    Command {
+    SlashCommandCard {
         name: names::command(server, &prompt.name),
         description: words.map_or_else(|| format!("A prompt of {server}"), |words| cut(&words, LONGEST_DESCRIPTION)),
         hint: Some(cut(&hint.join(" "), LONGEST_DESCRIPTION)).filter(|hint| !hint.is_empty()),

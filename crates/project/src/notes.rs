@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::ModelId;
-use domain::briefing::{Brief, Briefing, Command, CommandCall, Expansion, LibraryCard, Situation, Workplace};
+use domain::briefing::{
+    Brief, Briefing, Expansion, LibraryCard, Situation, SlashCommandCard, TypedSlashCommand, Workplace,
+};
 use futures_util::future::BoxFuture;
 use policy::Rules;
 use process::Launcher;
@@ -82,7 +84,7 @@ impl Briefing for Notes {
         }))
     }
 
-    fn commands(&self, place: Workplace) -> BoxFuture<'static, Vec<Command>> {
+    fn commands(&self, place: Workplace) -> BoxFuture<'static, Vec<SlashCommandCard>> {
         let notes = self.clone();
         let look = tokio::task::spawn_blocking(move || {
             let (own, rules) = (notes.own_commands(), notes.rules_in(&place.cwd));
@@ -102,7 +104,7 @@ impl Briefing for Notes {
         )
     }
 
-    fn expand(&self, place: Workplace, call: CommandCall) -> BoxFuture<'static, Option<Expansion>> {
+    fn expand(&self, place: Workplace, call: TypedSlashCommand) -> BoxFuture<'static, Option<Expansion>> {
         let notes = self.clone();
         let look = tokio::task::spawn_blocking(move || {
             let (own, rules) = (notes.own_commands(), notes.rules_in(&place.cwd));

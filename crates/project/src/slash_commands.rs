@@ -10,7 +10,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use domain::briefing::{Command, CommandCall, Expansion};
+use domain::briefing::{Expansion, SlashCommandCard, TypedSlashCommand};
 use policy::Rules;
 use process::confine;
 use rustix::fs::{Dir, Mode, OFlags};
@@ -29,13 +29,13 @@ const MOST: usize = 100;
 const MAX_ENTRIES: usize = 10_000;
 
 /// All commands by name. A nearer file hides one further up, and a project's file hides the user's.
-pub(crate) fn list(cwd: &Path, own: Option<&Path>, rules: &Rules) -> Vec<Command> {
-    let mut commands: Vec<Command> = Vec::new();
+pub(crate) fn list(cwd: &Path, own: Option<&Path>, rules: &Rules) -> Vec<SlashCommandCard> {
+    let mut commands: Vec<SlashCommandCard> = Vec::new();
     for folder in folders(cwd, own) {
         for name in folder.names() {
             let known = commands.iter().any(|command| command.name == name) || folder.withheld(&name, rules).is_some();
             if let (false, Some(Template { description, hint, .. })) = (known, folder.template(&name)) {
-                commands.push(Command { name, description, hint });
+                commands.push(SlashCommandCard { name, description, hint });
             }
         }
     }
@@ -44,7 +44,7 @@ pub(crate) fn list(cwd: &Path, own: Option<&Path>, rules: &Rules) -> Vec<Command
 }
 
 /// The text that replaces a command; None if there is no command of that name.
-pub(crate) fn expand(cwd: &Path, own: Option<&Path>, rules: &Rules, call: &CommandCall) -> Option<Expansion> {
+pub(crate) fn expand(cwd: &Path, own: Option<&Path>, rules: &Rules, call: &TypedSlashCommand) -> Option<Expansion> {
     let name = Some(call.name.as_str()).filter(|name| is_name(name))?;
     let (folder, template) = folders(cwd, own).find_map(|folder| folder.template(name).map(|found| (folder, found)))?;
     Some(match folder.withheld(name, rules) {
@@ -126,8 +126,8 @@ mod tests {
         fs::write(base.join(name), text).unwrap();
     }
 
-    fn call(name: &str, arguments: &str) -> CommandCall {
-        CommandCall { name: name.to_owned(), arguments: arguments.to_owned() }
+    fn call(name: &str, arguments: &str) -> TypedSlashCommand {
+        TypedSlashCommand { name: name.to_owned(), arguments: arguments.to_owned() }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use domain::briefing::Command;
+use domain::briefing::SlashCommandCard;
 use domain::checkpoint::{Restore, Restored};
 use domain::mcp::{McpEvent, McpRequest, Prepared, Server, ServerCard};
 use domain::permission::RuleTexts;
@@ -184,7 +184,7 @@ impl Toolbox for Registry {
         }))
     }
 
-    fn commands(&self, session: &SessionId) -> Vec<Command> {
+    fn commands(&self, session: &SessionId) -> Vec<SlashCommandCard> {
         self.mcp.commands(session)
     }
 

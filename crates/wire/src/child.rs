@@ -6,7 +6,7 @@
 mod requests;
 mod update;
 
-use domain::briefing::Command;
+use domain::briefing::SlashCommandCard;
 use domain::hosted::{AgentSetting, Offer};
 use domain::mcp::{Server, Transport};
 use domain::{Content, StopReason, Usage};
@@ -202,10 +202,10 @@ pub fn permission_answer(option: Option<&str>) -> Value {
 }
 
 /// The slash commands of a child, from its list of them.
-pub fn read_commands(commands: &Value) -> Vec<Command> {
+pub fn read_commands(commands: &Value) -> Vec<SlashCommandCard> {
     let one = |command: &Value| {
         let text = |path: &str| command.pointer(path).and_then(Value::as_str).map(str::to_owned);
-        Some(Command {
+        Some(SlashCommandCard {
             name: text("/name")?,
             description: text("/description").unwrap_or_default(),
             hint: text("/input/hint"),

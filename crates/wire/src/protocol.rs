@@ -1,7 +1,7 @@
 //! The versions of the protocol. Everything that depends on which one a client speaks goes through
 //! `ProtocolVersion`: one method per need.
 
-use domain::briefing::Command;
+use domain::briefing::SlashCommandCard;
 use domain::card::Activity;
 use domain::editor::Elicitation;
 use domain::history::Page;
@@ -112,7 +112,7 @@ impl ProtocolVersion {
     }
 
     /// The answer to a request that opened a session. New sessions are named by their id.
-    pub fn session_opened(self, id: Option<&SessionId>, menu: &Menu, commands: &[Command]) -> Value {
+    pub fn session_opened(self, id: Option<&SessionId>, menu: &Menu, commands: &[SlashCommandCard]) -> Value {
         match self {
             Self::V1 => v1::encode::session_opened(id, menu),
             Self::V2 => v2::encode::session_opened(id, menu, commands),
@@ -120,7 +120,7 @@ impl ProtocolVersion {
     }
 
     /// A complete `session/update` notification that lists the slash commands.
-    pub fn commands(self, session: &SessionId, commands: &[Command]) -> Vec<u8> {
+    pub fn commands(self, session: &SessionId, commands: &[SlashCommandCard]) -> Vec<u8> {
         match self {
             Self::V1 => v1::encode::commands(session, commands),
             Self::V2 => v2::encode::commands(session, commands),

@@ -1,6 +1,6 @@
 //! Built-in slash commands, typed as a prompt: what they are and how they are read. The model sees none of them.
 
-use crate::briefing::CommandCall;
+use crate::briefing::TypedSlashCommand;
 use crate::checkpoint::RestoreDirection;
 use crate::{Content, Payload, SessionState};
 
@@ -50,12 +50,12 @@ pub fn read(content: &[Content]) -> Option<SlashCommand> {
 }
 
 /// A prompt may call a command of the project if its first block begins with what could be the name of one.
-pub fn call(content: &[Content]) -> Option<CommandCall> {
+pub fn call(content: &[Content]) -> Option<TypedSlashCommand> {
     let [Content { payload: Payload::Text { text }, .. }, ..] = content else { return None };
     let text = text.trim_start().strip_prefix('/')?;
     let (name, arguments) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let could_be = !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || "-_.:".contains(letter));
-    could_be.then(|| CommandCall { name: name.to_owned(), arguments: arguments.trim().to_owned() })
+    could_be.then(|| TypedSlashCommand { name: name.to_owned(), arguments: arguments.trim().to_owned() })
 }
 
 /// The folders at the root of a file system. A word behind a slash that is one of them is a path and no command.

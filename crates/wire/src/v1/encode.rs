@@ -10,7 +10,7 @@ pub(crate) mod menu;
 
 use agent_client_protocol_schema::ProtocolVersion;
 use agent_client_protocol_schema::v1 as acp;
-use domain::briefing::Command;
+use domain::briefing::SlashCommandCard;
 use domain::card::Activity;
 use domain::history::{Page, SessionMeta};
 use domain::turn::FailureKind;
@@ -156,8 +156,8 @@ fn turn_error(failure: &TurnFailure) -> RpcError {
 }
 
 /// A complete `session/update` notification that lists the slash commands.
-pub fn commands(session: &SessionId, commands: &[Command]) -> Vec<u8> {
-    let commands = commands.iter().map(|Command { name, description, hint }| {
+pub fn commands(session: &SessionId, commands: &[SlashCommandCard]) -> Vec<u8> {
+    let commands = commands.iter().map(|SlashCommandCard { name, description, hint }| {
         let input = hint.as_ref().map(acp::UnstructuredCommandInput::new);
         acp::AvailableCommand::new(name, description).input(input.map(acp::AvailableCommandInput::Unstructured))
     });

@@ -3,7 +3,7 @@
 pub(crate) mod content;
 pub(crate) mod menu;
 
-use domain::briefing::Command;
+use domain::briefing::SlashCommandCard;
 use domain::card::Activity;
 use domain::editor::{Elicitation, Form};
 use domain::history::{Page, SessionMeta};
@@ -74,7 +74,7 @@ fn auth_methods(facts: &AgentFacts) -> Vec<Value> {
 }
 
 /// The answer to a request that opened a session. New sessions are named by their id.
-pub fn session_opened(id: Option<&SessionId>, menu: &Menu, commands: &[Command]) -> Value {
+pub fn session_opened(id: Option<&SessionId>, menu: &Menu, commands: &[SlashCommandCard]) -> Value {
     let mut opened = json!({});
     // A child agent may have neither.
     for (name, list) in [("configOptions", menu::options(menu)), ("availableCommands", available(commands))] {
@@ -89,17 +89,17 @@ pub fn session_opened(id: Option<&SessionId>, menu: &Menu, commands: &[Command])
 }
 
 /// A complete `session/update` notification that lists the slash commands.
-pub fn commands(session: &SessionId, commands: &[Command]) -> Vec<u8> {
+pub fn commands(session: &SessionId, commands: &[SlashCommandCard]) -> Vec<u8> {
     let update = commands_update(commands);
     rpc::notification(method::SESSION_UPDATE, &json!({ "sessionId": session, "update": update }))
 }
 
-pub(crate) fn commands_update(commands: &[Command]) -> Value {
+pub(crate) fn commands_update(commands: &[SlashCommandCard]) -> Value {
     json!({ "sessionUpdate": "available_commands_update", "availableCommands": available(commands) })
 }
 
-fn available(commands: &[Command]) -> Vec<Value> {
-    let one = |Command { name, description, hint }: &Command| {
+fn available(commands: &[SlashCommandCard]) -> Vec<Value> {
+    let one = |SlashCommandCard { name, description, hint }: &SlashCommandCard| {
         let mut command = json!({ "type": "command", "name": name, "description": description });
         if let Some(hint) = hint {
             command["input"] = json!({ "type": "text", "hint": hint });

@@ -454,7 +454,9 @@ fn a_prompt_is_answered_with_its_reason_or_with_an_error() {
 fn slash_commands_are_listed_in_one_update() {
     let params = Version::V1.update(&commands(&"s".into(), &[])).unwrap();
     assert_eq!(params["update"]["availableCommands"], json!([]));
-    let one = Command { name: "model".into(), description: "Choose a model".into(), hint: Some("name".into()) };
-    let params = Version::V1.update(&commands(&"s".into(), &[one.clone(), Command { hint: None, ..one }])).unwrap();
+    let one =
+        SlashCommandCard { name: "model".into(), description: "Choose a model".into(), hint: Some("name".into()) };
+    let params =
+        Version::V1.update(&commands(&"s".into(), &[one.clone(), SlashCommandCard { hint: None, ..one }])).unwrap();
     expect![[r#"{"sessionId":"s","update":{"sessionUpdate":"available_commands_update","availableCommands":[{"name":"model","description":"Choose a model","input":{"hint":"name"}},{"name":"model","description":"Choose a model"}]}}"#]].assert_eq(&params.to_string());
 }
