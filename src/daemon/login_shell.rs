@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use domain::Environment;
-use process::{Command, RunningCommand};
+use process::{CommandSpec, RunningCommand};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use uuid::Uuid;
@@ -45,7 +45,7 @@ pub async fn environment(places: &Places, runner: PathBuf) -> Option<Environment
         ("TERM", "dumb".to_owned()),
         ("PATH", PATH.to_owned()),
     ];
-    let command = Command {
+    let command = CommandSpec {
         runner,
         // The shell's error messages must not come between the markers.
         program: "/bin/sh".to_owned(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::hosted::{AgentFailure, AgentOrder, AgentReport};
 use process::confine::Roots;
-use process::{Command, CommandExit, PipedCommand, Process, Sandbox};
+use process::{CommandExit, CommandSpec, PipedCommand, Process, Sandbox};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -90,14 +90,14 @@ fn describe(agent: &str, ended: &CommandExit) -> String {
     }
 }
 
-async fn command(entry: &AgentSettings, order: &AgentOrder, settings: &HostSettings) -> Result<Command, String> {
+async fn command(entry: &AgentSettings, order: &AgentOrder, settings: &HostSettings) -> Result<CommandSpec, String> {
     let folder = match &entry.cwd {
         WorkingFolder::Session => order.cwd.clone(),
         WorkingFolder::Fixed(folder) => folder.clone(),
     };
     let mut environment = settings.launcher.environment.for_agents(&order.environment, &folder);
     environment.extend(entry.env.clone());
-    Ok(Command {
+    Ok(CommandSpec {
         runner: settings.launcher.runner.clone(),
         program: entry.command.clone(),
         arguments: entry.args.clone(),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use domain::editor::{Editor, EditorError, TerminalExit, TerminalOrder};
 use domain::{CallSite, ToolContent};
 use process::confine::{AccessLimits, Roots};
-use process::{Command, CommandExit, Launcher, RunningCommand};
+use process::{CommandExit, CommandSpec, Launcher, RunningCommand};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 use tokio::sync::{oneshot, watch};
@@ -190,7 +190,7 @@ async fn start(
     }
     let mut command = launcher.shell_command(&request.command, &site.environment, &cwd).await;
     if !request.args.is_empty() {
-        command = Command { program: request.command, arguments: request.args, ..command };
+        command = CommandSpec { program: request.command, arguments: request.args, ..command };
     }
     command.environment.extend(request.env);
     let started = command.start().await.map_err(|error| refused(&format!("starting the command: {error}")))?;

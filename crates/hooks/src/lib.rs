@@ -16,7 +16,7 @@ use domain::tool::HookPoint;
 use domain::{CallSite, ToolCard};
 use globset::GlobMatcher;
 use policy::glob::{BadGlob, Star, glob};
-use process::{Command, CommandExit, CommandResult, Launcher, SharedOutput, watch};
+use process::{CommandExit, CommandResult, CommandSpec, Launcher, SharedOutput, watch};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -165,7 +165,7 @@ impl Hook {
 
     pub(crate) async fn run(&self, input: &str, site: &CallSite, launcher: &Launcher) -> HookReply {
         let command = launcher.shell_command(&self.command, &site.environment, &site.cwd).await;
-        let command = Command { input: Some(input.to_owned()), ..command };
+        let command = CommandSpec { input: Some(input.to_owned()), ..command };
         let started = match command.start().await {
             Ok(started) => started,
             Err(error) => return HookReply::Failed(error.to_string()),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use domain::text::cut;
 use futures_util::FutureExt;
-use process::{Command, CommandExit, PipedCommand, Process};
+use process::{CommandExit, CommandSpec, PipedCommand, Process};
 use rmcp::ServiceExt;
 use rmcp::service::{ClientInitializeError, Peer, QuitReason, RoleClient, RunningService};
 use tokio::sync::oneshot;
@@ -103,7 +103,7 @@ impl Supervisor {
         let disconnect = DisconnectReason::default();
         let connection = match &self.key.endpoint {
             Endpoint::Program { command, args, environment } => {
-                let program = Command {
+                let program = CommandSpec {
                     runner: self.runner.clone(),
                     program: command.clone(),
                     arguments: args.clone(),
@@ -166,7 +166,7 @@ impl Supervisor {
     /// when this returns.
     async fn start(
         &self,
-        program: Command,
+        program: CommandSpec,
         deadline: tokio::time::Instant,
         disconnect: DisconnectReason,
     ) -> Result<Connection, String> {

@@ -21,7 +21,7 @@ use crate::tag::{self, ProcessTag};
 
 /// What to run, and where.
 #[derive(Debug)]
-pub struct Command {
+pub struct CommandSpec {
     /// The acpd binary.
     pub runner: PathBuf,
     pub program: String,
@@ -54,7 +54,7 @@ pub struct PipedCommand {
     pub stderr: pipe::Receiver,
 }
 
-impl Command {
+impl CommandSpec {
     /// Starts the command. Must be called within a tokio runtime.
     pub async fn start(self) -> io::Result<RunningCommand> {
         let (output, input) = io::pipe()?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use domain::Environment;
 
-use crate::Command;
+use crate::CommandSpec;
 use crate::environment::EnvironmentPolicy;
 
 /// What the commands of tools, hooks and MCP servers have in common.
@@ -24,9 +24,9 @@ impl Launcher {
     }
 
     /// A command for the shell, with the environment of a session, outside the sandbox and without input.
-    pub async fn shell_command(&self, text: &str, session: &Environment, folder: &Path) -> Command {
+    pub async fn shell_command(&self, text: &str, session: &Environment, folder: &Path) -> CommandSpec {
         let environment = self.environment.for_programs(session, folder);
-        Command {
+        CommandSpec {
             runner: self.runner.clone(),
             program: shell(&environment).await,
             arguments: vec!["-c".to_owned(), text.to_owned()],

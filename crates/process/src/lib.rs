@@ -1,6 +1,6 @@
 //! Starts, confines and ends the processes of an agent, and gives its tools confined access to files.
 //!
-//! A command has two sides, which share the request and the report of this file: the daemon's (`Command`, `Process`), and
+//! A command has two sides, which share the request and the report of this file: the daemon's (`CommandSpec`, `Process`), and
 //! the helper `acpd __run` (`main`). Knows sessions by their ids and folders only, and no tools.
 //!
 //! ```text
@@ -43,7 +43,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use ancestry::{carries_tag, descends_from};
-pub use command::{Command, PipedCommand, Process, RunningCommand};
+pub use command::{CommandSpec, PipedCommand, Process, RunningCommand};
 pub use helper::main;
 pub use kernel::{LandlockSupport, landlock_support};
 pub use launcher::{Launcher, find_shell};

@@ -18,7 +18,7 @@ use policy::{grants, protected_paths};
 use process::background::{BackgroundCommands, BackgroundStart};
 use process::confine::{AccessLimits, Roots};
 use process::{
-    Command, CommandResult, Interruption, LIVE_LIMIT, LandlockSupport, Output, RunningCommand, SUBCOMMAND, Sandbox,
+    CommandResult, CommandSpec, Interruption, LIVE_LIMIT, LandlockSupport, Output, RunningCommand, SUBCOMMAND, Sandbox,
     SharedOutput, TERMINAL_ARGUMENT, find_shell, watch,
 };
 use serde::Deserialize;
@@ -334,7 +334,7 @@ impl BashJob {
         let launcher = &self.settings.launcher;
         let command = launcher.shell_command(&self.command, &self.site.environment, &self.cwd).await;
         let shield = if self.shielded { self.limits.protected_paths.clone() } else { Vec::new() };
-        let command = Command { sandbox: self.sandbox().await?, shield, ..command };
+        let command = CommandSpec { sandbox: self.sandbox().await?, shield, ..command };
         let started = if self.open_input {
             command.start_with_input().await.map(|(started, input)| (started, Some(input)))
         } else {
