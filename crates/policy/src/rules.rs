@@ -332,7 +332,7 @@ impl Rule {
 
 impl Rule {
     /// Whether a rule about commands may be about a text that is written to a running command, which may be a shell.
-    fn fits_input(&self, text: &command::Command<'_>) -> Match {
+    fn fits_input(&self, text: &command::ComparedCommand<'_>) -> Match {
         match &self.pattern {
             _ if !self.is_about(BASH, ToolKind::Execute) => Match::No,
             None => Match::Yes,
@@ -371,9 +371,9 @@ impl Pattern {
 
 /// What a pattern is compared with.
 enum CallTarget<'a> {
-    Command(command::Command<'a>),
+    Command(command::ComparedCommand<'a>),
     /// Text for a running command.
-    Input(command::Command<'a>),
+    Input(command::ComparedCommand<'a>),
     Host(String),
     Files,
     Nothing,
@@ -388,9 +388,11 @@ fn call_target(card: &ToolCard) -> CallTarget<'_> {
     match (card.tool.as_str(), card.kind) {
         (tool, kind) if changes_memory(tool, kind) => CallTarget::Files,
         (BASH_INPUT, _) => {
-            shown(card).map_or(CallTarget::Nothing, |text| CallTarget::Input(command::Command::new(text)))
+            shown(card).map_or(CallTarget::Nothing, |text| CallTarget::Input(command::ComparedCommand::new(text)))
         }
-        (BASH, _) => shown(card).map_or(CallTarget::Nothing, |text| CallTarget::Command(command::Command::new(text))),
+        (BASH, _) => {
+            shown(card).map_or(CallTarget::Nothing, |text| CallTarget::Command(command::ComparedCommand::new(text)))
+        }
         (_, ToolKind::Fetch) => shown(card).and_then(host).map_or(CallTarget::Nothing, CallTarget::Host),
         (_, ToolKind::Read | ToolKind::Search | ToolKind::Edit | ToolKind::Delete | ToolKind::Move) => {
             CallTarget::Files

@@ -22,13 +22,13 @@ use crate::shell::{self, PlainWord, Programs, Word, base, evaluates_later, may_m
 const GLOB: [char; 3] = ['*', '?', '['];
 
 /// A command that rules are compared with. It is read once for all of them, and only if one asks.
-pub(super) struct Command<'a> {
+pub(super) struct ComparedCommand<'a> {
     text: &'a str,
     programs: OnceCell<Programs>,
     evaluates_later: OnceCell<bool>,
 }
 
-impl<'a> Command<'a> {
+impl<'a> ComparedCommand<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         Self { text, programs: OnceCell::new(), evaluates_later: OnceCell::new() }
     }
@@ -61,7 +61,7 @@ impl Pattern {
 
     /// Whether the rule covers the whole command, which must be plain and run nothing that the rule does not name. A
     /// builtin of the shell may run what it finds in the name of a file, so it must not get patterns of file names.
-    pub(super) fn fits_all(&self, command: &Command<'_>) -> bool {
+    pub(super) fn fits_all(&self, command: &ComparedCommand<'_>) -> bool {
         let text = command.text;
         let Some(given) = plain(text).filter(|_| text.len() <= shell::LONGEST) else { return false };
         let names_files = |word: &PlainWord| word.names_files;
@@ -109,7 +109,7 @@ impl Pattern {
     }
 
     /// Whether the rule matches any program of the command.
-    pub(super) fn fits_a_part(&self, command: &Command<'_>) -> Match {
+    pub(super) fn fits_a_part(&self, command: &ComparedCommand<'_>) -> Match {
         if matches!(self, Self::Glob(glob) if glob.is_match(spaced(command.text))) {
             return Match::Yes;
         }
@@ -174,11 +174,11 @@ impl CommandRule {
     }
 
     pub(crate) fn allows(&self, command: &str) -> bool {
-        self.0.fits_all(&Command::new(command))
+        self.0.fits_all(&ComparedCommand::new(command))
     }
 
     pub(crate) fn may_deny(&self, command: &str) -> bool {
-        self.0.fits_a_part(&Command::new(command)) != Match::No
+        self.0.fits_a_part(&ComparedCommand::new(command)) != Match::No
     }
 }
 
