@@ -230,10 +230,10 @@ fn changed(old: &str, action: Action, text: &str) -> Result<(String, String), Re
 /// One of the two files.
 struct MemoryFile {
     scope: Scope,
-    place: Place,
+    place: FileLocation,
 }
 
-enum Place {
+enum FileLocation {
     User(PathBuf),
     /// The project's file, which is walked to anew for every access.
     Project(Arc<CallSite>, Arc<AccessLimits>, PathBuf),
@@ -248,12 +248,12 @@ impl MemoryFile {
     ) -> Result<Self, Refused> {
         let place = match scope {
             Scope::User => match &settings.memory {
-                Some(path) => Place::User(path.clone()),
+                Some(path) => FileLocation::User(path.clone()),
                 None => return Err(Refused("there is no memory of the user here; use the project's".to_owned())),
             },
             Scope::Project => {
                 let confined = Roots::open(site, limits)?.find(PROJECT_MEMORY)?;
-                Place::Project(Arc::clone(site), Arc::clone(limits), confined.path)
+                FileLocation::Project(Arc::clone(site), Arc::clone(limits), confined.path)
             }
         };
         Ok(Self { scope, place })
@@ -261,7 +261,7 @@ impl MemoryFile {
 
     fn path(&self) -> PathBuf {
         match &self.place {
-            Place::User(path) | Place::Project(_, _, path) => path.clone(),
+            FileLocation::User(path) | FileLocation::Project(_, _, path) => path.clone(),
         }
     }
 
@@ -271,12 +271,12 @@ impl MemoryFile {
 
     fn read(&self) -> Result<String, Refused> {
         let bytes = match &self.place {
-            Place::User(path) => match fs::read(path) {
+            FileLocation::User(path) => match fs::read(path) {
                 Ok(bytes) => bytes,
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
                 Err(error) => return Err(Refused(format!("reading {}: {error}", path.display()))),
             },
-            Place::Project(site, limits, _) => {
+            FileLocation::Project(site, limits, _) => {
                 let confined = Self::confined(site, limits)?;
                 if confined.is_missing() { Vec::new() } else { confined.read()? }
             }
@@ -286,11 +286,11 @@ impl MemoryFile {
 
     fn write(&self, old: &str, new: &str, stop: &StopFlag) -> Result<(), Refused> {
         match &self.place {
-            Place::User(path) => {
+            FileLocation::User(path) => {
                 stop.check()?;
                 replace(path, new).map_err(|error| Refused(format!("writing {}: {error}", path.display())))
             }
-            Place::Project(site, limits, _) => {
+            FileLocation::Project(site, limits, _) => {
                 let confined = Self::confined(site, limits)?;
                 let expected = (!confined.is_missing()).then(|| fingerprint::of(old.as_bytes()));
                 Ok(confined.replace(new.as_bytes(), expected, stop)?)

@@ -16,11 +16,11 @@ use super::*;
 use crate::stop::StopFlag;
 
 /// A working folder, a second root, and a secret beside them.
-struct Place {
+struct Fixture {
     folder: TempDir,
 }
 
-impl Place {
+impl Fixture {
     fn new() -> Self {
         let place = Self { folder: TempDir::new().unwrap() };
         for folder in ["in/sub/deep", "in2", "extra", "out"] {
@@ -80,7 +80,7 @@ fn read(roots: &Roots, path: &str) -> String {
 
 #[test]
 fn paths_inside_are_read_and_paths_that_leave_are_refused() {
-    let place = Place::new();
+    let place = Fixture::new();
     place.link("in/to-a", "a");
     place.link("in/to-sub", "sub");
     place.link("in/sub/up", "../a");
@@ -162,7 +162,7 @@ fn paths_inside_are_read_and_paths_that_leave_are_refused() {
 
 #[test]
 fn a_root_behind_a_symlink_is_known_by_both_names() {
-    let place = Place::new();
+    let place = Fixture::new();
     place.link("alias", "in");
     let roots = open(&site(&place.path("alias"), &[]));
     assert_eq!(read(&roots, "a"), "inside");
@@ -175,7 +175,7 @@ fn a_root_behind_a_symlink_is_known_by_both_names() {
 
 #[test]
 fn pipes_sockets_and_devices_are_refused_without_waiting() {
-    let place = Place::new();
+    let place = Fixture::new();
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
     mknodat(CWD, place.path("in/pipe"), FileType::Fifo, mode, 0).unwrap();
     let _listener = UnixListener::bind(place.path("in/socket")).unwrap();
@@ -198,7 +198,7 @@ fn proc_is_refused_even_when_the_root_is_everything() {
 
 #[test]
 fn nothing_is_written_through_a_link_that_leaves() {
-    let place = Place::new();
+    let place = Fixture::new();
     place.link("in/folder-out", place.path("out"));
     place.link("in/file-out", place.path("out/new"));
     place.link("in/dangling", "fresh");
@@ -216,7 +216,7 @@ fn nothing_is_written_through_a_link_that_leaves() {
 
 #[test]
 fn a_folder_that_turns_into_a_link_after_the_walk_is_not_followed() {
-    let place = Place::new();
+    let place = Fixture::new();
     let confined = place.roots().find("sub/b").unwrap();
     let fresh = place.roots().find("later/new").unwrap();
     fs::rename(place.path("in/sub"), place.path("in/moved")).unwrap();
@@ -231,7 +231,7 @@ fn a_folder_that_turns_into_a_link_after_the_walk_is_not_followed() {
 
 #[test]
 fn a_race_of_folder_and_link_never_leads_outside() {
-    let place = Place::new();
+    let place = Fixture::new();
     fs::write(place.path("out/b"), "secret").unwrap();
     place.link("in/swap", place.path("out"));
     let over = Arc::new(AtomicBool::new(false));
