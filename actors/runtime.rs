@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use actix::{Actor, Addr, ArbiterHandle};
-use domain::card::{Activity, ReloadCard, SessionCard};
+use domain::card::{ActivityCard, ReloadCard, SessionCard};
 use domain::{Millis, SessionId, Swap};
 use futures_util::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -210,9 +210,9 @@ impl Runtime {
         loop {
             let overview = self.directory().send(Describe).await;
             let running = |card: &SessionCard| match card.state {
-                Activity::Idle => false,
-                Activity::Running => true,
-                Activity::Waiting => !card.doing.is_empty(),
+                ActivityCard::Idle => false,
+                ActivityCard::Running => true,
+                ActivityCard::Waiting => !card.doing.is_empty(),
             };
             if overview.is_ok_and(|overview| !overview.sessions.iter().any(running)) {
                 return;

@@ -28,7 +28,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use actix::{Actor, ActorContext, Addr, AsyncContext as _, Context, WeakRecipient};
-use domain::card::{Activity as ActivityCard, OpenQuestion, Proposal, SessionCard};
+use domain::card::{ActivityCard, OpenQuestion, Proposal, SessionCard};
 use domain::editor::Editor;
 use domain::session::{Activity, Effect, Input, Reply, SessionMachine, SessionPolicy};
 use domain::state::Asked;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use actix::Addr;
-use domain::card::{Activity, Proposal};
+use domain::card::{ActivityCard, Proposal};
 use domain::history::{Entry, HistoryError, Receipt, Record};
 use domain::hosted::{AgentFailure, AgentFailureKind};
 use domain::mcp::Server;
@@ -247,7 +247,7 @@ async fn each_event(runtime: &Runtime, id: &SessionId, mut take: impl FnMut(&Arc
 fn spawn(by: &Opener, seed: Seed) -> LiveSession {
     let (child_guard, parent_gone) = child_guard();
     let incarnation = Incarnation(INCARNATIONS.fetch_add(1, Ordering::Relaxed));
-    let card = watch::Sender::new(describe(&seed.state, Activity::Idle, Vec::new(), Proposal::LISTED));
+    let card = watch::Sender::new(describe(&seed.state, ActivityCard::Idle, Vec::new(), Proposal::LISTED));
     let card_seen = card.subscribe();
     let directory = by.runtime.directory();
     let around = Surroundings {

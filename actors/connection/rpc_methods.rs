@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use actix::{ActorFutureExt, Addr, Context, WrapFuture};
 use domain::briefing::{SlashCommandCard, Workplace};
-use domain::card::{Activity, SessionCard, StatusCard};
+use domain::card::{ActivityCard, SessionCard, StatusCard};
 use domain::history::ListQuery;
 use domain::{EventKind, FolderMismatch, SessionId};
 use serde_json::{Value, json};
@@ -363,7 +363,7 @@ impl Connection {
             let page = runtime.ports().history.list(query).await.map_err(opening::unreadable)?;
             let live = runtime.directory().send(Describe).await.map(|overview| overview.sessions).unwrap_or_default();
             let activity = |session: &SessionId| {
-                live.iter().find(|card| card.id == *session).map_or(Activity::Idle, |card| card.state)
+                live.iter().find(|card| card.id == *session).map_or(ActivityCard::Idle, |card| card.state)
             };
             Ok(version.session_list(&page, activity))
         };

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use domain::card::{Activity, StatusCard};
+use domain::card::{ActivityCard, StatusCard};
 use serde_json::json;
 use wire::method;
 
@@ -267,7 +267,7 @@ async fn look_at_daemon(places: &Places) -> Option<Serving> {
         let mut client = Client::over(socket::connect(&places.socket)?)?;
         let status: StatusCard = client.call(method::STATUS, json!({})).await?;
         let live = session_lookup::in_memory(&mut client).await?;
-        anyhow::Ok((status.pid, live.iter().filter(|card| card.state != Activity::Idle).count()))
+        anyhow::Ok((status.pid, live.iter().filter(|card| card.state != ActivityCard::Idle).count()))
     });
     // A daemon that does not answer counts as busy, and must not be stopped here.
     let (pid, busy) = match asked.await {

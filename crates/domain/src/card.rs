@@ -16,19 +16,19 @@ use crate::{
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Activity {
+pub enum ActivityCard {
     Idle,
     Running,
     /// A permission question is open.
     Waiting,
 }
 
-impl Activity {
+impl ActivityCard {
     pub fn name(self) -> &'static str {
         match self {
-            Activity::Idle => "idle",
-            Activity::Running => "running",
-            Activity::Waiting => "waiting",
+            ActivityCard::Idle => "idle",
+            ActivityCard::Running => "running",
+            ActivityCard::Waiting => "waiting",
         }
     }
 }
@@ -41,7 +41,7 @@ pub struct SessionCard {
     pub id: SessionId,
     pub title: Option<String>,
     pub cwd: PathBuf,
-    pub state: Activity,
+    pub state: ActivityCard,
     /// When the running turn started.
     pub turn_started: Option<Millis>,
     /// Names of the attached clients.

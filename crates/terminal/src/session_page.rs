@@ -1,7 +1,7 @@
 //! Everything about one session that fits on a page.
 
 use domain::Usage;
-use domain::card::{Activity, SessionDetails};
+use domain::card::{ActivityCard, SessionDetails};
 
 use crate::age::age;
 use crate::consent::Consent;
@@ -71,7 +71,7 @@ impl Page {
         let card = &details.card;
         let name = card.state.name();
         let mut text = self.viewport.colors.apply(state_style(name), name);
-        if let (Activity::Running | Activity::Waiting, Some(since)) = (card.state, card.turn_started) {
+        if let (ActivityCard::Running | ActivityCard::Waiting, Some(since)) = (card.state, card.turn_started) {
             text.push_str(&format!(" for {}", age(since)));
         }
         if !card.doing.is_empty() {

@@ -2,7 +2,7 @@
 //! `ProtocolVersion`: one method per need.
 
 use domain::briefing::SlashCommandCard;
-use domain::card::Activity;
+use domain::card::ActivityCard;
 use domain::editor::Elicitation;
 use domain::history::Page;
 use domain::{Extra, ExtraSet, SessionId, StopReason, Usage};
@@ -136,7 +136,7 @@ impl ProtocolVersion {
     }
 
     /// The answer to `session/list`.
-    pub fn session_list(self, page: &Page, activity: impl Fn(&SessionId) -> Activity) -> Value {
+    pub fn session_list(self, page: &Page, activity: impl Fn(&SessionId) -> ActivityCard) -> Value {
         match self {
             Self::V1 => v1::encode::session_list(page, activity),
             Self::V2 => v2::encode::session_list(page, activity),

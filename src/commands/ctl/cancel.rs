@@ -2,7 +2,7 @@
 //! "cancelled" as its answer.
 
 use anyhow::bail;
-use domain::card::Activity;
+use domain::card::ActivityCard;
 use serde_json::json;
 use wire::method;
 
@@ -13,7 +13,7 @@ pub(super) async fn run(daemon: &mut DaemonClient, id: &str) -> anyhow::Result<(
     let session = daemon.find(id).await?;
     let live =
         session_lookup::in_memory(&mut daemon.client).await?.into_iter().find(|card| card.id.as_str() == session);
-    if live.is_none_or(|card| card.state == Activity::Idle) {
+    if live.is_none_or(|card| card.state == ActivityCard::Idle) {
         bail!("nothing runs in session {session}");
     }
     daemon.steer(method::CANCEL, json!({ "sessionId": session }), "cancelled what runs in").await

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use domain::Millis;
-use domain::card::{Activity, SessionCard};
+use domain::card::{ActivityCard, SessionCard};
 use serde_json::{Value, json};
 use terminal::age;
 use terminal::table::{Column, Table, Viewport};
@@ -61,7 +61,7 @@ impl Limits {
 fn choose<'a>(stored: &'a [Value], live: &[SessionCard], limits: &Limits, now: Millis) -> Vec<&'a Value> {
     let in_use = |id: &Value| {
         let card = live.iter().find(|card| *id == card.id.as_str());
-        card.is_some_and(|card| card.state != Activity::Idle || !card.clients.is_empty())
+        card.is_some_and(|card| card.state != ActivityCard::Idle || !card.clients.is_empty())
     };
     let is_old = |session: &Value| {
         let updated = session["updatedAt"].as_str().and_then(Millis::from_rfc3339);

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::path::Path;
 
 use anyhow::Context;
-use domain::card::{Activity, SessionCard};
+use domain::card::{ActivityCard, SessionCard};
 use serde_json::{Value, json};
 use terminal::session_tables;
 use terminal::table::Viewport;
@@ -70,9 +70,9 @@ fn fits(args: &Sessions, texts: &[&str; 3]) -> bool {
 
 fn sort(sessions: &mut [SessionCard], by: SortBy) {
     let urgency = |card: &SessionCard| match card.state {
-        Activity::Waiting => 0,
-        Activity::Running => 1,
-        Activity::Idle => 2,
+        ActivityCard::Waiting => 0,
+        ActivityCard::Running => 1,
+        ActivityCard::Idle => 2,
     };
     match by {
         SortBy::State => sessions.sort_by_key(|card| (urgency(card), Reverse(card.updated.0))),

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use domain::card::{Activity, SessionCard, StatusCard};
+use domain::card::{ActivityCard, SessionCard, StatusCard};
 use domain::{QuestionId, SessionId};
 use serde::Serialize;
 
@@ -76,9 +76,9 @@ impl Order {
 
     fn sort(self, sessions: &mut [SessionCard]) {
         let urgency = |card: &SessionCard| match card.state {
-            Activity::Waiting => 0,
-            Activity::Running => 1,
-            Activity::Idle => 2,
+            ActivityCard::Waiting => 0,
+            ActivityCard::Running => 1,
+            ActivityCard::Idle => 2,
         };
         let cost = |card: &SessionCard| card.cost.as_ref().map_or(0.0, |cost| cost.amount);
         match self {

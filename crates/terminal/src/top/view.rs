@@ -1,7 +1,7 @@
 //! Draws `ctl top`: a line about the daemon, the sessions, the selected session with its question,
 //! and the keys.
 
-use domain::card::{Activity, SessionCard};
+use domain::card::{ActivityCard, SessionCard};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -75,11 +75,11 @@ impl View {
         if self.colors == Colors::On { Style::new().fg(colour) } else { Style::new() }
     }
 
-    fn activity(&self, activity: Activity) -> Style {
+    fn activity(&self, activity: ActivityCard) -> Style {
         match activity {
-            Activity::Running => self.colour(Color::Green),
-            Activity::Waiting => self.colour(Color::Yellow).add_modifier(Modifier::BOLD),
-            Activity::Idle => Style::new().add_modifier(Modifier::DIM),
+            ActivityCard::Running => self.colour(Color::Green),
+            ActivityCard::Waiting => self.colour(Color::Yellow).add_modifier(Modifier::BOLD),
+            ActivityCard::Idle => Style::new().add_modifier(Modifier::DIM),
         }
     }
 
@@ -181,7 +181,7 @@ impl View {
                 many => format!(" (and {} more)", many - 1),
             };
             let text = format!(" asks: {}{more}", one_line(&question.title));
-            lines.push(Line::styled(text, self.activity(Activity::Waiting)));
+            lines.push(Line::styled(text, self.activity(ActivityCard::Waiting)));
             let width = usize::from(width).max(1);
             let consent = Consent::of(question);
             let rows =
@@ -200,7 +200,7 @@ impl View {
             let missing = lines.len() + 1 - room;
             lines.truncate(room.saturating_sub(1));
             let text = format!(" … {missing} more rows: press v to read all of it");
-            lines.push(Line::styled(text, self.activity(Activity::Waiting)));
+            lines.push(Line::styled(text, self.activity(ActivityCard::Waiting)));
         }
         let Some(card) = state.selected() else { return };
         let whole = card.questions.first().filter(|question| fits && Consent::of(question).is_whole());
@@ -256,7 +256,7 @@ fn folder_name(card: &SessionCard) -> String {
 }
 
 fn heading(snapshot: &Snapshot) -> String {
-    let count = |state: Activity| snapshot.sessions.iter().filter(|card| card.state == state).count();
+    let count = |state: ActivityCard| snapshot.sessions.iter().filter(|card| card.state == state).count();
     let memory = snapshot.memory.map(|bytes| format!("{} MB", bytes / 1_000_000)).unwrap_or_default();
     let up = domain::Millis::now().0.saturating_sub(snapshot.status.started.0) / 1000;
     format!(
@@ -264,8 +264,8 @@ fn heading(snapshot: &Snapshot) -> String {
         snapshot.status.version,
         span(up),
         counted(snapshot.sessions.len(), "session"),
-        count(Activity::Running),
-        count(Activity::Waiting),
+        count(ActivityCard::Running),
+        count(ActivityCard::Waiting),
         counted(snapshot.status.connections, "client"),
     )
 }

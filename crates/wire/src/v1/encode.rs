@@ -11,7 +11,7 @@ pub(crate) mod menu;
 use agent_client_protocol_schema::ProtocolVersion;
 use agent_client_protocol_schema::v1 as acp;
 use domain::briefing::SlashCommandCard;
-use domain::card::Activity;
+use domain::card::ActivityCard;
 use domain::history::{Page, SessionMeta};
 use domain::turn::FailureKind;
 use domain::{Extra, ExtraSet, SessionId, StopReason, TurnFailure, Usage};
@@ -90,12 +90,12 @@ fn session_capabilities(extras: ExtraSet) -> acp::SessionCapabilities {
 }
 
 /// The answer to `session/list`.
-pub fn session_list(page: &Page, activity: impl Fn(&SessionId) -> Activity) -> Value {
+pub fn session_list(page: &Page, activity: impl Fn(&SessionId) -> ActivityCard) -> Value {
     let sessions = page.sessions.iter().map(|meta| session_info(meta, activity(&meta.id))).collect();
     value(&acp::ListSessionsResponse::new(sessions).next_cursor(page.next.clone()))
 }
 
-fn session_info(meta: &SessionMeta, activity: Activity) -> acp::SessionInfo {
+fn session_info(meta: &SessionMeta, activity: ActivityCard) -> acp::SessionInfo {
     acp::SessionInfo::new(meta.id.to_string(), content::path(&meta.cwd))
         .additional_directories(meta.extra_roots.iter().map(|root| content::path(root)).collect())
         .title(meta.title.clone())
@@ -104,7 +104,7 @@ fn session_info(meta: &SessionMeta, activity: Activity) -> acp::SessionInfo {
 }
 
 /// What acpd tells about a session beyond the protocol.
-pub(crate) fn session_facts(meta: &SessionMeta, activity: Activity) -> Value {
+pub(crate) fn session_facts(meta: &SessionMeta, activity: ActivityCard) -> Value {
     let mut facts = json!({
         "createdAt": meta.created.to_rfc3339(),
         "state": activity.name(),

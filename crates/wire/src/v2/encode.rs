@@ -4,7 +4,7 @@ pub(crate) mod content;
 pub(crate) mod menu;
 
 use domain::briefing::SlashCommandCard;
-use domain::card::Activity;
+use domain::card::ActivityCard;
 use domain::editor::{Elicitation, Form};
 use domain::history::{Page, SessionMeta};
 use domain::{SessionId, StopReason};
@@ -110,7 +110,7 @@ fn available(commands: &[SlashCommandCard]) -> Vec<Value> {
 }
 
 /// The answer to `session/list`.
-pub fn session_list(page: &Page, activity: impl Fn(&SessionId) -> Activity) -> Value {
+pub fn session_list(page: &Page, activity: impl Fn(&SessionId) -> ActivityCard) -> Value {
     let sessions: Vec<Value> = page.sessions.iter().map(|meta| session_info(meta, activity(&meta.id))).collect();
     let mut list = json!({ "sessions": sessions });
     if let Some(next) = &page.next {
@@ -119,7 +119,7 @@ pub fn session_list(page: &Page, activity: impl Fn(&SessionId) -> Activity) -> V
     list
 }
 
-fn session_info(meta: &SessionMeta, activity: Activity) -> Value {
+fn session_info(meta: &SessionMeta, activity: ActivityCard) -> Value {
     let mut info = json!({
         "sessionId": meta.id,
         "cwd": content::path(&meta.cwd),

@@ -371,7 +371,7 @@ fn a_list_shows_the_time_and_state_of_each_session() {
     };
     let bare = SessionMeta { id: "t".into(), extra_roots: vec![], title: None, ..meta.clone() };
     let page = Page { sessions: vec![meta, bare], next: Some("c".to_owned()) };
-    let said = session_list(&page, |id| if id.as_str() == "s" { Activity::Waiting } else { Activity::Idle });
+    let said = session_list(&page, |id| if id.as_str() == "s" { ActivityCard::Waiting } else { ActivityCard::Idle });
     Version::V1.response("session/list", &said).unwrap();
     check(
         &said,
