@@ -163,11 +163,11 @@ pub enum Decision {
 
 /// The "always" answers of one session, newest last.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Memory {
+pub struct PermissionMemory {
     rules: Vec<(Grant, bool)>,
 }
 
-impl Memory {
+impl PermissionMemory {
     pub fn remember(&mut self, grant: Grant, allow: bool) {
         self.rules.retain(|(known, _)| *known != grant);
         self.rules.push((grant, allow));
@@ -201,7 +201,7 @@ pub enum Verdict {
 /// remembered answers. The strictest wins, in this order: a rule that denies, a remembered
 /// rejection, a rule that asks, a remembered permission, a rule that allows, and finally the
 /// approval setting.
-pub fn decide(card: &ToolCard, rule: Option<Verdict>, approval: Approval, memory: &Memory) -> Verdict {
+pub fn decide(card: &ToolCard, rule: Option<Verdict>, approval: Approval, memory: &PermissionMemory) -> Verdict {
     if rule == Some(Verdict::Deny) {
         return Verdict::Deny;
     }
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_rejection_wins_over_a_wider_permission() {
-        let mut memory = Memory::default();
+        let mut memory = PermissionMemory::default();
         memory.remember(command("git"), true);
         memory.remember(command("git push"), false);
         assert_eq!(memory.recall(&command("git status")), Some(true));
@@ -270,7 +270,8 @@ mod tests {
         };
         let asks = ToolCard { access: Access::Ask { always: Some(folder.clone()) }, ..free.clone() };
         let every_time = ToolCard { access: Access::AskEveryTime, ..free.clone() };
-        let (nothing, mut allowed, mut rejected) = (Memory::default(), Memory::default(), Memory::default());
+        let (nothing, mut allowed, mut rejected) =
+            (PermissionMemory::default(), PermissionMemory::default(), PermissionMemory::default());
         allowed.remember(folder.clone(), true);
         rejected.remember(folder, false);
         let cases = [

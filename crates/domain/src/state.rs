@@ -13,7 +13,7 @@ use crate::conversation::Conversation;
 use crate::event::Setting;
 use crate::history::SessionMeta;
 use crate::hosted::{Hosted, HostedEvent};
-use crate::permission::Memory;
+use crate::permission::PermissionMemory;
 use crate::tool::OutcomeKind;
 use crate::{
     Approval, CallId, Choice, Cost, Decision, Event, EventKind, Millis, Mode, ModelId, Place, QuestionId, SessionId,
@@ -29,7 +29,7 @@ pub struct SessionState {
     pub created: Millis,
     pub updated: Millis,
     /// The "always" answers of the person.
-    pub memory: Memory,
+    pub memory: PermissionMemory,
     pub usage: SessionUsage,
     pub conversation: Conversation,
     pub messages: u64,
@@ -129,7 +129,7 @@ impl SessionState {
             title: None,
             created: Millis::default(),
             updated: Millis::default(),
-            memory: Memory::default(),
+            memory: PermissionMemory::default(),
             usage: SessionUsage::default(),
             conversation: Conversation::default(),
             messages: 0,
