@@ -17,7 +17,7 @@ use actix::{Actor, Addr, AsyncContext, Context, Handler, Message, MessageResult,
 use domain::card::{ConnectionCard, SessionCard};
 use domain::directory::{Effect, End, Input, PermitId, SessionTable};
 pub(crate) use domain::directory::{Fate, Incarnation};
-use domain::history::{Entry, History, HistoryError, Receipt, Record, StoreStatus};
+use domain::history::{History, HistoryError, Receipt, Record, RecordEntry, StoreStatus};
 pub(crate) use domain::session::eviction::EvictionReason;
 use domain::tool::Toolbox;
 use domain::{ConnectionId, SessionId};
@@ -244,7 +244,7 @@ impl Directory {
         let receipt = Receipt::new(move |result| {
             tell(&directory, Deleted { id: deleted, result: result.map(|_| ()) });
         });
-        self.history.submit(Record { session: id, entry: Entry::Delete, receipt });
+        self.history.submit(Record { session: id, entry: RecordEntry::Delete, receipt });
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use acpd_actors::Overview;
 use domain::history::{
-    Entry, History, HistoryError, ListQuery, Page, Receipt, Record, SessionMeta, Settled, StoreStatus,
+    History, HistoryError, ListQuery, Page, Receipt, Record, RecordEntry, SessionMeta, Settled, StoreStatus,
 };
 use domain::{Event, SessionId, Usage};
 use futures_util::future::BoxFuture;
@@ -236,15 +236,15 @@ impl History for Metered {
     fn submit(&self, record: Record) {
         let Record { session, entry, receipt } = record;
         match &entry {
-            Entry::Append { events, meta } => {
+            RecordEntry::Append { events, meta } => {
                 self.metrics.note(&session, events);
                 if meta.clean {
                     self.forget(&session);
                 }
             }
             // Copied records were counted when they were first written.
-            Entry::Prepare { .. } | Entry::Copy { .. } => {}
-            Entry::Delete => self.forget(&session),
+            RecordEntry::Prepare { .. } | RecordEntry::Copy { .. } => {}
+            RecordEntry::Delete => self.forget(&session),
         }
         self.metrics.commit_queue.inc();
         let (metrics, began) = (self.metrics.clone(), Instant::now());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use actix::{ActorFutureExt, Context, WrapFuture};
 use domain::event::Setting;
-use domain::history::Entry;
+use domain::history::RecordEntry;
 use domain::{Choice, Decision, Event, EventKind, Place, SessionId};
 use serde_json::{Value, json};
 use wire::request;
@@ -45,7 +45,7 @@ impl Importing {
         let ports = self.by.runtime.ports();
         let settings = &ports.settings;
         let events = events.into_iter().map(|event| Arc::new(with_defaults(event, settings))).collect();
-        opening::keep(&self.by.runtime, &self.session, Entry::Prepare { events }).await?;
+        opening::keep(&self.by.runtime, &self.session, RecordEntry::Prepare { events }).await?;
         if more {
             return Ok(Part::More(self));
         }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use actix::Addr;
 use domain::card::{ActivityCard, Proposal};
-use domain::history::{Entry, HistoryError, Receipt, Record};
+use domain::history::{HistoryError, Receipt, Record, RecordEntry};
 use domain::hosted::{AgentFailure, AgentFailureKind};
 use domain::mcp::Server;
 use domain::{Event, EventKind, SessionId, SessionState, Trace};
@@ -136,7 +136,7 @@ pub(super) async fn fork(
         None => (state.folders.cwd.clone(), own_folder(&by.runtime, &state.folders.cwd).await?),
     };
     let draft = Draft::new(&by.runtime, to);
-    keep(&by.runtime, to, Entry::Copy { from: from.clone(), last: state.head.number }).await?;
+    keep(&by.runtime, to, RecordEntry::Copy { from: from.clone(), last: state.head.number }).await?;
     let created = EventKind::Created {
         cwd,
         extra_roots,
@@ -224,7 +224,7 @@ pub(super) fn agent_failed(failure: AgentFailure) -> RpcError {
 }
 
 /// Stores an entry for a session that cannot be found yet, and waits until it is written.
-pub(super) async fn keep(runtime: &Runtime, session: &SessionId, entry: Entry) -> Result<(), RpcError> {
+pub(super) async fn keep(runtime: &Runtime, session: &SessionId, entry: RecordEntry) -> Result<(), RpcError> {
     let (written, kept) = oneshot::channel();
     let receipt = Receipt::new(move |result| {
         // The caller may be gone.

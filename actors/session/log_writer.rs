@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use actix::{AsyncContext, Context, Handler, Message, WeakRecipient};
-use domain::history::{Entry, History, HistoryError, Receipt, Record, SessionMeta, Settled};
+use domain::history::{History, HistoryError, Receipt, Record, RecordEntry, SessionMeta, Settled};
 use domain::session::Input;
 use domain::turn::FailureKind;
 use domain::{Durability, Event, TurnFailure};
@@ -78,7 +78,7 @@ impl LogWriter {
                 let _ = written.send(result);
             }
         });
-        let record = Record { session: meta.id.clone(), entry: Entry::Append { events, meta }, receipt };
+        let record = Record { session: meta.id.clone(), entry: RecordEntry::Append { events, meta }, receipt };
         // Does not block. If the committer is gone, dropping the record reports the loss.
         self.history.submit(record);
     }

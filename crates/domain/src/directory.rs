@@ -93,7 +93,7 @@ pub enum Effect {
 /// The entries of all sessions that are in memory, or on their way in or out.
 #[derive(Debug, Default)]
 pub struct SessionTable {
-    entries: BTreeMap<SessionId, Entry>,
+    entries: BTreeMap<SessionId, SessionEntry>,
     /// Set once the daemon stops: the callers that wait until the last session is gone.
     draining: Option<Vec<Ticket>>,
     permits: u64,
@@ -102,7 +102,7 @@ pub struct SessionTable {
 }
 
 #[derive(Debug)]
-enum Entry {
+enum SessionEntry {
     /// A caller holds the permit. Others that want the session wait; so do those that want it deleted, until it is
     /// there.
     Opening {
@@ -192,8 +192,8 @@ impl SessionTable {
     /// The live session of this id, unless it is on its way out.
     pub fn live(&self, id: &SessionId) -> Option<Incarnation> {
         match self.entries.get(id)? {
-            Entry::Live(incarnation) => Some(*incarnation),
-            Entry::Opening { .. } | Entry::Evicting { .. } | Entry::Deleting { .. } => None,
+            SessionEntry::Live(incarnation) => Some(*incarnation),
+            SessionEntry::Opening { .. } | SessionEntry::Evicting { .. } | SessionEntry::Deleting { .. } => None,
         }
     }
 
@@ -208,9 +208,11 @@ impl SessionTable {
         }
         match self.entries.get_mut(&id) {
             None => vec![self.grant(id, caller, Vec::new())],
-            Some(Entry::Live(incarnation)) => vec![Effect::Share { caller, incarnation: *incarnation }],
+            Some(SessionEntry::Live(incarnation)) => vec![Effect::Share { caller, incarnation: *incarnation }],
             Some(
-                Entry::Opening { waiting, .. } | Entry::Evicting { waiting, .. } | Entry::Deleting { waiting, .. },
+                SessionEntry::Opening { waiting, .. }
+                | SessionEntry::Evicting { waiting, .. }
+                | SessionEntry::Deleting { waiting, .. },
             ) => {
                 waiting.push(caller);
                 Vec::new()
@@ -221,7 +223,7 @@ impl SessionTable {
     fn grant(&mut self, id: SessionId, caller: Ticket, waiting: Vec<Ticket>) -> Effect {
         self.permits += 1;
         let permit = PermitId(self.permits);
-        self.entries.insert(id.clone(), Entry::Opening { permit, waiting, deleting: Vec::new() });
+        self.entries.insert(id.clone(), SessionEntry::Opening { permit, waiting, deleting: Vec::new() });
         Effect::Grant { caller, id, permit }
     }
 
@@ -240,14 +242,16 @@ impl SessionTable {
     fn enter(&mut self, id: SessionId, incarnation: Incarnation, permit: Option<PermitId>) -> Vec<Effect> {
         let (waiting, deleting) = match (self.entries.get_mut(&id), permit) {
             (None, None) => (Vec::new(), Vec::new()),
-            (Some(Entry::Opening { permit: granted, waiting, deleting }), Some(permit)) if *granted == permit => {
+            (Some(SessionEntry::Opening { permit: granted, waiting, deleting }), Some(permit))
+                if *granted == permit =>
+            {
                 (std::mem::take(waiting), std::mem::take(deleting))
             }
             (None | Some(_), _) => return vec![Effect::Stop { incarnation }],
         };
         let mut effects = Vec::new();
         if deleting.is_empty() && self.draining.is_none() {
-            self.entries.insert(id.clone(), Entry::Live(incarnation));
+            self.entries.insert(id.clone(), SessionEntry::Live(incarnation));
             effects.extend(waiting.into_iter().map(|caller| Effect::Share { caller, incarnation }));
         } else {
             let (fate, reason) = match deleting.is_empty() {
@@ -255,7 +259,7 @@ impl SessionTable {
                 false => (Fate::Delete, EvictionReason::Unwanted),
             };
             let eviction = Eviction::new(fate, &reason);
-            self.entries.insert(id.clone(), Entry::Evicting { incarnation, eviction, done: deleting, waiting });
+            self.entries.insert(id.clone(), SessionEntry::Evicting { incarnation, eviction, done: deleting, waiting });
             effects.push(Effect::SendEviction { incarnation, reason });
         }
         if let Some(end) = self.stopped_early.remove(&incarnation) {
@@ -266,7 +270,7 @@ impl SessionTable {
     }
 
     fn abandon(&mut self, id: SessionId, permit: PermitId) -> Vec<Effect> {
-        let Some(Entry::Opening { permit: granted, waiting, deleting }) = self.entries.get_mut(&id) else {
+        let Some(SessionEntry::Opening { permit: granted, waiting, deleting }) = self.entries.get_mut(&id) else {
             return Vec::new();
         };
         if *granted != permit {
@@ -281,36 +285,39 @@ impl SessionTable {
 
     /// The session of this id can write no more, so that its log can go.
     fn delete(&mut self, id: SessionId, done: Vec<Ticket>, waiting: Vec<Ticket>) -> Vec<Effect> {
-        self.entries.insert(id.clone(), Entry::Deleting { done, waiting });
+        self.entries.insert(id.clone(), SessionEntry::Deleting { done, waiting });
         vec![Effect::Delete { id }]
     }
 
     fn evict(&mut self, id: SessionId, fate: Fate, reason: EvictionReason, caller: Ticket) -> Vec<Effect> {
         let wish = Eviction::new(fate, &reason);
         match (self.entries.get_mut(&id), fate) {
-            (Some(Entry::Live(incarnation)), _) => {
+            (Some(SessionEntry::Live(incarnation)), _) => {
                 let incarnation = *incarnation;
                 let (done, waiting) = (vec![caller], Vec::new());
-                self.entries.insert(id, Entry::Evicting { incarnation, eviction: wish, done, waiting });
+                self.entries.insert(id, SessionEntry::Evicting { incarnation, eviction: wish, done, waiting });
                 vec![Effect::SendEviction { incarnation, reason }]
             }
-            (Some(Entry::Evicting { incarnation, eviction, done, .. }), _) => {
+            (Some(SessionEntry::Evicting { incarnation, eviction, done, .. }), _) => {
                 *eviction = eviction.and(wish);
                 done.push(caller);
                 vec![Effect::SendEviction { incarnation: *incarnation, reason }]
             }
             // A deletion waits until the session is there, so that it cannot come back from a log that is going.
-            (Some(Entry::Opening { deleting, .. }), Fate::Delete) => {
+            (Some(SessionEntry::Opening { deleting, .. }), Fate::Delete) => {
                 deleting.push(caller);
                 Vec::new()
             }
-            (Some(Entry::Deleting { done, .. }), Fate::Delete) => {
+            (Some(SessionEntry::Deleting { done, .. }), Fate::Delete) => {
                 done.push(caller);
                 Vec::new()
             }
             (None, Fate::Delete) => self.delete(id, vec![caller], Vec::new()),
             // A session that is being opened is in use, and there is nothing to close where there is no session.
-            (None | Some(Entry::Opening { .. } | Entry::Deleting { .. }), Fate::Keep | Fate::DeleteIfEmpty) => {
+            (
+                None | Some(SessionEntry::Opening { .. } | SessionEntry::Deleting { .. }),
+                Fate::Keep | Fate::DeleteIfEmpty,
+            ) => {
                 vec![Effect::Confirm { caller, result: Ok(()) }]
             }
         }
@@ -319,21 +326,21 @@ impl SessionTable {
     /// A refusal counts only for an eviction that may be refused. A session that a client closed or deleted has received a
     /// second message, which it cannot refuse.
     fn refused(&mut self, id: &SessionId) -> Vec<Effect> {
-        let Some(Entry::Evicting { incarnation, eviction: Eviction::IfUnused(_), done, waiting }) =
+        let Some(SessionEntry::Evicting { incarnation, eviction: Eviction::IfUnused(_), done, waiting }) =
             self.entries.get_mut(id)
         else {
             return Vec::new();
         };
         let (incarnation, done, waiting) = (*incarnation, std::mem::take(done), std::mem::take(waiting));
-        self.entries.insert(id.clone(), Entry::Live(incarnation));
+        self.entries.insert(id.clone(), SessionEntry::Live(incarnation));
         let shared = waiting.into_iter().map(|caller| Effect::Share { caller, incarnation });
         shared.chain(confirm(done, &Ok(()))).collect()
     }
 
     fn stopped(&mut self, id: SessionId, stopped: Incarnation, end: End) -> Vec<Effect> {
         match self.entries.get_mut(&id) {
-            Some(Entry::Live(incarnation)) if *incarnation == stopped => self.reopen(id, Vec::new()),
-            Some(Entry::Evicting { incarnation, eviction, done, waiting }) if *incarnation == stopped => {
+            Some(SessionEntry::Live(incarnation)) if *incarnation == stopped => self.reopen(id, Vec::new()),
+            Some(SessionEntry::Evicting { incarnation, eviction, done, waiting }) if *incarnation == stopped => {
                 let (deletes, done, waiting) = (eviction.deletes(end), std::mem::take(done), std::mem::take(waiting));
                 if deletes {
                     return self.delete(id, done, waiting);
@@ -342,17 +349,17 @@ impl SessionTable {
                 effects.extend(self.reopen(id, waiting));
                 effects
             }
-            Some(Entry::Opening { .. }) | None => {
+            Some(SessionEntry::Opening { .. }) | None => {
                 self.stopped_early.insert(stopped, end);
                 Vec::new()
             }
             // A session that was stopped because it came beside this one.
-            Some(Entry::Live(_) | Entry::Evicting { .. } | Entry::Deleting { .. }) => Vec::new(),
+            Some(SessionEntry::Live(_) | SessionEntry::Evicting { .. } | SessionEntry::Deleting { .. }) => Vec::new(),
         }
     }
 
     fn deleted(&mut self, id: SessionId, result: Result<(), HistoryError>) -> Vec<Effect> {
-        let Some(Entry::Deleting { done, waiting }) = self.entries.get_mut(&id) else { return Vec::new() };
+        let Some(SessionEntry::Deleting { done, waiting }) = self.entries.get_mut(&id) else { return Vec::new() };
         let (done, waiting) = (std::mem::take(done), std::mem::take(waiting));
         let mut effects: Vec<Effect> = confirm(done, &result).collect();
         if result.is_ok() {
@@ -370,12 +377,13 @@ impl SessionTable {
             let fate = if empty.contains(id) { Fate::DeleteIfEmpty } else { Fate::Keep };
             let wish = Eviction::new(fate, &EvictionReason::Drain);
             match entry {
-                Entry::Live(incarnation) => {
+                SessionEntry::Live(incarnation) => {
                     let incarnation = *incarnation;
                     effects.push(Effect::SendEviction { incarnation, reason: EvictionReason::Drain });
-                    *entry = Entry::Evicting { incarnation, eviction: wish, done: Vec::new(), waiting: Vec::new() };
+                    *entry =
+                        SessionEntry::Evicting { incarnation, eviction: wish, done: Vec::new(), waiting: Vec::new() };
                 }
-                Entry::Evicting { incarnation, eviction, waiting, .. } => {
+                SessionEntry::Evicting { incarnation, eviction, waiting, .. } => {
                     if matches!(eviction, Eviction::IfUnused(_)) {
                         *eviction = eviction.and(wish);
                         let reason = EvictionReason::Drain;
@@ -383,7 +391,9 @@ impl SessionTable {
                     }
                     refuse(waiting, &mut effects);
                 }
-                Entry::Opening { waiting, .. } | Entry::Deleting { waiting, .. } => refuse(waiting, &mut effects),
+                SessionEntry::Opening { waiting, .. } | SessionEntry::Deleting { waiting, .. } => {
+                    refuse(waiting, &mut effects)
+                }
             }
         }
         effects

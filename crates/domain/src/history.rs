@@ -48,11 +48,11 @@ impl SessionMeta {
 /// A change to store, and the receipt that reports when it is stored.
 pub struct Record {
     pub session: SessionId,
-    pub entry: Entry,
+    pub entry: RecordEntry,
     pub receipt: Receipt,
 }
 
-pub enum Entry {
+pub enum RecordEntry {
     /// Appends events in order, and replaces the summary with the one after the last event.
     Append { events: Vec<Arc<Event>>, meta: SessionMeta },
     /// Stores events of a session that is not visible yet. The session appears as a whole with its
@@ -68,10 +68,10 @@ impl Record {
     /// Returns the strongest durability that its events require.
     pub fn durability(&self) -> Durability {
         match &self.entry {
-            Entry::Append { events, .. } => {
+            RecordEntry::Append { events, .. } => {
                 events.iter().map(|event| event.kind.durability()).max().unwrap_or(Durability::Written)
             }
-            Entry::Prepare { .. } | Entry::Copy { .. } | Entry::Delete => Durability::Written,
+            RecordEntry::Prepare { .. } | RecordEntry::Copy { .. } | RecordEntry::Delete => Durability::Written,
         }
     }
 }

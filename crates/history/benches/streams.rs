@@ -11,7 +11,7 @@ use std::sync::mpsc;
 use std::time::Instant;
 
 use acpd_history::{Settings, Store};
-use domain::history::{Entry, History, Receipt, Record, SessionMeta};
+use domain::history::{History, Receipt, Record, RecordEntry, SessionMeta};
 use domain::{Event, EventKind, MessageId, Millis, SessionId};
 
 const PIECES: u64 = 100_000;
@@ -45,7 +45,7 @@ fn measure(folder: &Path, len: usize) -> Result<String, Box<dyn Error>> {
         let receipt = Receipt::new(move |outcome| {
             let _ = done.send(outcome);
         });
-        let entry = Entry::Append { events: some.to_vec(), meta: meta(number) };
+        let entry = RecordEntry::Append { events: some.to_vec(), meta: meta(number) };
         store.submit(Record { session: SessionId::from("session"), entry, receipt });
     }
     drop(done);

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use domain::history::{Entry, HistoryError, Record, Settled, StoreStatus};
+use domain::history::{HistoryError, Record, RecordEntry, Settled, StoreStatus};
 use domain::{Durability, SessionId};
 
 use crate::batch_builder::{BatchBuilder, SessionCache};
@@ -172,7 +172,7 @@ impl Committer {
     fn take_jobs(&mut self, records: Vec<Record>) -> Vec<Record> {
         let (jobs, others): (Vec<Record>, Vec<Record>) = records.into_iter().partition(Job::is_for);
         for record in jobs {
-            if matches!(record.entry, Entry::Delete) {
+            if matches!(record.entry, RecordEntry::Delete) {
                 self.cancel_copies(&record.session);
             }
             self.jobs.extend(Job::new(record));

@@ -3,7 +3,7 @@
 //! The committer runs one step of the oldest job after each commit, so a long job delays no other session.
 
 use domain::SessionId;
-use domain::history::{Entry, HistoryError, Record, Settled};
+use domain::history::{HistoryError, Record, RecordEntry, Settled};
 
 use crate::batch_builder::SessionCache;
 use crate::copy_job::CopyJob;
@@ -24,19 +24,19 @@ impl Job {
     /// Whether a record needs a job. All others are done by a commit.
     pub(crate) fn is_for(record: &Record) -> bool {
         match &record.entry {
-            Entry::Copy { .. } | Entry::Delete => true,
-            Entry::Append { .. } | Entry::Prepare { .. } => false,
+            RecordEntry::Copy { .. } | RecordEntry::Delete => true,
+            RecordEntry::Append { .. } | RecordEntry::Prepare { .. } => false,
         }
     }
 
     pub(crate) fn new(record: Record) -> Option<Self> {
         match &record.entry {
-            Entry::Copy { from, last } => {
+            RecordEntry::Copy { from, last } => {
                 let (from, last) = (from.clone(), *last);
                 Some(Self::Copy(CopyJob::new(record, from, last)))
             }
-            Entry::Delete => Some(Self::Delete(DeleteJob::new(record))),
-            Entry::Append { .. } | Entry::Prepare { .. } => None,
+            RecordEntry::Delete => Some(Self::Delete(DeleteJob::new(record))),
+            RecordEntry::Append { .. } | RecordEntry::Prepare { .. } => None,
         }
     }
 

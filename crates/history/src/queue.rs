@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use domain::history::{Entry, Record};
+use domain::history::{Record, RecordEntry};
 use domain::{Durability, SessionId};
 
 /// How much one commit takes at most, and how much may wait. sled keeps what a batch replaces in memory until its end, so
@@ -163,10 +163,10 @@ impl Lanes {
 fn weight(record: &Record) -> usize {
     OVERHEAD
         + match &record.entry {
-            Entry::Append { events, .. } | Entry::Prepare { events } => {
+            RecordEntry::Append { events, .. } | RecordEntry::Prepare { events } => {
                 events.iter().map(|event| event.kind.weight()).sum()
             }
-            Entry::Copy { .. } | Entry::Delete => 0,
+            RecordEntry::Copy { .. } | RecordEntry::Delete => 0,
         }
 }
 
@@ -183,14 +183,16 @@ mod tests {
     fn record(session: &str, number: u64, size: usize) -> Record {
         let kind = EventKind::AgentText { message: MessageId::from("m"), text: "x".repeat(size) };
         let events = vec![Arc::new(Event { life: 1, number, at: Millis(0), kind })];
-        let entry = Entry::Prepare { events };
+        let entry = RecordEntry::Prepare { events };
         Record { session: SessionId::from(session), entry, receipt: Receipt::new(|_| {}) }
     }
 
     fn take(lanes: &mut Lanes) -> Vec<(String, u64)> {
         let name = |record: Record| match record.entry {
-            Entry::Prepare { events } => (record.session.to_string(), events[0].number),
-            Entry::Append { .. } | Entry::Copy { .. } | Entry::Delete => unreachable!("only text is pushed here"),
+            RecordEntry::Prepare { events } => (record.session.to_string(), events[0].number),
+            RecordEntry::Append { .. } | RecordEntry::Copy { .. } | RecordEntry::Delete => {
+                unreachable!("only text is pushed here")
+            }
         };
         lanes.take().into_iter().map(name).collect()
     }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::SessionId;
-use domain::history::{Entry, HistoryError, Record, StoreStatus};
+use domain::history::{HistoryError, Record, RecordEntry, StoreStatus};
 use tokio::sync::watch;
 
 use crate::database::Database;
@@ -77,7 +77,7 @@ impl Shared {
     pub(crate) fn begin<'a>(&self, records: impl Iterator<Item = &'a Record>) {
         let mut unsettled = HashMap::new();
         for record in records {
-            let Entry::Append { events, .. } = &record.entry else { continue };
+            let RecordEntry::Append { events, .. } = &record.entry else { continue };
             for event in events {
                 let first = unsettled.entry(record.session.clone()).or_insert(event.number);
                 *first = (*first).min(event.number);

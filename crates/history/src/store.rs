@@ -151,7 +151,7 @@ impl History for Store {
 
 #[cfg(test)]
 mod tests {
-    use domain::history::{Entry, Receipt};
+    use domain::history::{Receipt, RecordEntry};
     use tempfile::tempdir;
 
     use super::*;
@@ -173,7 +173,7 @@ mod tests {
 
     fn record(session: &str, events: Vec<Arc<Event>>) -> Record {
         let meta = meta(session, events.last().unwrap().number);
-        let entry = Entry::Append { events, meta };
+        let entry = RecordEntry::Append { events, meta };
         Record { session: SessionId::from(session), entry, receipt: Receipt::new(|_| {}) }
     }
 

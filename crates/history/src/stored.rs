@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use domain::Event;
-use domain::history::{Entry, HistoryError, Record, SessionMeta};
+use domain::history::{HistoryError, Record, RecordEntry, SessionMeta};
 
 use crate::database::Fault;
 use crate::text_run::{self, TextRun};
@@ -61,12 +61,12 @@ impl StoredEvents {
 
 pub(crate) fn encode(record: &Record) -> Result<Encoded, HistoryError> {
     match &record.entry {
-        Entry::Append { events, meta } => {
+        RecordEntry::Append { events, meta } => {
             Ok(Encoded::Append { events: encode_events(events)?, meta: meta.clone(), meta_parts: meta_parts(meta)? })
         }
-        Entry::Prepare { events } => Ok(Encoded::Prepare { events: encode_events(events)? }),
-        Entry::Copy { .. } => Ok(Encoded::Copy),
-        Entry::Delete => Ok(Encoded::Delete),
+        RecordEntry::Prepare { events } => Ok(Encoded::Prepare { events: encode_events(events)? }),
+        RecordEntry::Copy { .. } => Ok(Encoded::Copy),
+        RecordEntry::Delete => Ok(Encoded::Delete),
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use domain::history::{
-    Entry, History, HistoryError, ListQuery, Page, Receipt, Record, SessionMeta, Settled, StoreStatus,
+    History, HistoryError, ListQuery, Page, Receipt, Record, RecordEntry, SessionMeta, Settled, StoreStatus,
 };
 use domain::{Durability, Event, SessionId};
 use futures_util::future::{BoxFuture, ready};
@@ -126,21 +126,21 @@ impl State {
         };
         let Record { session, entry, receipt } = record;
         match entry {
-            Entry::Append { events, meta } => {
+            RecordEntry::Append { events, meta } => {
                 let stored = self.sessions.entry(session).or_default();
                 stored.events.extend(events.into_iter().map(|event| (event.number, event)));
                 stored.meta = Some(meta);
             }
-            Entry::Prepare { events } => {
+            RecordEntry::Prepare { events } => {
                 let prepared = self.sessions.entry(session).or_default();
                 prepared.events.extend(events.into_iter().map(|event| (event.number, event)));
             }
-            Entry::Copy { from, last } => {
+            RecordEntry::Copy { from, last } => {
                 let original = self.sessions.get(&from).map(|log| log.events.clone()).unwrap_or_default();
                 let copied = original.into_iter().filter(|(number, _)| *number <= last);
                 self.sessions.entry(session).or_default().events.extend(copied);
             }
-            Entry::Delete => {
+            RecordEntry::Delete => {
                 self.sessions.remove(&session);
             }
         }

@@ -3,17 +3,17 @@
 use std::sync::mpsc;
 
 use domain::SessionId;
-use domain::history::{Entry, History, HistoryError, ListQuery, Receipt, Record, Settled};
+use domain::history::{History, HistoryError, ListQuery, Receipt, Record, RecordEntry, Settled};
 use tempfile::tempdir;
 
 use crate::support::{append, delete, events, id, keep, meta, numbers, open, outcome, prompt, submit, text};
 
-fn copy(from: &str, to: &str, last: u64) -> (SessionId, Entry) {
-    (id(to), Entry::Copy { from: id(from), last })
+fn copy(from: &str, to: &str, last: u64) -> (SessionId, RecordEntry) {
+    (id(to), RecordEntry::Copy { from: id(from), last })
 }
 
-fn prepare(session: &str, events: Vec<std::sync::Arc<domain::Event>>) -> (SessionId, Entry) {
-    (id(session), Entry::Prepare { events })
+fn prepare(session: &str, events: Vec<std::sync::Arc<domain::Event>>) -> (SessionId, RecordEntry) {
+    (id(session), RecordEntry::Prepare { events })
 }
 
 /// Several steps of a copy.
@@ -113,7 +113,7 @@ async fn a_long_deletion_hides_its_session_at_once_and_delays_no_other() {
         let done = done.clone();
         Receipt::new(move |outcome| done.send((name, outcome)).unwrap())
     };
-    store.submit(Record { session: id("a"), entry: Entry::Delete, receipt: note("deletion") });
+    store.submit(Record { session: id("a"), entry: RecordEntry::Delete, receipt: note("deletion") });
     let (session, entry) = append(meta("b", 11, 1), vec![prompt(1, "meanwhile")]);
     store.submit(Record { session, entry, receipt: note("other") });
     assert_eq!(order.recv().unwrap(), ("other", Ok(Settled::Synced)));

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use acpd_history::{Settings, Store};
-use domain::history::{Entry, History, HistoryError, Receipt, Record, SessionMeta, Settled, StoreStatus};
+use domain::history::{History, HistoryError, Receipt, Record, RecordEntry, SessionMeta, Settled, StoreStatus};
 use domain::{Content, Event, EventKind, MessageId, Millis, SessionId, TurnId};
 
 /// No test waits longer than this for anything.
@@ -86,16 +86,16 @@ pub(crate) fn meta(session: &str, updated: u64, last: u64) -> SessionMeta {
     }
 }
 
-pub(crate) fn append(meta: SessionMeta, events: Vec<Arc<Event>>) -> (SessionId, Entry) {
-    (meta.id.clone(), Entry::Append { events, meta })
+pub(crate) fn append(meta: SessionMeta, events: Vec<Arc<Event>>) -> (SessionId, RecordEntry) {
+    (meta.id.clone(), RecordEntry::Append { events, meta })
 }
 
-pub(crate) fn delete(session: &str) -> (SessionId, Entry) {
-    (id(session), Entry::Delete)
+pub(crate) fn delete(session: &str) -> (SessionId, RecordEntry) {
+    (id(session), RecordEntry::Delete)
 }
 
 /// Submits and returns where the receipt will arrive.
-pub(crate) fn submit(store: &Store, (session, entry): (SessionId, Entry)) -> mpsc::Receiver<Outcome> {
+pub(crate) fn submit(store: &Store, (session, entry): (SessionId, RecordEntry)) -> mpsc::Receiver<Outcome> {
     let (stamped, receipt) = mpsc::channel();
     let receipt_of = Receipt::new(move |outcome| {
         // A test may drop the receiver when it has seen enough.
@@ -109,7 +109,7 @@ pub(crate) fn outcome(receipt: &mpsc::Receiver<Outcome>) -> Outcome {
     receipt.recv_timeout(PATIENCE).expect("the receipt is stamped in time")
 }
 
-pub(crate) fn keep(store: &Store, record: (SessionId, Entry)) -> Outcome {
+pub(crate) fn keep(store: &Store, record: (SessionId, RecordEntry)) -> Outcome {
     outcome(&submit(store, record))
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use domain::Event;
-use domain::history::{Entry, History, StoreStatus};
+use domain::history::{History, RecordEntry, StoreStatus};
 use tempfile::tempdir;
 
 use crate::support::{
@@ -96,7 +96,7 @@ async fn a_copy_ends_at_any_piece_and_a_deletion_takes_all() {
     keep(&store, append(meta("a", 1, PIECES + 1), said.clone())).unwrap();
     for last in [1, 2, 600, 601, PIECES, PIECES + 1] {
         let name = format!("copy-{last}");
-        keep(&store, (id(&name), Entry::Copy { from: id("a"), last })).unwrap();
+        keep(&store, (id(&name), RecordEntry::Copy { from: id("a"), last })).unwrap();
         keep(&store, append(meta(&name, 2, last + 1), vec![text(last + 1, "more")])).unwrap();
         let mut copied = said[..usize::try_from(last).unwrap()].to_vec();
         copied.push(text(last + 1, "more"));
