@@ -10,7 +10,7 @@ use futures_util::Stream;
 use futures_util::stream;
 
 use crate::outbox_gate::{OutboxGate, Reservation};
-use crate::tail::{Found, Progress, Tail};
+use crate::tail::{LogProgress, Tail, TailRead};
 
 /// How many bytes are read at a time from the tail, and from the store.
 const FROM_TAIL: usize = 64 << 10;
@@ -53,7 +53,7 @@ impl Cursor {
         })
     }
 
-    async fn advance(&mut self, watch: &mut tokio::sync::watch::Receiver<Progress>) -> CursorItem {
+    async fn advance(&mut self, watch: &mut tokio::sync::watch::Receiver<LogProgress>) -> CursorItem {
         // While there is nothing to yield, the cursor holds neither room, which others need, nor
         // events, which cost memory.
         if !self.something_to_pass(watch).await {
@@ -61,9 +61,9 @@ impl Cursor {
         }
         let reservation = self.gate.reserve(FROM_STORE).await;
         let events = match self.tail.read(self.next, FROM_TAIL) {
-            Found::Events(events) => events,
+            TailRead::Events(events) => events,
             // An event that has left the ring is in the store.
-            Found::InStore | Found::Nothing => {
+            TailRead::InStore | TailRead::Nothing => {
                 match self.history.read(self.session.clone(), self.next, FROM_STORE).await {
                     Ok(events) if events.is_empty() => return CursorItem::Unreadable(HistoryError::Lost),
                     Ok(events) => events,
@@ -76,22 +76,22 @@ impl Cursor {
 
     /// Waits until the next event is safe or has failed to become so. Returns false if none will
     /// come.
-    async fn something_to_pass(&self, watch: &mut tokio::sync::watch::Receiver<Progress>) -> bool {
+    async fn something_to_pass(&self, watch: &mut tokio::sync::watch::Receiver<LogProgress>) -> bool {
         loop {
             // Marked as seen before the ring is read: an event that arrives afterwards wakes the
             // cursor again.
             let ended = watch.borrow_and_update().ended;
             match self.tail.read(self.next, 0) {
-                Found::InStore => return true,
-                Found::Events(events) => {
+                TailRead::InStore => return true,
+                TailRead::Events(events) => {
                     if let Some(next) = events.first() {
                         // A failure is yielded together with the event.
                         let _ = self.tail.until_safe(next).await;
                     }
                     return true;
                 }
-                Found::Nothing if ended || watch.changed().await.is_err() => return false,
-                Found::Nothing => {}
+                TailRead::Nothing if ended || watch.changed().await.is_err() => return false,
+                TailRead::Nothing => {}
             }
         }
     }

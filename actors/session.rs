@@ -44,7 +44,7 @@ pub(crate) use hosted::{ConfigureAgent, StartAgent};
 pub(crate) use mcp_servers::SetServers;
 pub(crate) use messages::{
     Attach, Attached, AttachmentGuard, BridgeReturn, Configure, DescribeDetails, DescribeHead, DescribePermissions,
-    LendEditor, PostNotice, Prompt, Recorded, Rename, Roots, SetEnvironment, StartAt,
+    LendEditor, PostNotice, Prompt, Recorded, Rename, SetEnvironment, SetRoots, StartAt,
 };
 pub(crate) use prompt_expansion::offered;
 pub(crate) use questions::{AnswerOpen, AnswerQuestion, CannotAnswer, ChooseOption};

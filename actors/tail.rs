@@ -26,7 +26,7 @@ const SHARE: usize = 256 << 10;
 
 pub(crate) struct Tail {
     ring: Mutex<Ring>,
-    progress: watch::Sender<Progress>,
+    progress: watch::Sender<LogProgress>,
     backlog: Arc<Backlog>,
 }
 
@@ -78,7 +78,7 @@ struct Ring {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Progress {
+pub(crate) struct LogProgress {
     /// The numbers of the last events that are appended, written and synced.
     pub(crate) appended: u64,
     pub(crate) written: u64,
@@ -91,7 +91,7 @@ pub(crate) struct Progress {
     uncommitted: usize,
 }
 
-impl Progress {
+impl LogProgress {
     fn is_full(&self) -> bool {
         self.uncommitted > UNCOMMITTED_LIMIT
     }
@@ -106,7 +106,7 @@ impl Progress {
 }
 
 /// What a reader finds at an event number.
-pub(crate) enum Found {
+pub(crate) enum TailRead {
     Events(Vec<Arc<Event>>),
     /// The event has left the ring; the store has it.
     InStore,
@@ -126,7 +126,7 @@ impl Tail {
             written: last,
         };
         let progress =
-            Progress { appended: last, written: last, synced: last, failure: None, ended: false, uncommitted: 0 };
+            LogProgress { appended: last, written: last, synced: last, failure: None, ended: false, uncommitted: 0 };
         Self { ring: Mutex::new(ring), progress: watch::Sender::new(progress), backlog }
     }
 
@@ -212,10 +212,10 @@ impl Tail {
     }
 
     /// Events from `number` on, about `budget` bytes of them.
-    pub(crate) fn read(&self, number: u64, budget: usize) -> Found {
+    pub(crate) fn read(&self, number: u64, budget: usize) -> TailRead {
         let ring = self.ring();
         if number < ring.first {
-            return Found::InStore;
+            return TailRead::InStore;
         }
         let mut weight = 0;
         let mut found = Vec::new();
@@ -226,10 +226,10 @@ impl Tail {
             weight += event.kind.weight();
             found.push(event.clone());
         }
-        if found.is_empty() { Found::Nothing } else { Found::Events(found) }
+        if found.is_empty() { TailRead::Nothing } else { TailRead::Events(found) }
     }
 
-    pub(crate) fn watch(&self) -> watch::Receiver<Progress> {
+    pub(crate) fn watch(&self) -> watch::Receiver<LogProgress> {
         self.progress.subscribe()
     }
 
@@ -246,7 +246,7 @@ impl Tail {
         self.until(|progress| progress.is_safe(event)).await
     }
 
-    async fn until(&self, reached: impl Fn(&Progress) -> bool) -> Result<(), HistoryError> {
+    async fn until(&self, reached: impl Fn(&LogProgress) -> bool) -> Result<(), HistoryError> {
         let mut watch = self.watch();
         let settled = watch
             .wait_for(|progress| reached(progress) || progress.failure.is_some() || progress.ended)

@@ -27,7 +27,7 @@ pub(crate) struct Run {
 /// Asks the call to end. The executor reports when it has ended.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Cancel;
+pub(crate) struct CancelTool;
 
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -293,10 +293,10 @@ impl Handler<Run> for ToolExecutor {
     }
 }
 
-impl Handler<Cancel> for ToolExecutor {
+impl Handler<CancelTool> for ToolExecutor {
     type Result = ();
 
-    fn handle(&mut self, Cancel: Cancel, ctx: &mut Context<Self>) {
+    fn handle(&mut self, CancelTool: CancelTool, ctx: &mut Context<Self>) {
         match self.phase {
             Phase::Running => {
                 self.cancel.send_replace(true);

@@ -67,7 +67,7 @@ pub(crate) struct TurnEvent {
 
 /// The most that a turn may use.
 #[derive(Clone, Copy)]
-pub(crate) struct Budget {
+pub(crate) struct TurnBudget {
     pub(crate) requests: u32,
     /// Sent and received; 0 for no limit.
     pub(crate) tokens: u64,
@@ -76,7 +76,7 @@ pub(crate) struct Budget {
     pub(crate) compact_tokens: u64,
 }
 
-pub(crate) struct Task {
+pub(crate) struct TurnTask {
     pub(crate) turn: TurnId,
     pub(crate) purpose: Purpose,
     pub(crate) model: Arc<dyn Model>,
@@ -90,7 +90,7 @@ pub(crate) struct Task {
     pub(crate) window_used: u64,
     /// The number of the user's message, which must be safe before the model is asked.
     pub(crate) after: u64,
-    pub(crate) budget: Budget,
+    pub(crate) budget: TurnBudget,
     /// A response whose calls are carried out first, because the turn was restored from the log.
     pub(crate) unfinished: Option<Unfinished>,
     pub(crate) tail: Arc<Tail>,
@@ -101,7 +101,7 @@ pub(crate) struct Task {
 pub(crate) struct Turn {
     /// The task of the turn. `after`, `conversation` and `window_used` are kept up to date, and
     /// `model` and `thought` are those of the running request.
-    task: Task,
+    task: TurnTask,
     switch: Option<Switch>,
     parent_gone: Option<ParentGone>,
     /// The system prompt, known once the first request is made.
@@ -177,7 +177,7 @@ const SUMMARY_PIECE: usize = 256;
 const HALVINGS: u32 = 8;
 
 impl Turn {
-    pub(crate) fn new(task: Task, parent_gone: ParentGone) -> Self {
+    pub(crate) fn new(task: TurnTask, parent_gone: ParentGone) -> Self {
         let death_notice = {
             let (turn, parent) = (task.turn.clone(), task.parent.clone());
             DeathNotice::new(move |_| {

@@ -16,7 +16,7 @@ use wire::{Id, Translator};
 use super::Connection;
 use super::attachment::{Announced, Answering, Attachment, CursorYield, Load, Resume, SlashCommands, Start, Waiting};
 use super::client_requests::AskClient;
-use super::rpc_methods::Opened;
+use super::rpc_methods::OpenedSession;
 use crate::cursor::Cursor;
 use crate::mail::tell;
 use crate::session::Attached;
@@ -33,8 +33,8 @@ struct Inheritance {
 
 impl Connection {
     /// Starts a cursor for a session that this client may now see.
-    pub(super) fn attach(&mut self, opened: Opened, answer: Answering, ctx: &mut Context<Self>) {
-        let Opened { session, addr, mut attached, commands, servers } = opened;
+    pub(super) fn attach(&mut self, opened: OpenedSession, answer: Answering, ctx: &mut Context<Self>) {
+        let OpenedSession { session, addr, mut attached, commands, servers } = opened;
         let session = &session;
         let resumes = matches!(answer, Answering::Resume(_));
         let translator = self.translator(session, &mut attached, resumes);

@@ -64,13 +64,13 @@ impl AskClient {
 /// given up.
 struct Awaited {
     told: oneshot::Receiver<Answered>,
-    _abandon: Abandon,
+    _abandon: RequestGuard,
 }
 
 /// Reports on drop that the caller has given up.
-struct Abandon(WeakRecipient<TellClient>);
+struct RequestGuard(WeakRecipient<TellClient>);
 
-impl Drop for Abandon {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         report(&self.0, TellClient::Abandoned);
     }
@@ -228,7 +228,7 @@ impl ClientEditor {
     fn ask(&self, method: &'static str, params: Value) -> BoxFuture<'static, Result<Answered, EditorError>> {
         let (tell, told) = oneshot::channel();
         let sent = self.send(method, params, Some(tell));
-        let mut awaited = Awaited { told, _abandon: Abandon(self.tell.clone()) };
+        let mut awaited = Awaited { told, _abandon: RequestGuard(self.tell.clone()) };
         Box::pin(async move {
             if !sent {
                 return Err(EditorError::Gone);

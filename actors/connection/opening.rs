@@ -18,7 +18,7 @@ use wire::RpcError;
 
 use super::draft::Draft;
 use super::places::{check_folder, own_folder};
-use super::rpc_methods::Opened;
+use super::rpc_methods::OpenedSession;
 use crate::directory::{Enter, Evict, EvictionReason, Fate, Incarnation, LiveSession, Open, Opening};
 use crate::mail::{child_guard, tell};
 use crate::runtime::Runtime;
@@ -174,7 +174,7 @@ pub(super) async fn import(by: &Opener, id: &SessionId) -> Result<Addr<Session>,
 
 /// Gives an opened session its servers: those that the client names, which are stored for the next
 /// time, or the stored ones.
-pub(super) async fn equipped(runtime: &Runtime, opened: Opened, wanted: Option<Vec<Server>>) -> Opened {
+pub(super) async fn equipped(runtime: &Runtime, opened: OpenedSession, wanted: Option<Vec<Server>>) -> OpenedSession {
     let toolbox = &runtime.ports().toolbox;
     let servers = match wanted {
         None => SetServers { wanted: None, kept: toolbox.kept_servers(&opened.session).await },
@@ -185,13 +185,13 @@ pub(super) async fn equipped(runtime: &Runtime, opened: Opened, wanted: Option<V
             SetServers { wanted: Some(servers), kept: Vec::new() }
         }
     };
-    Opened { servers, ..opened }
+    OpenedSession { servers, ..opened }
 }
 
 /// The same for a session for which nothing can be stored yet.
-pub(super) async fn equipped_first(runtime: &Runtime, opened: Opened, servers: Vec<Server>) -> Opened {
+pub(super) async fn equipped_first(runtime: &Runtime, opened: OpenedSession, servers: Vec<Server>) -> OpenedSession {
     if servers.is_empty() {
-        return Opened { servers: SetServers { wanted: Some(servers), kept: Vec::new() }, ..opened };
+        return OpenedSession { servers: SetServers { wanted: Some(servers), kept: Vec::new() }, ..opened };
     }
     equipped(runtime, opened, Some(servers)).await
 }

@@ -26,7 +26,7 @@ use crate::runtime::{Runtime, Shutdown};
 use crate::session::{self, Attach, Attached, BridgeReturn, Session, SetServers, StartAt};
 
 /// A session that a client has opened and may now see.
-pub(super) struct Opened {
+pub(super) struct OpenedSession {
     pub(super) session: SessionId,
     pub(super) addr: Addr<Session>,
     pub(super) attached: Attached,
@@ -278,7 +278,7 @@ impl Connection {
     }
 
     /// Answers with a session that is new to this client, and sends its notifications afterwards.
-    fn greet(&mut self, id: Id, opened: Opened, ctx: &mut Context<Self>) {
+    fn greet(&mut self, id: Id, opened: OpenedSession, ctx: &mut Context<Self>) {
         let session = opened.session.clone();
         self.attach(opened, Answering::Now, ctx);
         if let Some(attachment) = self.attachments.get(&session) {
@@ -305,7 +305,7 @@ impl Connection {
             if let Some(cwd) = &open.cwd {
                 same_folder(&by.runtime, cwd, &attached.cwd).await?;
             }
-            tell(&addr, session::Roots(open.extra_roots));
+            tell(&addr, session::SetRoots(open.extra_roots));
             let opened = written(&by.runtime, session, addr, attached).await?;
             Ok(opening::equipped(&by.runtime, opened, open.servers).await)
         };
@@ -334,9 +334,9 @@ impl Connection {
     pub(super) fn open_then(
         &mut self,
         id: Id,
-        open: impl Future<Output = Result<Opened, RpcError>> + 'static,
+        open: impl Future<Output = Result<OpenedSession, RpcError>> + 'static,
         ctx: &mut Context<Self>,
-        then: impl FnOnce(&mut Self, Id, Opened, &mut Context<Self>) + 'static,
+        then: impl FnOnce(&mut Self, Id, OpenedSession, &mut Context<Self>) + 'static,
     ) {
         let request = id.clone();
         // Counts against the limit until the future completes or is dropped.
@@ -434,7 +434,7 @@ async fn attach_written(
     session: SessionId,
     addr: Addr<Session>,
     attach: Attach,
-) -> Result<Opened, RpcError> {
+) -> Result<OpenedSession, RpcError> {
     match addr.send(attach).await {
         Ok(Ok(attached)) => written(runtime, session, addr, attached).await,
         Ok(Err(_)) | Err(_) => Err(opening::crashed()),
@@ -447,14 +447,14 @@ pub(super) async fn written(
     session: SessionId,
     addr: Addr<Session>,
     attached: Attached,
-) -> Result<Opened, RpcError> {
+) -> Result<OpenedSession, RpcError> {
     attached.tail.until_written(attached.head).await.map_err(opening::unreadable)?;
     let place = Workplace { cwd: attached.cwd.clone(), extra_roots: Vec::new(), mode: attached.settings.mode };
     let commands = match &attached.settings.hosted {
         Some(hosted) => hosted.offer.commands.as_ref().map(wire::child::read_commands).unwrap_or_default(),
         None => session::offered(runtime.ports().briefing.commands(place).await),
     };
-    Ok(Opened { session, addr, attached, commands, servers: SetServers::default() })
+    Ok(OpenedSession { session, addr, attached, commands, servers: SetServers::default() })
 }
 
 fn status(overview: Overview, runtime: &Runtime) -> StatusCard {

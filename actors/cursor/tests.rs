@@ -273,8 +273,8 @@ fn a_slow_reader_continues_from_the_store_and_returns_to_the_ring() {
         stage.append(text(message, 4));
     }
     stage.settle(40, Settled::Synced);
-    assert!(matches!(stage.tail.read(1, 1), Found::InStore), "the ring has let go of the first");
-    assert!(matches!(stage.tail.read(40, 1), Found::Events(_)), "and not of the last");
+    assert!(matches!(stage.tail.read(1, 1), TailRead::InStore), "the ring has let go of the first");
+    assert!(matches!(stage.tail.read(40, 1), TailRead::Events(_)), "and not of the last");
     stage.append(text(40, 4));
     reader.read(usize::MAX, &stage.tail);
     assert_eq!(reader.seen.last().map(|event| event.number), Some(41));

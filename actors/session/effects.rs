@@ -12,7 +12,7 @@ use domain::tool::{Notification, NotificationKind};
 use domain::{AgentId, CallId, CallSite, EventKind, Outcome, TurnId};
 use tokio::sync::{oneshot, watch};
 
-use super::sub_agents::SubAgent;
+use super::sub_agents::SubAgentTurn;
 use super::{Session, stop};
 use crate::directory::{Evict, EvictionReason, EvictionRefused, Fate};
 use crate::mail::{ChildGuard, report, tell};
@@ -25,14 +25,14 @@ pub(super) struct Work {
     pub(super) turn: Option<(Addr<Turn>, ChildGuard)>,
     pub(super) calls: HashMap<CallId, (Addr<ToolExecutor>, ChildGuard)>,
     /// The sub-agents, keyed by the turn in which each one works.
-    pub(super) agents: HashMap<TurnId, SubAgent>,
+    pub(super) agents: HashMap<TurnId, SubAgentTurn>,
     /// Where the calls that want something of sub-agents get their outcome.
     pub(super) delegations: HashMap<CallId, oneshot::Sender<Outcome>>,
     /// The conversations of sub-agents that have ended and can be continued.
     pub(super) ended_agents: HashMap<AgentId, Conversation>,
     pub(super) expansion: Option<SpawnHandle>,
     pub(super) hooks: Option<SpawnHandle>,
-    pub(super) restoration: Option<Restoration>,
+    pub(super) restoration: Option<RunningRestoration>,
 }
 
 impl Work {
@@ -62,7 +62,7 @@ impl Work {
 
     fn cancel_call(&self, call: &CallId) {
         if let Some((executor, _)) = self.calls.get(call) {
-            tell(executor, tool_executor::Cancel);
+            tell(executor, tool_executor::CancelTool);
         }
     }
 
@@ -81,7 +81,7 @@ impl Work {
 }
 
 /// Files that are being restored.
-pub(super) struct Restoration {
+pub(super) struct RunningRestoration {
     /// Set to true to stop the restoration.
     pub(super) stop: watch::Sender<bool>,
     /// The restoration itself, until something starts to drive it.

@@ -130,7 +130,7 @@ pub(crate) struct Prompt {
 /// Sets additional folders that a client named besides the working folder; they have been checked.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Roots(pub(crate) Vec<PathBuf>);
+pub(crate) struct SetRoots(pub(crate) Vec<PathBuf>);
 
 /// Gives the tools of a waiting turn the editor of the bridge that sent its prompt and has
 /// reconnected.
@@ -291,10 +291,10 @@ impl Handler<Prompt> for Session {
     }
 }
 
-impl Handler<Roots> for Session {
+impl Handler<SetRoots> for Session {
     type Result = ();
 
-    fn handle(&mut self, Roots(roots): Roots, ctx: &mut Context<Self>) {
+    fn handle(&mut self, SetRoots(roots): SetRoots, ctx: &mut Context<Self>) {
         self.deliver(Input::SetRoots(roots), ctx);
     }
 }

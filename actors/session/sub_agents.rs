@@ -20,9 +20,9 @@ use futures_util::future::BoxFuture;
 
 use super::Session;
 use crate::mail::{ChildGuard, child_guard, tell};
-use crate::turn::{Budget, CallEnded, Compacted, GoOn, Switch, Task, Turn};
+use crate::turn::{CallEnded, Compacted, GoOn, Switch, Turn, TurnBudget, TurnTask};
 
-pub(super) struct SubAgent {
+pub(super) struct SubAgentTurn {
     id: AgentId,
     /// Whether it follows the session's model instead of having its own.
     follows: bool,
@@ -36,7 +36,7 @@ pub(super) struct SubAgent {
     message: Option<MessageId>,
 }
 
-impl SubAgent {
+impl SubAgentTurn {
     /// The sub-agent no longer sees the outcomes of these calls, and is asked again.
     fn clear_results(&mut self, calls: Vec<CallId>, at: u64) {
         self.entered.clear();
@@ -76,7 +76,7 @@ impl Session {
         let briefing = self.agent_briefing(mode, model.info().id.clone(), instructions);
         let (child_guard, parent_gone) = child_guard();
         let settings = &self.ports.settings;
-        let task = Task {
+        let task = TurnTask {
             turn: turn.clone(),
             purpose: Purpose::Answer,
             model,
@@ -87,7 +87,7 @@ impl Session {
             conversation: conversation.clone(),
             window_used: 0,
             after: self.machine.sync_point(),
-            budget: Budget {
+            budget: TurnBudget {
                 compact_tokens: self.ports.settings.compact_tokens,
                 requests: settings.agents.requests.min(settings.max_requests),
                 tokens: settings.agents.tokens,
@@ -97,7 +97,7 @@ impl Session {
             parent: ctx.address().recipient().downgrade(),
             span: self.turn_span.clone(),
         };
-        let sub = SubAgent {
+        let sub = SubAgentTurn {
             id,
             follows,
             turn: Turn::new(task, parent_gone).start(),

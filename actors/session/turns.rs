@@ -16,7 +16,7 @@ use domain::{Mode, StopReason, Trace, TurnFailure, TurnId, Usage};
 use super::Session;
 use crate::mail::{child_guard, tell};
 use crate::spans;
-use crate::turn::{Budget, Switch, Task, Turn, TurnEvent};
+use crate::turn::{Switch, Turn, TurnBudget, TurnEvent, TurnTask};
 
 impl Session {
     /// Starts a turn in which the model works on the current contents of the log.
@@ -36,7 +36,7 @@ impl Session {
             return Some(Input::TurnNotStarted { turn, failure });
         };
         let (child_guard, parent_gone) = child_guard();
-        let task = Task {
+        let task = TurnTask {
             turn,
             purpose,
             model,
@@ -47,7 +47,7 @@ impl Session {
             conversation: state.conversation.clone(),
             window_used: state.usage.window_used,
             after,
-            budget: Budget {
+            budget: TurnBudget {
                 requests: self.ports.settings.max_requests,
                 tokens: 0,
                 compact_tokens: self.ports.settings.compact_tokens,

@@ -17,7 +17,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
 use super::Session;
-use super::effects::Restoration;
+use super::effects::RunningRestoration;
 
 /// Restores files to their state before the last turn that changed any, or reapplies the changes.
 #[derive(Message)]
@@ -54,7 +54,7 @@ impl Session {
             site = Arc::new(CallSite { editor: None, ..(*site).clone() });
         }
         let work = self.restoring(checkpoint, direction, site, stopped);
-        self.work.restoration = Some(Restoration { stop, work: Some(work) });
+        self.work.restoration = Some(RunningRestoration { stop, work: Some(work) });
         if turn.is_some()
             && let Some(work) = self.take_restoring()
         {
