@@ -133,7 +133,7 @@ impl Session {
             Effect::RecordForAgent { agent, kind } => self.work.add_to_agent(&agent, kind),
             Effect::AgentCallEnded { agent, call, failed, at } => self.end_agent_call(&agent, call, failed, at),
             Effect::DropAgent(agent) => drop(self.work.agents.remove(&agent)),
-            Effect::StartAgent(start) => return self.start_agent(*start, ctx),
+            Effect::StartSubAgent(start) => return self.start_agent(*start, ctx),
             Effect::AnswerDelegation { call, outcome } => self.work.answer_delegation(&call, outcome),
             Effect::ForgetAgent(agent) => drop(self.work.ended_agents.remove(&agent)),
             Effect::CancelAgent => return self.cancel_agent(ctx),

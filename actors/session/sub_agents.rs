@@ -8,7 +8,7 @@ use actix::{Actor, Addr, AsyncContext, Context};
 use domain::briefing::{Brief, Situation, Workplace};
 use domain::conversation::Conversation;
 use domain::model::Model;
-use domain::session::effect::{Purpose, StartAgent};
+use domain::session::effect::{Purpose, StartSubAgent};
 use domain::session::input::Spent;
 use domain::session::{Input, TurnReport};
 use domain::tool::{AGENT, Refusal, SWITCH_MODE, SubAgentTask};
@@ -56,8 +56,8 @@ impl SubAgentTurn {
 
 impl Session {
     /// Starts a sub-agent. Without a model it ends at once.
-    pub(super) fn start_agent(&mut self, start: StartAgent, ctx: &mut Context<Self>) -> Option<Input> {
-        let StartAgent { turn, id, task, resumes, may_delegate } = start;
+    pub(super) fn start_agent(&mut self, start: StartSubAgent, ctx: &mut Context<Self>) -> Option<Input> {
+        let StartSubAgent { turn, id, task, resumes, may_delegate } = start;
         let SubAgentTask { task, mode, tools: allowed, model, instructions, .. } = task;
         let follows = model.is_none();
         let wanted = model.as_ref().unwrap_or(&self.state().settings.model);

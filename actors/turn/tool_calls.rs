@@ -7,7 +7,7 @@ use domain::conversation::Conversation;
 use domain::session::TurnReport;
 use domain::session::effect::Unfinished;
 use domain::tool::{ToolSpec, UPDATE_PLAN};
-use domain::turn::{CallStep, Next, NextCall};
+use domain::turn::{CallStep, NextCall, NextStep};
 use domain::{CallId, visible};
 
 use super::{Doing, Turn};
@@ -41,9 +41,9 @@ impl Turn {
     /// Hands over the next calls, or asks the model when all have their outcomes.
     pub(super) fn hand_over(&mut self, ctx: &mut Context<Self>) {
         match self.calls.next(&self.task.tools) {
-            Next::Wait => {}
-            Next::HandOver(batch) => batch.into_iter().for_each(|next| self.carry_out(next)),
-            Next::AskModel => match self.endings.owed.take() {
+            NextStep::Wait => {}
+            NextStep::HandOver(batch) => batch.into_iter().for_each(|next| self.carry_out(next)),
+            NextStep::AskModel => match self.endings.owed.take() {
                 Some(text) => self.say(TurnReport::Nudged { text }),
                 None => self.go_on(ctx),
             },

@@ -6,7 +6,7 @@ mod response_calls;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use self::response_calls::{CallStep, Next, NextCall, ResponseCalls};
+pub use self::response_calls::{CallStep, NextCall, NextStep, ResponseCalls};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -14,7 +14,7 @@ use crate::{ConnectionId, Environment, Origin, QuestionId};
 #[derive(Default)]
 pub(super) struct Clients {
     /// By the number of their attach.
-    pub(super) attached: BTreeMap<u64, Client>,
+    pub(super) attached: BTreeMap<u64, AttachedClient>,
     attaches: u64,
     /// The current connection of each bridge that had another one before.
     bridges: HashMap<String, ConnectionId>,
@@ -24,7 +24,7 @@ pub(super) struct Clients {
     pub(super) has_environment: bool,
 }
 
-pub(super) struct Client {
+pub(super) struct AttachedClient {
     pub(super) name: String,
     pub(super) connection: ConnectionId,
     /// The questions that it cannot ask its user, and why.
@@ -49,7 +49,7 @@ impl SessionMachine {
         self.clients.bridges.extend(returning);
         self.effect(Effect::DisarmDenyTimer);
         self.clients.attaches += 1;
-        let client = Client { name, connection, unable: BTreeMap::new(), one_shot };
+        let client = AttachedClient { name, connection, unable: BTreeMap::new(), one_shot };
         self.clients.attached.insert(self.clients.attaches, client);
         self.clients.evict_at_once = false;
         self.publish();

@@ -108,7 +108,7 @@ pub enum Effect {
         at: u64,
     },
     DropAgent(TurnId),
-    StartAgent(Box<StartAgent>),
+    StartSubAgent(Box<StartSubAgent>),
     /// Answers a call that wants something of sub-agents.
     AnswerDelegation {
         call: CallId,
@@ -237,7 +237,7 @@ pub struct PlanCall {
 }
 
 /// A sub-agent that is to begin.
-pub struct StartAgent {
+pub struct StartSubAgent {
     /// The turn in which it works.
     pub turn: TurnId,
     pub id: AgentId,

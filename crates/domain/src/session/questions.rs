@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::activity::Activity;
-use super::clients::Client;
+use super::clients::AttachedClient;
 use super::effect::Effect;
 use super::machine::SessionMachine;
 use super::policy::Unattended;
@@ -94,7 +94,7 @@ impl SessionMachine {
                 .clients
                 .attached
                 .values()
-                .map(|Client { name, unable, .. }| Some(format!("{name} ({})", unable.get(&question)?)))
+                .map(|AttachedClient { name, unable, .. }| Some(format!("{name} ({})", unable.get(&question)?)))
                 .collect();
             let Some(mut unable) = unable.filter(|unable| !unable.is_empty()) else { continue };
             unable.sort();

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::activity::Activity;
-use super::effect::{Effect, StartAgent};
+use super::effect::{Effect, StartSubAgent};
 use super::machine::SessionMachine;
 use super::policy::AgentLimits;
 use crate::tool::{AGENT, BackgroundNews, BackgroundReport, OutcomeKind, SWITCH_MODE, SubAgentRequest, SubAgentTask};
@@ -281,7 +281,7 @@ impl SessionMachine {
             && let Some(Queued { agent, task, resumes }) = running.agents.next(limits)
         {
             let turn = TurnId::new();
-            let start = StartAgent {
+            let start = StartSubAgent {
                 turn: turn.clone(),
                 id: agent.id.clone(),
                 task,
@@ -289,7 +289,7 @@ impl SessionMachine {
                 may_delegate: agent.depth < limits.depth,
             };
             running.agents.working.insert(turn, agent);
-            self.effect(Effect::StartAgent(Box::new(start)));
+            self.effect(Effect::StartSubAgent(Box::new(start)));
         }
     }
 

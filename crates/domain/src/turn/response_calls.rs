@@ -23,7 +23,7 @@ pub struct ResponseCalls {
 
 /// What the turn does next.
 #[derive(Debug, PartialEq)]
-pub enum Next {
+pub enum NextStep {
     /// Wait: calls are running.
     Wait,
     /// Hand over these calls, in this order. They may run side by side.
@@ -84,9 +84,9 @@ impl ResponseCalls {
     /// Takes the next call, together with those that follow it as long as all of them only read, or
     /// all of them are for sub-agents, among which the session decides who works at once. Nothing
     /// is taken while a call runs.
-    pub fn next(&mut self, tools: &[ToolSpec]) -> Next {
+    pub fn next(&mut self, tools: &[ToolSpec]) -> NextStep {
         if !self.running.is_empty() {
-            return Next::Wait;
+            return NextStep::Wait;
         }
         let mut batch = Vec::new();
         let mut company = None;
@@ -103,7 +103,7 @@ impl ResponseCalls {
                 break;
             }
         }
-        if batch.is_empty() { Next::AskModel } else { Next::HandOver(batch) }
+        if batch.is_empty() { NextStep::AskModel } else { NextStep::HandOver(batch) }
     }
 
     fn step(&self, request: &ToolRequest) -> CallStep {
@@ -169,8 +169,8 @@ mod tests {
 
     fn take(calls: &mut ResponseCalls) -> Vec<(String, CallStep)> {
         match calls.next(&tools()) {
-            Next::HandOver(batch) => batch.into_iter().map(|next| (next.call.to_string(), next.step)).collect(),
-            Next::Wait | Next::AskModel => Vec::new(),
+            NextStep::HandOver(batch) => batch.into_iter().map(|next| (next.call.to_string(), next.step)).collect(),
+            NextStep::Wait | NextStep::AskModel => Vec::new(),
         }
     }
 
@@ -197,7 +197,7 @@ mod tests {
         calls.request(requested(1, EDIT));
         calls.abandon();
         assert!(calls.take_requested().is_empty());
-        assert_eq!(calls.next(&tools()), Next::AskModel);
+        assert_eq!(calls.next(&tools()), NextStep::AskModel);
     }
 
     proptest! {
@@ -215,13 +215,13 @@ mod tests {
             let (mut taken, mut running, mut ends) = (Vec::new(), Vec::new(), ends.into_iter());
             loop {
                 match calls.next(&tools) {
-                    Next::Wait => {
+                    NextStep::Wait => {
                         prop_assert!(!running.is_empty(), "the turn waits for nothing");
                         let (which, failed) = ends.next().expect("one end per call");
                         let call: CallId = running.remove(which.index(running.len()));
                         calls.end(&call, failed, "", &tools);
                     }
-                    Next::HandOver(batch) => {
+                    NextStep::HandOver(batch) => {
                         prop_assert!(running.is_empty(), "calls start beside others");
                         let kind = |tool: &str| match tool { READ | UPDATE_PLAN => 0, AGENT => 1, _ => 2 };
                         let first = kind(&batch[0].request.tool);
@@ -230,7 +230,7 @@ mod tests {
                         running.extend(batch.iter().map(|next| next.call.clone()));
                         taken.extend(batch.into_iter().map(|next| next.call.to_string()));
                     }
-                    Next::AskModel => break,
+                    NextStep::AskModel => break,
                 }
             }
             prop_assert!(running.is_empty(), "the model is asked before all calls have their outcomes");
