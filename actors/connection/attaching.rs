@@ -10,7 +10,7 @@ use futures_util::{Stream, StreamExt, stream};
 use serde_json::json;
 use tokio::sync::watch;
 use wire::facts::Menu;
-use wire::translator::{Attach as View, Viewer};
+use wire::translator::{TranslatorStart, Viewer};
 use wire::{Id, Translator};
 
 use super::Connection;
@@ -85,7 +85,7 @@ impl Connection {
     fn translator(&self, session: &SessionId, attached: &mut Attached, resumes: bool) -> Translator {
         let extras = self.extras();
         let SessionSettings { mode, approval, model, thought, hosted, model_chosen: _ } = attached.settings.clone();
-        let view = View {
+        let view = TranslatorStart {
             session: session.clone(),
             cwd: attached.cwd.clone(),
             next: attached.next,

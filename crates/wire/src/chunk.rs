@@ -10,7 +10,7 @@ use serde::Serialize;
 const AROUND: usize = 256;
 
 #[derive(Serialize)]
-pub(crate) struct Params<'a, U> {
+pub(crate) struct ChunkParams<'a, U> {
     #[serde(rename = "sessionId")]
     session: &'a str,
     update: U,
@@ -28,7 +28,7 @@ struct AcpdMeta {
     at: (u32, u64),
 }
 
-impl<'a, U: Serialize> Params<'a, U> {
+impl<'a, U: Serialize> ChunkParams<'a, U> {
     pub(crate) fn new(session: &'a SessionId, update: U, at: Option<(u32, u64)>) -> Self {
         Self { session: session.as_str(), update, meta: at.map(|at| Meta { acpd: AcpdMeta { at } }) }
     }

@@ -30,7 +30,7 @@ pub struct Viewer {
 
 /// Where a translator starts.
 #[derive(Clone, Debug)]
-pub struct Attach {
+pub struct TranslatorStart {
     pub session: SessionId,
     pub viewer: Viewer,
     /// The folder of the session.
@@ -56,7 +56,7 @@ pub struct Attach {
     pub open_questions: Vec<Asked>,
 }
 
-impl Attach {
+impl TranslatorStart {
     /// The calls of sub-agents that the client does not see where it starts.
     pub(crate) fn hidden_calls(&self) -> BTreeSet<CallId> {
         let hidden = self.delegated.iter().filter(|(_, delegated)| delegated.is_hidden_at(self.next));
@@ -96,7 +96,7 @@ pub enum Translator {
 }
 
 impl Translator {
-    pub fn new(version: ProtocolVersion, attach: Attach) -> Self {
+    pub fn new(version: ProtocolVersion, attach: TranslatorStart) -> Self {
         match version {
             ProtocolVersion::V1 => Self::V1(Box::new(v1::translator::Translator::new(attach))),
             ProtocolVersion::V2 => Self::V2(Box::new(v2::translator::Translator::new(attach))),

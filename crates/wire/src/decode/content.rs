@@ -9,7 +9,7 @@ use crate::rpc::RpcError;
 const UNKNOWN_MIME: &str = "application/octet-stream";
 
 /// Why a block was refused: the field inside it, and the reason.
-type Refused = (&'static str, &'static str);
+type BlockError = (&'static str, &'static str);
 
 pub(crate) fn read(prompt: Option<Value>) -> Result<Vec<Content>, RpcError> {
     let Some(prompt) = prompt else { return Err(RpcError::invalid_params("prompt", "Required")) };
@@ -39,7 +39,7 @@ pub(crate) fn block(block: Value) -> Option<Content> {
 struct Block(Map<String, Value>);
 
 impl Block {
-    fn into_content(mut self) -> Result<Content, Refused> {
+    fn into_content(mut self) -> Result<Content, BlockError> {
         let kind = self.text("type").ok_or(("type", "Required"))?;
         let mut extras =
             Extras { annotations: self.object("annotations"), meta: self.object("_meta"), ..Extras::default() };
@@ -60,7 +60,7 @@ impl Block {
         Ok(Content { payload, extras })
     }
 
-    fn into_link(mut self) -> Result<Payload, Refused> {
+    fn into_link(mut self) -> Result<Payload, BlockError> {
         let uri = self.text("uri").ok_or(("uri", "Required"))?;
         Ok(Payload::Link {
             name: self.text("name").filter(|name| !name.is_empty()).unwrap_or_else(|| last_part(&uri)),
@@ -73,7 +73,7 @@ impl Block {
         })
     }
 
-    fn into_resource(mut self) -> Result<(Payload, Option<Value>), Refused> {
+    fn into_resource(mut self) -> Result<(Payload, Option<Value>), BlockError> {
         let Some(Value::Object(resource)) = self.0.remove("resource") else {
             return Err(("resource", "Must be an object"));
         };
@@ -101,7 +101,7 @@ impl Block {
         self
     }
 
-    fn into_image(mut self) -> Result<Payload, Refused> {
+    fn into_image(mut self) -> Result<Payload, BlockError> {
         let mime = self.either("mimeType", "imageMime");
         let uri = self.either("uri", "imageUrl");
         match (self.either("data", "imageData"), uri) {
@@ -113,7 +113,7 @@ impl Block {
         }
     }
 
-    fn into_audio(mut self) -> Result<Payload, Refused> {
+    fn into_audio(mut self) -> Result<Payload, BlockError> {
         let mime = self.either("mimeType", "audioMime");
         match (self.either("data", "audioData"), self.text("audioUrl")) {
             (Some(data), _) => Ok(Payload::Audio { data, mime: mime.unwrap_or_else(|| UNKNOWN_MIME.to_owned()) }),

@@ -20,12 +20,12 @@ use domain::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::chunk::{self, Params, Speaker};
+use crate::chunk::{self, ChunkParams, Speaker};
 use crate::compactions::Compactions;
 use crate::facts::Menu;
 use crate::method;
 use crate::rpc::{self, RpcError};
-use crate::translator::{Attach, Outbound, PriorView, Viewer};
+use crate::translator::{Outbound, PriorView, TranslatorStart, Viewer};
 use crate::v1::encode::{self, content, menu};
 
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub struct Translator {
 }
 
 impl Translator {
-    pub fn new(attach: Attach) -> Self {
+    pub fn new(attach: TranslatorStart) -> Self {
         let hidden = attach.hidden_calls();
         Self {
             session: attach.session,
@@ -93,7 +93,7 @@ impl Translator {
                 call.fields = call.fields.status(acp::ToolCallStatus::InProgress);
             }
             let announced = Announced { session_update: "tool_call", call };
-            let params = Params::new(&self.session, &announced, None);
+            let params = ChunkParams::new(&self.session, &announced, None);
             said.push(Outbound::Update(rpc::notification(method::SESSION_UPDATE, &params)));
         }
         let before = self.open_questions.iter().filter(|open| open.at < next);
@@ -389,18 +389,18 @@ impl Translator {
 
     /// Serializes a piece of text, which most updates are, into a single allocation.
     fn say(&self, speaker: Speaker, text: &str, message: &str, place: Option<(u32, u64)>) -> Outbound {
-        let params = Params::new(&self.session, speaker.chunk(text, message), place);
+        let params = ChunkParams::new(&self.session, speaker.chunk(text, message), place);
         let length = chunk::length(&self.session, text, message);
         Outbound::Update(rpc::sized_notification(length, method::SESSION_UPDATE, &params))
     }
 
     fn update(&self, event: &Event, update: &impl Serialize) -> Outbound {
-        let params = Params::new(&self.session, update, self.place(event));
+        let params = ChunkParams::new(&self.session, update, self.place(event));
         Outbound::Update(rpc::notification(method::SESSION_UPDATE, &params))
     }
 
     fn unplaced(&self, update: &impl Serialize) -> Outbound {
-        Outbound::Update(rpc::notification(method::SESSION_UPDATE, &Params::new(&self.session, update, None)))
+        Outbound::Update(rpc::notification(method::SESSION_UPDATE, &ChunkParams::new(&self.session, update, None)))
     }
 
     /// Several updates for one event. The last one carries its place.
@@ -408,7 +408,7 @@ impl Translator {
         let last = updates.len().saturating_sub(1);
         let one = |(at, update)| {
             let place = if at == last { self.place(event) } else { None };
-            Outbound::Update(rpc::notification(method::SESSION_UPDATE, &Params::new(&self.session, update, place)))
+            Outbound::Update(rpc::notification(method::SESSION_UPDATE, &ChunkParams::new(&self.session, update, place)))
         };
         updates.iter().enumerate().map(one).collect()
     }

@@ -23,12 +23,12 @@ use serde_json::{Value, json};
 
 use self::calls::ShownCall;
 use self::foreground::State;
-use crate::chunk::{self, Params, Speaker};
+use crate::chunk::{self, ChunkParams, Speaker};
 use crate::compactions::Compactions;
 use crate::facts::Menu;
 use crate::method;
 use crate::rpc;
-use crate::translator::{Attach, Outbound, PriorView, Viewer};
+use crate::translator::{Outbound, PriorView, TranslatorStart, Viewer};
 use crate::v2::encode::{self, content, menu};
 
 /// A session has one plan.
@@ -92,7 +92,7 @@ impl Said {
 }
 
 impl Translator {
-    pub fn new(attach: Attach) -> Self {
+    pub fn new(attach: TranslatorStart) -> Self {
         let (next, hidden) = (attach.next, attach.hidden_calls());
         let calls = attach.open_calls.into_iter().map(|(id, open)| (id, ShownCall::new(open.card, open.started)));
         let asked = attach.open_questions.iter().filter(|asked| asked.at < next);
@@ -349,7 +349,7 @@ impl Translator {
 
     /// Serializes a piece of text, which most updates are, into a single allocation.
     fn say(&self, speaker: Speaker, text: &str, message: &MessageId, event: &Event) -> Outbound {
-        let params = Params::new(&self.session, speaker.chunk(text, message.as_str()), self.place(event));
+        let params = ChunkParams::new(&self.session, speaker.chunk(text, message.as_str()), self.place(event));
         let length = chunk::length(&self.session, text, message.as_str());
         Outbound::Update(rpc::sized_notification(length, method::SESSION_UPDATE, &params))
     }
@@ -362,7 +362,7 @@ impl Translator {
     }
 
     fn notification(&self, update: &Value, place: Option<(u32, u64)>) -> Vec<u8> {
-        rpc::notification(method::SESSION_UPDATE, &Params::new(&self.session, update, place))
+        rpc::notification(method::SESSION_UPDATE, &ChunkParams::new(&self.session, update, place))
     }
 
     fn place(&self, event: &Event) -> Option<(u32, u64)> {

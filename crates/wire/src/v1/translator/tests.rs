@@ -34,8 +34,8 @@ fn menu_of(model: &str) -> Menu {
     }
 }
 
-fn attach(connection: &str, head: u64) -> Attach {
-    Attach {
+fn attach(connection: &str, head: u64) -> TranslatorStart {
+    TranslatorStart {
         session: "s".into(),
         cwd: "/w".into(),
         next: 1,
@@ -266,7 +266,7 @@ fn a_load_replays_what_live_clients_saw_without_settled_questions() {
 fn an_open_question_is_asked_of_later_clients_after_an_announced_call() {
     let question = Question { id: "q".into(), call: "d".into(), always: None, options: Vec::new() };
     let events = log(vec![EventKind::PermissionAsked { question: question.clone() }]);
-    let open = Attach {
+    let open = TranslatorStart {
         open_calls: vec![("d".into(), OpenCall { card: other_card(), started: false })],
         open_questions: vec![Asked { at: 1, question: question.clone() }],
         ..attach("other", 1)
@@ -290,7 +290,7 @@ fn a_client_that_attaches_midway_sees_no_calls_of_sub_agents() {
         EventKind::PermissionAsked { question },
     ]);
     let hidden = || DelegatedCall { within: "agent".into(), shown_from: None };
-    let middle = || Attach {
+    let middle = || TranslatorStart {
         open_calls: ["asked", "hidden"].map(|id| (id.into(), OpenCall { card: other_card(), started: false })).into(),
         delegated: ["asked", "ended", "hidden"].map(|call| (CallId::from(call), hidden())).into(),
         ..attach("other", 0)
@@ -353,7 +353,7 @@ fn strictly_there_is_no_usage_in_an_answer() {
 #[test]
 fn a_client_that_attaches_midway_sees_open_calls_and_questions() {
     let question = Question { id: "q".into(), call: "d".into(), always: None, options: Vec::new() };
-    let open = Attach {
+    let open = TranslatorStart {
         open_calls: vec![
             ("c".into(), OpenCall { card: other_card(), started: true }),
             ("d".into(), OpenCall { card: other_card(), started: false }),

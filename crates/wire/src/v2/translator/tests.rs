@@ -21,8 +21,8 @@ use crate::request::ClientCapabilities;
 use crate::rpc::RpcError;
 use crate::v1;
 
-fn attach(head: u64) -> Attach {
-    Attach {
+fn attach(head: u64) -> TranslatorStart {
+    TranslatorStart {
         session: "s".into(),
         cwd: "/w".into(),
         next: 1,
@@ -218,7 +218,7 @@ fn a_command_goes_on_in_the_background_after_the_turn() {
     // A client that attaches meanwhile finds the terminal and its output.
     let mut state = domain::SessionState::new("s".into());
     events[..7].iter().for_each(|event| state.apply(event));
-    let mut later = Attach { next: 8, background: state.open.background.clone(), ..attach(7) };
+    let mut later = TranslatorStart { next: 8, background: state.open.background.clone(), ..attach(7) };
     later.own_from = 8;
     let mut later = Translator::new(later);
     let [terminal, state] = later.preface().try_into().unwrap();
@@ -312,7 +312,7 @@ fn texts(blocks: &Value) -> String {
 
 /// Reads the story that version 1 tells.
 fn first(events: &[Event]) -> Story {
-    let mut translator = v1::translator::Translator::new(Attach {
+    let mut translator = v1::translator::Translator::new(TranslatorStart {
         viewer: Viewer { connection: "another".into(), ..attach(0).viewer },
         ..attach(0)
     });

@@ -90,9 +90,9 @@ impl View {
 }
 
 /// What the session tells a client that attaches now and starts at `next`.
-fn attach_at(state: &SessionState, next: u64) -> Attach {
+fn attach_at(state: &SessionState, next: u64) -> TranslatorStart {
     let head = state.head.number;
-    Attach {
+    TranslatorStart {
         next,
         own_from: head + 1,
         turn: state.open.turn.clone().filter(|turn| turn.number < next),
