@@ -8,7 +8,9 @@ use std::time::Duration;
 use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, WeakRecipient, WrapFuture};
 use domain::history::History;
 use domain::recall::{Recall, RecallRequest};
-use domain::tool::{HookPoint, HooksRun, Job, OutcomeKind, Refusal, SubAgentRequest, ToolHost, ToolRequest, Toolbox};
+use domain::tool::{
+    HookPoint, HooksRun, Job, OutcomeKind, PlanRefusal, SubAgentRequest, ToolHost, ToolRequest, Toolbox,
+};
 use domain::{CallId, CallSite, Mode, Outcome, SessionId, ToolCard, ToolContent, Verdict};
 use futures_util::future::BoxFuture;
 use tokio::sync::{oneshot, watch};
@@ -44,7 +46,7 @@ pub(crate) enum ExecutorReport {
         rule: Option<Verdict>,
     },
     /// The call cannot be carried out at all.
-    Refused(Refusal),
+    Refused(PlanRefusal),
     Progressed(Vec<ToolContent>),
     /// The call wants something of sub-agents, such as a report, which is returned over the channel.
     /// The channel closes if there will be none.
@@ -169,7 +171,7 @@ impl ToolExecutor {
         ctx.stop();
     }
 
-    fn planned(&mut self, planned: Result<Planned, Refusal>, ctx: &mut Context<Self>) {
+    fn planned(&mut self, planned: Result<Planned, PlanRefusal>, ctx: &mut Context<Self>) {
         match planned {
             Ok(Planned { job, rule }) => {
                 let Phase::Planning(around) = std::mem::replace(&mut self.phase, Phase::Over) else { return };
@@ -192,13 +194,17 @@ struct Planned {
 
 impl Around {
     /// Plans the call and compares it with the rules.
-    async fn plan(self, request: ToolRequest, recorded: Option<Box<ToolCard>>) -> Result<Planned, Refusal> {
+    async fn plan(self, request: ToolRequest, recorded: Option<Box<ToolCard>>) -> Result<Planned, PlanRefusal> {
         let job = self.plan_job(request, recorded).await?;
         let rule = self.toolbox.rule(job.card(), &self.site.cwd).await;
         Ok(Planned { job, rule })
     }
 
-    async fn plan_job(&self, request: ToolRequest, recorded: Option<Box<ToolCard>>) -> Result<Box<dyn Job>, Refusal> {
+    async fn plan_job(
+        &self,
+        request: ToolRequest,
+        recorded: Option<Box<ToolCard>>,
+    ) -> Result<Box<dyn Job>, PlanRefusal> {
         let Some(recorded) = recorded else { return self.toolbox.plan(request, self.site.clone()).await };
         // The daemon has just started, and the server that provides the tool may still be
         // connecting.

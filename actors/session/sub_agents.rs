@@ -11,7 +11,7 @@ use domain::model::Model;
 use domain::session::effect::{Purpose, StartSubAgent};
 use domain::session::input::Spent;
 use domain::session::{Input, TurnReport};
-use domain::tool::{AGENT, Refusal, SWITCH_MODE, SubAgentTask};
+use domain::tool::{AGENT, PlanRefusal, SWITCH_MODE, SubAgentTask};
 use domain::{
     AgentId, CallId, Content, EnteredFolders, Event, EventKind, MessageId, Millis, Mode, ModelId, Outcome, StopReason,
     ThoughtLevel, ToolKind, TurnFailure, TurnId,
@@ -160,7 +160,7 @@ impl Session {
                 self.deliver(Input::SubAgentCalled { agent: turn, call, message, request }, ctx);
             }
             TurnReport::Barred { call, message, request, reason } => {
-                let refusal = Refusal { kind: ToolKind::Other, title: request.tool.clone(), reason };
+                let refusal = PlanRefusal { kind: ToolKind::Other, title: request.tool.clone(), reason };
                 self.deliver(Input::SubAgentBarred { agent: turn, call, message, request, refusal }, ctx);
             }
             // Users see only the plan of the main conversation.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use domain::checkpoint::{Restore, Restored};
-use domain::tool::{Job, Refusal, ToolRequest, ToolSpec, Toolbox};
+use domain::tool::{Job, PlanRefusal, ToolRequest, ToolSpec, Toolbox};
 use domain::{CallSite, Mode, SessionId};
 use expect_test::expect;
 use futures_util::future::BoxFuture;
@@ -139,7 +139,7 @@ impl Toolbox for Stuck {
         self.tools.offer(session, mode)
     }
 
-    fn plan(&self, request: ToolRequest, site: Arc<CallSite>) -> BoxFuture<'static, Result<Box<dyn Job>, Refusal>> {
+    fn plan(&self, request: ToolRequest, site: Arc<CallSite>) -> BoxFuture<'static, Result<Box<dyn Job>, PlanRefusal>> {
         self.tools.plan(request, site)
     }
 

@@ -339,7 +339,7 @@ pub trait Toolbox: Send + Sync + 'static {
 
     /// Plans a call: works out what it would do, without doing it. A refusal (unknown tool, bad
     /// input, a path outside the roots, a tool that the mode leaves out) is returned to the model.
-    fn plan(&self, request: ToolRequest, site: Arc<CallSite>) -> BoxFuture<'static, Result<Box<dyn Job>, Refusal>>;
+    fn plan(&self, request: ToolRequest, site: Arc<CallSite>) -> BoxFuture<'static, Result<Box<dyn Job>, PlanRefusal>>;
 
     /// Plans a call again that was planned before the daemon restarted and that the log shows as
     /// this card. The files that the card shows count as seen, because the model has read them
@@ -349,7 +349,7 @@ pub trait Toolbox: Send + Sync + 'static {
         request: ToolRequest,
         _recorded: ToolCard,
         site: Arc<CallSite>,
-    ) -> BoxFuture<'static, Result<Box<dyn Job>, Refusal>> {
+    ) -> BoxFuture<'static, Result<Box<dyn Job>, PlanRefusal>> {
         self.plan(request, site)
     }
 
@@ -433,7 +433,7 @@ pub trait Job: Send + 'static {
 
 /// Why a request could not be planned.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Refusal {
+pub struct PlanRefusal {
     pub kind: ToolKind,
     pub title: String,
     pub reason: String,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use domain::briefing::SlashCommandCard;
 use domain::mcp::{McpEvent, McpRequest, Prepared, Server, ServerCard};
-use domain::tool::{Job, Refusal, ToolRequest, ToolSpec};
+use domain::tool::{Job, PlanRefusal, ToolRequest, ToolSpec};
 use domain::{CallSite, Content, Mode, SessionId, Swap};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt};
@@ -141,7 +141,7 @@ impl McpHost {
             .collect()
     }
 
-    pub fn plan(&self, request: ToolRequest, site: &CallSite) -> Result<Box<dyn Job>, Refusal> {
+    pub fn plan(&self, request: ToolRequest, site: &CallSite) -> Result<Box<dyn Job>, PlanRefusal> {
         let tools = self.group(&site.session).map(|group| group.tools()).unwrap_or_default();
         let settings = self.settings.get();
         let context = tool_call::CallContext {

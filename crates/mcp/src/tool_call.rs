@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::editor::Editor;
 use domain::text::cut;
-use domain::tool::{Job, Refusal, ToolHost, ToolRequest, ToolSpec};
+use domain::tool::{Job, PlanRefusal, ToolHost, ToolRequest, ToolSpec};
 use domain::{Access, CallSite, Grant, Mode, Outcome, SessionId, ToolCard, ToolContent, ToolKind};
 use futures_util::future::BoxFuture;
 use rmcp::model::{
@@ -102,9 +102,9 @@ pub(crate) fn plan(
     request: ToolRequest,
     site: &CallSite,
     context: CallContext,
-) -> Result<Box<dyn Job>, Refusal> {
+) -> Result<Box<dyn Job>, PlanRefusal> {
     let ToolRequest { tool: name, input } = request;
-    let refuse = |reason: String| Refusal { kind: ToolKind::Other, title: name.clone(), reason };
+    let refuse = |reason: String| PlanRefusal { kind: ToolKind::Other, title: name.clone(), reason };
     let Some(offered) = tools.into_iter().find(|tool| tool.name == name) else {
         return Err(refuse(format!(
             "there is no tool `{name}`; its MCP server is not there, or does not offer it any more ({PREFIX}... names \

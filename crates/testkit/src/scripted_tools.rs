@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use domain::tool::{Job, Refusal, ToolHost, ToolRequest, ToolSpec, Toolbox};
+use domain::tool::{Job, PlanRefusal, ToolHost, ToolRequest, ToolSpec, Toolbox};
 use domain::{Access, CallSite, Grant, Mode, Outcome, SessionId, ToolCard, ToolContent, ToolKind};
 use futures_util::future::BoxFuture;
 use serde_json::json;
@@ -34,7 +34,7 @@ impl Toolbox for ScriptedTools {
             .collect()
     }
 
-    fn plan(&self, request: ToolRequest, site: Arc<CallSite>) -> BoxFuture<'static, Result<Box<dyn Job>, Refusal>> {
+    fn plan(&self, request: ToolRequest, site: Arc<CallSite>) -> BoxFuture<'static, Result<Box<dyn Job>, PlanRefusal>> {
         let transcript = self.transcript.clone();
         Box::pin(async move {
             let kind = match request.tool.as_str() {
@@ -44,7 +44,7 @@ impl Toolbox for ScriptedTools {
                 "crash_early" => panic!("the tool was told to crash"),
                 other => {
                     let reason = format!("there is no tool `{other}`");
-                    return Err(Refusal { kind: ToolKind::Other, title: other.to_owned(), reason });
+                    return Err(PlanRefusal { kind: ToolKind::Other, title: other.to_owned(), reason });
                 }
             };
             let access = if matches!(request.tool.as_str(), "touch" | "peek") {

@@ -10,7 +10,7 @@ use domain::checkpoint::{Restore, Restored};
 use domain::mcp::{McpEvent, McpRequest, Prepared, Server, ServerCard};
 use domain::permission::RuleTexts;
 use domain::tool::{
-    AGENT, BackgroundReport, HookPoint, HooksRun, Job, Notification, Refusal, ToolRequest, ToolSpec, Toolbox,
+    AGENT, BackgroundReport, HookPoint, HooksRun, Job, Notification, PlanRefusal, ToolRequest, ToolSpec, Toolbox,
 };
 use domain::{CallSite, Content, Mode, Outcome, SessionId, Swap, ToolCard, ToolKind, TurnId, Verdict};
 use futures_util::future::BoxFuture;
@@ -192,7 +192,7 @@ impl Toolbox for Registry {
         self.mcp.servers(session)
     }
 
-    fn plan(&self, request: ToolRequest, site: Arc<CallSite>) -> BoxFuture<'static, Result<Box<dyn Job>, Refusal>> {
+    fn plan(&self, request: ToolRequest, site: Arc<CallSite>) -> BoxFuture<'static, Result<Box<dyn Job>, PlanRefusal>> {
         let request = ToolRequest { input: input::unwrap_text(request.input), ..request };
         let rules = Arc::clone(&self.rules);
         if McpHost::names(&request.tool) {
@@ -208,7 +208,7 @@ impl Toolbox for Registry {
         let (settings, background) = (self.settings.get(), Arc::clone(&self.background));
         let limits = self.limits();
         Box::pin(async move {
-            let tool = found.map_err(|reason| Refusal { kind: ToolKind::Other, title: name, reason })?;
+            let tool = found.map_err(|reason| PlanRefusal { kind: ToolKind::Other, title: name, reason })?;
             let (kind, title) = (tool.kind(), refused_title(tool.as_ref(), &input));
             let limit = if kind == ToolKind::Fetch { settings.web.output_limit } else { settings.output_limit };
             // Planning opens files, so it must not run on the thread of an actor.
@@ -223,7 +223,7 @@ impl Toolbox for Registry {
                 Ok(Err(refused)) => refused,
                 Err(_) => Refused("planning the call failed inside the tool; this is a defect of acpd".to_owned()),
             };
-            Err(Refusal { kind, title, reason })
+            Err(PlanRefusal { kind, title, reason })
         })
     }
 
@@ -232,7 +232,7 @@ impl Toolbox for Registry {
         request: ToolRequest,
         recorded: ToolCard,
         site: Arc<CallSite>,
-    ) -> BoxFuture<'static, Result<Box<dyn Job>, Refusal>> {
+    ) -> BoxFuture<'static, Result<Box<dyn Job>, PlanRefusal>> {
         let request = ToolRequest { input: input::unwrap_text(request.input), ..request };
         if McpHost::names(&request.tool) {
             // After a restart the servers of the session may only be connecting.

@@ -6,7 +6,7 @@ use super::input::CallReport;
 use super::machine::SessionMachine;
 use crate::event::{RequestedCall, Setting};
 use crate::permission::decide;
-use crate::tool::{OutcomeKind, Refusal, ToolRequest};
+use crate::tool::{OutcomeKind, PlanRefusal, ToolRequest};
 use crate::{
     Access, CallId, EventKind, MessageId, Mode, Outcome, Question, QuestionId, ToolCard, ToolKind, TurnId, Verdict,
 };
@@ -33,7 +33,7 @@ impl SessionMachine {
         let sub = agent.as_ref().and_then(|agent| running.agents.get(agent));
         let mode = sub.map(|sub| sub.mode);
         if let Some(reason) = sub.and_then(|sub| sub.why_not(&request.tool, self.policy.agents)) {
-            let refusal = Refusal { kind: ToolKind::Other, title: request.tool.clone(), reason };
+            let refusal = PlanRefusal { kind: ToolKind::Other, title: request.tool.clone(), reason };
             return self.record_refusal(call, message, request, refusal, agent);
         }
         let planned = RunningCall { message, request: request.clone(), agent: agent.clone(), allowed: false };
@@ -193,7 +193,7 @@ impl SessionMachine {
     }
 
     /// A call that could not be planned is recorded with its failure, so that the model and people see it.
-    fn refuse_call(&mut self, call: CallId, refusal: Refusal) {
+    fn refuse_call(&mut self, call: CallId, refusal: PlanRefusal) {
         let Some(RunningCall { message, request, agent, .. }) = self.running_call(&call).cloned() else { return };
         self.record_refusal(call, message, request, refusal, agent);
     }
@@ -203,7 +203,7 @@ impl SessionMachine {
         call: CallId,
         message: MessageId,
         request: ToolRequest,
-        refusal: Refusal,
+        refusal: PlanRefusal,
         agent: Option<TurnId>,
     ) {
         let card = ToolCard {
@@ -229,7 +229,7 @@ impl SessionMachine {
         if self.state.open.calls.contains_key(&call) {
             self.end_call(call, Outcome::failed(reason));
         } else {
-            self.refuse_call(call, Refusal { kind: ToolKind::Other, title: request.tool, reason });
+            self.refuse_call(call, PlanRefusal { kind: ToolKind::Other, title: request.tool, reason });
         }
     }
 }

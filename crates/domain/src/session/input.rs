@@ -13,7 +13,7 @@ use crate::event::{RequestedCall, Setting};
 use crate::hosted::AgentReport;
 use crate::mcp::{Prepared, Server};
 use crate::model::Price;
-use crate::tool::{BackgroundReport, Refusal, SubAgentRequest, ToolRequest};
+use crate::tool::{BackgroundReport, PlanRefusal, SubAgentRequest, ToolRequest};
 use crate::{
     CallId, ConnectionId, Content, Decision, Environment, EventKind, MessageId, Mode, ModelId, Origin, Outcome,
     PlanEntry, QuestionId, StopReason, ToolCard, ToolContent, Trace, TurnFailure, TurnId, Usage, Verdict,
@@ -150,7 +150,7 @@ pub enum Input {
         call: CallId,
         message: MessageId,
         request: ToolRequest,
-        refusal: Refusal,
+        refusal: PlanRefusal,
     },
     SubAgentUsed {
         spent: Spent,
@@ -346,7 +346,7 @@ pub enum CallReport {
         rule: Option<Verdict>,
     },
     /// It cannot be done at all.
-    Refused(Refusal),
+    Refused(PlanRefusal),
     Progressed(Vec<ToolContent>),
     /// The person has agreed to another mode.
     ModeAgreed(Mode),

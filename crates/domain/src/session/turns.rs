@@ -8,7 +8,7 @@ use super::machine::SessionMachine;
 use super::sub_agents::SubAgents;
 use crate::event::Setting;
 use crate::model::Price;
-use crate::tool::{NotificationKind, Refusal};
+use crate::tool::{NotificationKind, PlanRefusal};
 use crate::turn::FailureKind;
 use crate::{
     CallId, Content, Cost, Decision, EventKind, MessageId, ModelId, QuestionId, StopReason, ToolKind, TurnFailure,
@@ -55,7 +55,7 @@ impl SessionMachine {
             }
             TurnReport::Noticed { text } => self.notice_passing(text),
             TurnReport::Barred { call, message, request, reason } => {
-                let refusal = Refusal { kind: ToolKind::Other, title: request.tool.clone(), reason };
+                let refusal = PlanRefusal { kind: ToolKind::Other, title: request.tool.clone(), reason };
                 self.record_refusal(call, message, request, refusal, None);
             }
             TurnReport::Cleared { calls } => self.clear_results(calls),

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use acpd_tools::Registry;
-use domain::tool::{Job, Refusal, ToolHost, ToolRequest, Toolbox};
+use domain::tool::{Job, PlanRefusal, ToolHost, ToolRequest, Toolbox};
 use domain::{CallSite, Mode, Outcome, SessionId, ToolContent, TurnId};
 use futures_util::future::BoxFuture;
 use serde_json::Value;
@@ -65,7 +65,7 @@ pub(crate) async fn plan(
     site: &Arc<CallSite>,
     tool: &str,
     input: Value,
-) -> Result<Box<dyn Job>, Refusal> {
+) -> Result<Box<dyn Job>, PlanRefusal> {
     registry.plan(ToolRequest { tool: tool.to_owned(), input }, Arc::clone(site)).await
 }
 
