@@ -11,10 +11,10 @@ use project::CustomAgent;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::tool::{CallRequest, Refused, Tool};
+use crate::tool::{CallRequest, RefusalReason, Tool};
 use crate::{Settings, input};
 
-pub(crate) struct Agent;
+pub(crate) struct AgentTool;
 
 #[derive(Deserialize)]
 struct Input {
@@ -41,7 +41,7 @@ enum Preset {
     All,
 }
 
-impl Tool for Agent {
+impl Tool for AgentTool {
     fn name(&self) -> &'static str {
         AGENT
     }
@@ -87,12 +87,14 @@ impl Tool for Agent {
         }
     }
 
-    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, RefusalReason> {
         let given: Input = input::parse(&call.input)?;
         let id = given.id.as_deref().map(str::trim).filter(|id| !id.is_empty()).map(AgentId::from);
         let task = given.task.clone().filter(|task| !task.trim().is_empty());
         let (title, preview, access, request) = match (task, id) {
-            (None, None) => return Err(Refused("bad input: give a `task`, or the `id` of a sub-agent".to_owned())),
+            (None, None) => {
+                return Err(RefusalReason("bad input: give a `task`, or the `id` of a sub-agent".to_owned()));
+            }
             (None, Some(id)) => {
                 let title = format!("Wait for the report of {}", cut(id.as_str(), 40));
                 (title, Vec::new(), Access::Free, SubAgentRequest::Collect(id))
@@ -128,7 +130,7 @@ fn start(
     task: String,
     continues: Option<AgentId>,
     call: &CallRequest,
-) -> Result<(Vec<ToolContent>, Start), Refused> {
+) -> Result<(Vec<ToolContent>, Start), RefusalReason> {
     let Input { description, tools, model, agent, background, .. } = given;
     let custom = match agent.filter(|name| !name.trim().is_empty()) {
         Some(name) => Some(find_custom(name.trim(), call)?),
@@ -148,7 +150,7 @@ fn start(
     };
     let mode = mode.within(call.site.mode);
     if background && mode != Mode::ReadOnly && continues.is_none() {
-        return Err(Refused("only a sub-agent with read-only tools can work in the background".to_owned()));
+        return Err(RefusalReason("only a sub-agent with read-only tools can work in the background".to_owned()));
     }
     let model = model.map(ModelId::from).or_else(|| custom.as_ref()?.model.clone());
     let tools = custom.as_ref().and_then(|custom| custom.tools.clone());
@@ -167,12 +169,12 @@ fn start(
     Ok((preview, Start { about, task: SubAgentTask { task, mode, tools, model, instructions, continues, background } }))
 }
 
-fn find_custom(name: &str, call: &CallRequest) -> Result<CustomAgent, Refused> {
+fn find_custom(name: &str, call: &CallRequest) -> Result<CustomAgent, RefusalReason> {
     let contents = call.settings.library.open(&call.site.cwd, &call.rules);
     contents.agent(name).cloned().ok_or_else(|| {
         let names: Vec<&str> = contents.agents.iter().map(|agent| agent.name.as_str()).collect();
         let names = if names.is_empty() { "there are none".to_owned() } else { names.join(", ") };
-        Refused(format!("there is no agent `{}`; the agents are: {names}", cut(name, 80)))
+        RefusalReason(format!("there is no agent `{}`; the agents are: {names}", cut(name, 80)))
     })
 }
 

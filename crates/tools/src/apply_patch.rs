@@ -24,11 +24,11 @@ use crate::change::{LARGEST_DIFF, changed_lines, refuse_git};
 use crate::document::{self, Document, WriteFailure};
 use crate::job::{BlockingJob, OnCancel};
 use crate::snippet::{around_changes, what_changed};
-use crate::tool::{CallRequest, Refused, Tool};
+use crate::tool::{CallRequest, RefusalReason, Tool};
 use crate::{Settings, input, removal};
 use parse::FilePatch;
 
-pub(crate) struct ApplyPatch;
+pub(crate) struct ApplyPatchTool;
 
 #[derive(Deserialize)]
 struct Input {
@@ -36,7 +36,7 @@ struct Input {
     patch: String,
 }
 
-impl Tool for ApplyPatch {
+impl Tool for ApplyPatchTool {
     fn name(&self) -> &'static str {
         APPLY_PATCH
     }
@@ -70,9 +70,9 @@ impl Tool for ApplyPatch {
         }
     }
 
-    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, RefusalReason> {
         let Input { patch } = input::parse(&call.input)?;
-        let patches = parse::parse(&patch).map_err(Refused)?;
+        let patches = parse::parse(&patch).map_err(RefusalReason)?;
         let kind = kind_of(&patches)?;
         let roots = call.roots()?;
         let mut files: Vec<PatchedFile> = Vec::new();
@@ -80,7 +80,9 @@ impl Tool for ApplyPatch {
             for file in read_section(patch, &roots, &call)? {
                 if files.iter().any(|known| known.confined.real == file.confined.real) {
                     let shown = &file.confined.shown;
-                    return Err(Refused(format!("{shown} is in the patch twice; put its changes into one section")));
+                    return Err(RefusalReason(format!(
+                        "{shown} is in the patch twice; put its changes into one section"
+                    )));
                 }
                 files.push(file);
             }
@@ -108,7 +110,7 @@ impl Tool for ApplyPatch {
 }
 
 /// What a patch counts as for rules and approval: the most that it does.
-fn kind_of(patches: &[FilePatch]) -> Result<ToolKind, Refused> {
+fn kind_of(patches: &[FilePatch]) -> Result<ToolKind, RefusalReason> {
     let deletes = patches.iter().any(|patch| matches!(patch, FilePatch::Delete { .. }));
     let moves = patches.iter().any(|patch| matches!(patch, FilePatch::Update { to: Some(_), .. }));
     match (deletes, moves) {
@@ -116,7 +118,9 @@ fn kind_of(patches: &[FilePatch]) -> Result<ToolKind, Refused> {
         (true, false) => Ok(ToolKind::Delete),
         (false, true) => Ok(ToolKind::Move),
         // Rules about deleting and about moving would have to hold for different files.
-        (true, true) => Err(Refused("a patch may delete files or move files, not both; send two patches".to_owned())),
+        (true, true) => {
+            Err(RefusalReason("a patch may delete files or move files, not both; send two patches".to_owned()))
+        }
     }
 }
 
@@ -133,7 +137,7 @@ struct PatchedFile {
 }
 
 /// The files of one section: two if it moves a file.
-fn read_section(patch: FilePatch, roots: &Roots, call: &CallRequest) -> Result<Vec<PatchedFile>, Refused> {
+fn read_section(patch: FilePatch, roots: &Roots, call: &CallRequest) -> Result<Vec<PatchedFile>, RefusalReason> {
     match patch {
         FilePatch::Add { path, text } => Ok(vec![new_file(path, text, roots)?]),
         FilePatch::Delete { path } => {
@@ -143,12 +147,12 @@ fn read_section(patch: FilePatch, roots: &Roots, call: &CallRequest) -> Result<V
         FilePatch::Update { path, to, hunks } => {
             let (confined, old, foreign) = existing_file(&path, roots, call)?;
             let new = hunks::apply(&old, &hunks)
-                .map_err(|reason| Refused(format!("patching {}: {reason}", confined.shown)))?;
+                .map_err(|reason| RefusalReason(format!("patching {}: {reason}", confined.shown)))?;
             if old.len() + new.len() > LARGEST_DIFF {
                 return Err(too_large(&confined));
             }
             match to {
-                None if old == new => Err(Refused(format!("the patch changes nothing in {}", confined.shown))),
+                None if old == new => Err(RefusalReason(format!("the patch changes nothing in {}", confined.shown))),
                 None => Ok(vec![PatchedFile { path, confined, old: Some(old), new: Some(new), foreign }]),
                 Some(to) => {
                     let target = new_file(to, new, roots)?;
@@ -159,11 +163,11 @@ fn read_section(patch: FilePatch, roots: &Roots, call: &CallRequest) -> Result<V
     }
 }
 
-fn new_file(path: String, text: String, roots: &Roots) -> Result<PatchedFile, Refused> {
+fn new_file(path: String, text: String, roots: &Roots) -> Result<PatchedFile, RefusalReason> {
     let confined = roots.find(&path)?;
     refuse_git(&confined)?;
     if !confined.is_missing() {
-        return Err(Refused(format!("{} exists already; change it with `*** Update File: `", confined.shown)));
+        return Err(RefusalReason(format!("{} exists already; change it with `*** Update File: `", confined.shown)));
     }
     if text.len() > LARGEST_DIFF {
         return Err(too_large(&confined));
@@ -176,23 +180,26 @@ fn existing_file(
     path: &str,
     roots: &Roots,
     call: &CallRequest,
-) -> Result<(ConfinedPath, String, Option<String>), Refused> {
+) -> Result<(ConfinedPath, String, Option<String>), RefusalReason> {
     let (site, confined) = (&call.site, roots.find(path)?);
     refuse_git(&confined)?;
     let Document { bytes, unsaved } = document::read(&confined, site)?;
     if unsaved && !document::is_written_by_editor(site) {
         let shown = &confined.shown;
-        return Err(Refused(format!("{shown} has unsaved changes in the editor; the user must save or discard them")));
+        return Err(RefusalReason(format!(
+            "{shown} has unsaved changes in the editor; the user must save or discard them"
+        )));
     }
     let seen = site.seen.recall(&confined.real);
     // The lines of the patch show that the model knows the file. But the result shows more of it, so a file that it
     // may not read must have been read.
     if seen.is_none() && call.rules.reading_verdict(&[&confined.path, &confined.real]).is_some() {
-        return Err(Refused(format!("{} was not read; read it first with read_file", confined.shown)));
+        return Err(RefusalReason(format!("{} was not read; read it first with read_file", confined.shown)));
     }
     let is_changed = seen.is_some_and(|seen| seen != fingerprint::of(&bytes));
-    let text = String::from_utf8(bytes)
-        .map_err(|_| Refused(format!("{} is not valid UTF-8 text; apply_patch cannot change it", confined.shown)))?;
+    let text = String::from_utf8(bytes).map_err(|_| {
+        RefusalReason(format!("{} is not valid UTF-8 text; apply_patch cannot change it", confined.shown))
+    })?;
     if text.len() > LARGEST_DIFF {
         return Err(too_large(&confined));
     }
@@ -203,8 +210,8 @@ fn existing_file(
     Ok((confined, text, foreign))
 }
 
-fn too_large(confined: &ConfinedPath) -> Refused {
-    Refused(format!("{} is too large for a patch; use edit_file, write_file or bash", confined.shown))
+fn too_large(confined: &ConfinedPath) -> RefusalReason {
+    RefusalReason(format!("{} is too large for a patch; use edit_file, write_file or bash", confined.shown))
 }
 
 impl PatchedFile {

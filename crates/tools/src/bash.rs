@@ -25,7 +25,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::net::unix::pipe;
 
-use crate::tool::{CallRequest, Refused, Tool};
+use crate::tool::{CallRequest, RefusalReason, Tool};
 use crate::{Settings, input, outputs};
 
 /// The kernel takes no argument longer than 128 KB.
@@ -37,7 +37,7 @@ const SANDBOX_RULES: &str = "it may write only inside the session's folders and 
 /// What the person sees of a search that is kept from acpd's own files.
 const SHIELDED: &str = "Searches a folder with acpd's own files in it, which it cannot read.";
 
-pub(crate) struct Bash;
+pub(crate) struct BashTool;
 
 #[derive(Deserialize)]
 struct Input {
@@ -53,7 +53,7 @@ struct Input {
     input: bool,
 }
 
-impl Tool for Bash {
+impl Tool for BashTool {
     fn name(&self) -> &'static str {
         "bash"
     }
@@ -101,17 +101,19 @@ impl Tool for Bash {
         }
     }
 
-    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, RefusalReason> {
         let mut input: Input = input::parse(&call.input)?;
         if input.command.len() > LONGEST_COMMAND {
             let limit = LONGEST_COMMAND / 1024;
-            return Err(Refused(format!("the command is longer than {limit} KB; write a script file and run that")));
+            return Err(RefusalReason(format!(
+                "the command is longer than {limit} KB; write a script file and run that"
+            )));
         }
         if input.command.contains('\0') {
-            return Err(Refused("the command contains a NUL character".to_owned()));
+            return Err(RefusalReason("the command contains a NUL character".to_owned()));
         }
         if input.input && !input.background {
-            return Err(Refused(
+            return Err(RefusalReason(
                 "`input` needs `background`: without it nothing can be written to the command".to_owned(),
             ));
         }

@@ -10,13 +10,13 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::bash::Reach;
-use crate::tool::{CallRequest, Refused, Tool};
+use crate::tool::{CallRequest, RefusalReason, Tool};
 use crate::{Settings, input};
 
 /// The most bytes of one call.
 const LONGEST: usize = 64 << 10;
 
-pub(crate) struct BashInput;
+pub(crate) struct BashInputTool;
 
 #[derive(Deserialize)]
 struct Input {
@@ -28,7 +28,7 @@ struct Input {
     close: bool,
 }
 
-impl Tool for BashInput {
+impl Tool for BashInputTool {
     fn name(&self) -> &'static str {
         BASH_INPUT
     }
@@ -61,17 +61,17 @@ impl Tool for BashInput {
         }
     }
 
-    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, RefusalReason> {
         let Input { handle, text, close } = input::parse(&call.input)?;
         if text.len() > LONGEST {
-            return Err(Refused(format!("the text is longer than {} KB; write it to a file", LONGEST / 1024)));
+            return Err(RefusalReason(format!("the text is longer than {} KB; write it to a file", LONGEST / 1024)));
         }
         if text.is_empty() && !close {
-            return Err(Refused("there is neither `text` nor `close`".to_owned()));
+            return Err(RefusalReason("there is neither `text` nor `close`".to_owned()));
         }
         let kept = call.background.find(&call.site.session, &handle)?;
         if call.site.mode == Mode::Sandbox && kept.mode != Mode::Sandbox {
-            return Err(Refused(format!(
+            return Err(RefusalReason(format!(
                 "`{handle}` was started outside the sandbox, so it gets no input in this mode; end it with bash_stop and \
                  start it again"
             )));

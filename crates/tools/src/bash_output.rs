@@ -11,13 +11,13 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::bash::with_note;
-use crate::tool::{CallRequest, Refused, Tool};
+use crate::tool::{CallRequest, RefusalReason, Tool};
 use crate::{Settings, input};
 
 /// How often people are shown what is new while the call waits.
 const LIVE_INTERVAL: Duration = Duration::from_secs(1);
 
-pub(crate) struct BashOutput;
+pub(crate) struct BashOutputTool;
 
 #[derive(Deserialize)]
 struct Input {
@@ -27,7 +27,7 @@ struct Input {
     wait_ms: Option<u64>,
 }
 
-impl Tool for BashOutput {
+impl Tool for BashOutputTool {
     fn name(&self) -> &'static str {
         "bash_output"
     }
@@ -61,7 +61,7 @@ impl Tool for BashOutput {
         }
     }
 
-    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, RefusalReason> {
         let input: Input = input::parse(&call.input)?;
         let kept = call.background.find(&call.site.session, &input.handle)?;
         let card = ToolCard {

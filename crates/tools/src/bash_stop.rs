@@ -9,10 +9,10 @@ use process::background::BackgroundCommand;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::tool::{CallRequest, Refused, Tool};
+use crate::tool::{CallRequest, RefusalReason, Tool};
 use crate::{Settings, bash_output, input};
 
-pub(crate) struct BashStop;
+pub(crate) struct BashStopTool;
 
 #[derive(Deserialize)]
 struct Input {
@@ -20,7 +20,7 @@ struct Input {
     handle: String,
 }
 
-impl Tool for BashStop {
+impl Tool for BashStopTool {
     fn name(&self) -> &'static str {
         "bash_stop"
     }
@@ -50,7 +50,7 @@ impl Tool for BashStop {
         }
     }
 
-    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, RefusalReason> {
         let input: Input = input::parse(&call.input)?;
         let kept = call.background.find(&call.site.session, &input.handle)?;
         let card = ToolCard {

@@ -18,7 +18,7 @@ use similar::{ChangeTag, TextDiff};
 use crate::document::{self, Document, WriteFailure};
 use crate::job::{BlockingJob, OnCancel};
 use crate::snippet::{COMPARING, around_changes, what_changed};
-use crate::tool::{CallRequest, Refused};
+use crate::tool::{CallRequest, RefusalReason};
 
 /// The largest text that is kept whole with the conversation. Of a larger one only the changed lines are shown.
 pub(crate) const LARGEST_DIFF: usize = 1 << 20;
@@ -61,7 +61,7 @@ impl ForeignChange {
 
 impl EditedFile {
     /// Finds the file and refuses it unless the model knows what is in it.
-    pub(crate) fn find(path: &str, call: &CallRequest, changed: ChangedSince) -> Result<Self, Refused> {
+    pub(crate) fn find(path: &str, call: &CallRequest, changed: ChangedSince) -> Result<Self, RefusalReason> {
         let (site, confined) = (&call.site, call.roots()?.find(path)?);
         refuse_git(&confined)?;
         if confined.is_missing() {
@@ -70,20 +70,23 @@ impl EditedFile {
         let Document { bytes, unsaved } = document::read(&confined, site)?;
         if unsaved && !document::is_written_by_editor(site) {
             let shown = &confined.shown;
-            return Err(Refused(format!(
+            return Err(RefusalReason(format!(
                 "{shown} has unsaved changes in the editor; the user must save or discard them"
             )));
         }
         match site.seen.recall(&confined.real) {
-            None => Err(Refused(format!("{} exists and was not read; read it first with read_file", confined.shown))),
+            None => {
+                Err(RefusalReason(format!("{} exists and was not read; read it first with read_file", confined.shown)))
+            }
             Some(seen) if seen == fingerprint::of(&bytes) => Ok(Self { confined, old: Some(bytes), foreign: None }),
             Some(_) if changed == ChangedSince::Shown => {
                 let foreign = ForeignChange::between(site.seen.recall_text(&confined.real).as_deref(), &bytes);
                 Ok(Self { confined, old: Some(bytes), foreign: Some(foreign) })
             }
-            Some(_) => {
-                Err(Refused(format!("{} changed since it was read; read it again with read_file", confined.shown)))
-            }
+            Some(_) => Err(RefusalReason(format!(
+                "{} changed since it was read; read it again with read_file",
+                confined.shown
+            ))),
         }
     }
 }
@@ -103,15 +106,18 @@ pub(crate) fn recall(card: &ToolCard, site: &CallSite, limits: &AccessLimits) {
 }
 
 /// Git's hooks and configuration run commands, and permission to edit files is no permission to run commands.
-pub(crate) fn refuse_git(confined: &ConfinedPath) -> Result<(), Refused> {
+pub(crate) fn refuse_git(confined: &ConfinedPath) -> Result<(), RefusalReason> {
     if confined.real.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git")) {
-        return Err(Refused(format!("{} is git's own; file tools do not change it, use git commands", confined.shown)));
+        return Err(RefusalReason(format!(
+            "{} is git's own; file tools do not change it, use git commands",
+            confined.shown
+        )));
     }
     Ok(())
 }
 
 /// A change that is ready to be shown and made.
-pub(crate) struct Change {
+pub(crate) struct PlannedChange {
     pub(crate) subject: EditedFile,
     pub(crate) new: String,
     /// How the title begins, such as "Edit".
@@ -124,7 +130,7 @@ pub(crate) struct Change {
     pub(crate) notes: Vec<String>,
 }
 
-impl Change {
+impl PlannedChange {
     pub(crate) fn into_job(self, tool: &'static str, path: String, call: CallRequest) -> Box<dyn Job> {
         let Self { subject: EditedFile { confined, old, foreign }, new, verb, line, done, notes } = self;
         let diff = diff(&confined.path, old.as_deref(), &new);

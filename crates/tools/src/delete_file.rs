@@ -14,10 +14,10 @@ use serde_json::json;
 use crate::change::refuse_git;
 use crate::job::{BlockingJob, OnCancel};
 use crate::removal::{RemovedFile, contents};
-use crate::tool::{CallRequest, Refused, Tool};
+use crate::tool::{CallRequest, RefusalReason, Tool};
 use crate::{Settings, input};
 
-pub(crate) struct DeleteFile;
+pub(crate) struct DeleteFileTool;
 
 #[derive(Deserialize)]
 struct Input {
@@ -25,7 +25,7 @@ struct Input {
     path: String,
 }
 
-impl Tool for DeleteFile {
+impl Tool for DeleteFileTool {
     fn name(&self) -> &'static str {
         "delete_file"
     }
@@ -56,7 +56,7 @@ impl Tool for DeleteFile {
         }
     }
 
-    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, RefusalReason> {
         let Input { path } = input::parse(&call.input)?;
         let subject = RemovedFile::find(&path, &call)?;
         let card = ToolCard {
@@ -82,7 +82,7 @@ impl Tool for DeleteFile {
                 Outcome::completed(said).showing(vec![subject.gone()]).with_raw(facts)
             }
             Err(_) if stop.is_raised() => Outcome::cancelled(),
-            Err(Refused(reason)) => Outcome::failed(format!("{reason}; nothing was deleted")),
+            Err(RefusalReason(reason)) => Outcome::failed(format!("{reason}; nothing was deleted")),
         };
         Ok(Box::new(BlockingJob { card, on_cancel: OnCancel::Finish, work }))
     }
@@ -98,11 +98,14 @@ struct Removal {
 }
 
 impl Removal {
-    fn make(&self, stop: &StopFlag) -> Result<(), Refused> {
+    fn make(&self, stop: &StopFlag) -> Result<(), RefusalReason> {
         let confined = Roots::open(&self.site, &self.limits)?.find(&self.path)?;
         refuse_git(&confined)?;
         if confined.real != self.real {
-            return Err(Refused(format!("{} has become another file while the question was open", confined.shown)));
+            return Err(RefusalReason(format!(
+                "{} has become another file while the question was open",
+                confined.shown
+            )));
         }
         contents(&confined, &self.site)?;
         Ok(confined.remove(self.expected, stop)?)

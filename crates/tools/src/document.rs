@@ -18,7 +18,7 @@ use process::fingerprint;
 use tokio::runtime::Handle;
 
 use crate::read_file::binary;
-use crate::tool::Refused;
+use crate::tool::RefusalReason;
 
 pub(crate) struct Document {
     pub(crate) bytes: Vec<u8>,
@@ -35,8 +35,8 @@ pub(crate) enum WriteFailure {
     Uncertain(String),
 }
 
-impl From<Refused> for WriteFailure {
-    fn from(Refused(reason): Refused) -> Self {
+impl From<RefusalReason> for WriteFailure {
+    fn from(RefusalReason(reason): RefusalReason) -> Self {
         Self::Unchanged(reason)
     }
 }

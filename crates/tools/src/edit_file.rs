@@ -8,12 +8,12 @@ use process::confine::LARGEST_FILE;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::change::{Change, ChangedSince, EditedFile, occurrences};
-use crate::tool::{CallRequest, Refused, Tool};
+use crate::change::{ChangedSince, EditedFile, PlannedChange, occurrences};
+use crate::tool::{CallRequest, RefusalReason, Tool};
 use crate::{Settings, input};
 use replace::{Edit, Matching};
 
-pub(crate) struct EditFile;
+pub(crate) struct EditFileTool;
 
 #[derive(Deserialize)]
 struct Input {
@@ -30,7 +30,7 @@ struct Input {
     replace_all: bool,
 }
 
-impl Tool for EditFile {
+impl Tool for EditFileTool {
     fn name(&self) -> &'static str {
         "edit_file"
     }
@@ -79,42 +79,42 @@ impl Tool for EditFile {
         }
     }
 
-    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, RefusalReason> {
         let input: Input = input::parse(&call.input)?;
         let (path, edits) = edits_of(input)?;
         let subject = EditedFile::find(&path, &call, ChangedSince::Shown)?;
         let shown = &subject.confined.shown;
         let Some(old) = &subject.old else {
-            return Err(Refused(format!("{shown} does not exist; create it with write_file")));
+            return Err(RefusalReason(format!("{shown} does not exist; create it with write_file")));
         };
         let old = std::str::from_utf8(old)
-            .map_err(|_| Refused(format!("{shown} is not valid UTF-8 text; edit_file cannot change it")))?;
+            .map_err(|_| RefusalReason(format!("{shown} is not valid UTF-8 text; edit_file cannot change it")))?;
         let largest = usize::try_from(LARGEST_FILE).unwrap_or(usize::MAX);
         let matching = if subject.foreign.is_some() { Matching::ExactlyOnce } else { Matching::Lenient };
         let replaced = replace::apply(old, &edits, largest, matching).map_err(|reason| match &subject.foreign {
-            None => Refused(format!("editing {shown}: {reason}")),
+            None => RefusalReason(format!("editing {shown}: {reason}")),
             Some(foreign) => {
                 let advice = "read it again with read_file";
-                Refused(format!("{shown} changed since it was read; {advice} ({reason}){}", foreign.shown()))
+                RefusalReason(format!("{shown} changed since it was read; {advice} ({reason}){}", foreign.shown()))
             }
         })?;
         let done = format!("Replaced {} in {shown}", occurrences(replaced.occurrences));
         let line = Some(u32::try_from(replaced.first_line).unwrap_or(u32::MAX));
-        let change = Change { new: replaced.text, verb: "Edit", line, done, notes: replaced.notes, subject };
+        let change = PlannedChange { new: replaced.text, verb: "Edit", line, done, notes: replaced.notes, subject };
         Ok(change.into_job(self.name(), path, call))
     }
 }
 
-fn edits_of(input: Input) -> Result<(String, Vec<Edit>), Refused> {
+fn edits_of(input: Input) -> Result<(String, Vec<Edit>), RefusalReason> {
     let Input { path, mut edits, old_text, new_text, replace_all } = input;
     match (old_text, new_text) {
         (Some(old_text), Some(new_text)) => edits.push(Edit { old_text, new_text, replace_all }),
         (None, None) => {}
-        (Some(_), None) => return Err(Refused("bad input: missing field `new_text`".to_owned())),
-        (None, Some(_)) => return Err(Refused("bad input: missing field `old_text`".to_owned())),
+        (Some(_), None) => return Err(RefusalReason("bad input: missing field `new_text`".to_owned())),
+        (None, Some(_)) => return Err(RefusalReason("bad input: missing field `old_text`".to_owned())),
     }
     if edits.is_empty() {
-        return Err(Refused("bad input: `edits`: expected at least one {old_text, new_text}".to_owned()));
+        return Err(RefusalReason("bad input: `edits`: expected at least one {old_text, new_text}".to_owned()));
     }
     Ok((path, edits))
 }

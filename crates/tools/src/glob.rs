@@ -14,14 +14,14 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::job::{BlockingJob, OnCancel};
-use crate::tool::{CallRequest, Refused, Tool, fill, left_out};
+use crate::tool::{CallRequest, RefusalReason, Tool, fill, left_out};
 use crate::walk::{self, SearchDeadline};
 use crate::{Settings, input};
 
 const DEFAULT_LIMIT: usize = 200;
 const MOST: usize = 2000;
 
-pub(crate) struct Glob;
+pub(crate) struct GlobTool;
 
 #[derive(Deserialize)]
 struct Input {
@@ -41,7 +41,7 @@ impl Input {
     }
 }
 
-impl Tool for Glob {
+impl Tool for GlobTool {
     fn name(&self) -> &'static str {
         "glob"
     }
@@ -78,11 +78,11 @@ impl Tool for Glob {
         }
     }
 
-    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, RefusalReason> {
         let input: Input = input::parse(&call.input)?;
         let confined = call.roots()?.find(input.folder())?;
         confined.open_folder()?;
-        let pattern = Pattern::new(&input.pattern, &confined)?;
+        let pattern = PathPattern::new(&input.pattern, &confined)?;
         let hidden_files = call.hidden_files(self, Exposure::Names);
         let (site, limits, output_limit) = (call.site, call.limits, call.settings.output_limit);
         let place = if confined.shown == "." { String::new() } else { format!(" in {}", confined.shown) };
@@ -97,29 +97,29 @@ impl Tool for Glob {
         };
         let work = move |stop: &StopFlag| {
             find(&input, &pattern, &hidden_files, (&site, &limits), (stop, output_limit))
-                .unwrap_or_else(|Refused(reason)| Outcome::failed(reason))
+                .unwrap_or_else(|RefusalReason(reason)| Outcome::failed(reason))
         };
         Ok(Box::new(BlockingJob { card, on_cancel: OnCancel::Leave, work }))
     }
 }
 
 /// A glob on a path below the searched folder, or on the file name alone.
-pub(crate) struct Pattern {
+pub(crate) struct PathPattern {
     glob: GlobMatcher,
     by_name: bool,
 }
 
-impl Pattern {
-    pub(crate) fn new(text: &str, folder: &ConfinedPath) -> Result<Self, Refused> {
+impl PathPattern {
+    pub(crate) fn new(text: &str, folder: &ConfinedPath) -> Result<Self, RefusalReason> {
         let mut relative = text.trim_start_matches("./");
         if text.starts_with('/') {
             // Models often write the whole path.
             let inside = [&folder.path, &folder.real].into_iter().find_map(|base| text.strip_prefix(base.to_str()?));
             relative = inside.and_then(|rest| rest.strip_prefix('/')).ok_or_else(|| {
-                Refused(format!("the pattern {text} is absolute and not below {}", folder.path.display()))
+                RefusalReason(format!("the pattern {text} is absolute and not below {}", folder.path.display()))
             })?;
         }
-        let glob = glob(relative, Star::WithinPart).map_err(|error| Refused(format!("bad pattern: {error}")))?;
+        let glob = glob(relative, Star::WithinPart).map_err(|error| RefusalReason(format!("bad pattern: {error}")))?;
         Ok(Self { glob, by_name: !relative.contains('/') && relative == text })
     }
 
@@ -134,11 +134,11 @@ impl Pattern {
 
 fn find(
     input: &Input,
-    pattern: &Pattern,
+    pattern: &PathPattern,
     hidden_files: &HiddenFiles,
     (site, limits): (&CallSite, &AccessLimits),
     (stop, output_limit): (&StopFlag, usize),
-) -> Result<Outcome, Refused> {
+) -> Result<Outcome, RefusalReason> {
     let confined = Roots::open(site, limits)?.find(input.folder())?;
     let clock = SearchDeadline::start(stop);
     let mut found = Vec::new();

@@ -19,12 +19,12 @@ use process::confine::{AccessLimits, ConfinedPath, PathError, Roots};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::glob::Pattern;
+use crate::glob::PathPattern;
 use crate::job::{BlockingJob, OnCancel};
-use crate::tool::{CallRequest, Refused, Tool};
+use crate::tool::{CallRequest, RefusalReason, Tool};
 use crate::walk::{self, DeadlineReader, SearchDeadline};
 use crate::{Settings, input};
-use hits::{Found, Hits};
+use hits::{FileHits, Hits};
 
 const DEFAULT_LIMIT: u64 = 200;
 const MOST: u64 = 5000;
@@ -42,7 +42,7 @@ const LAST_BATCH: usize = 4096;
 /// Below this a thread costs more than it saves.
 const FILES_PER_THREAD: usize = 16;
 
-pub(crate) struct Grep;
+pub(crate) struct GrepTool;
 
 #[derive(Deserialize)]
 struct Input {
@@ -85,13 +85,13 @@ impl Input {
         self.path.as_deref().filter(|path| !path.is_empty()).unwrap_or(".")
     }
 
-    fn matcher(&self) -> Result<RegexMatcher, Refused> {
+    fn matcher(&self) -> Result<RegexMatcher, RefusalReason> {
         let mut builder = RegexMatcherBuilder::new();
         builder.case_insensitive(self.case_insensitive).fixed_strings(self.literal).multi_line(true);
         // What a pattern may take in memory when it is compiled, and while it is searched for.
         builder.size_limit(LARGEST_PATTERN).dfa_size_limit(LARGEST_PATTERN);
         if self.pattern.len() > LONGEST_PATTERN {
-            return Err(Refused(format!("`pattern` is longer than {}", size(LONGEST_PATTERN as u64))));
+            return Err(RefusalReason(format!("`pattern` is longer than {}", size(LONGEST_PATTERN as u64))));
         }
         if self.multiline {
             builder.dot_matches_new_line(true);
@@ -101,7 +101,7 @@ impl Input {
         }
         builder.build(&self.pattern).map_err(|error| {
             let hint = if self.literal { "" } else { "; set `literal` to search for the plain text" };
-            Refused(format!("bad pattern: {error}{hint}"))
+            RefusalReason(format!("bad pattern: {error}{hint}"))
         })
     }
 
@@ -124,7 +124,7 @@ impl Input {
     }
 }
 
-impl Tool for Grep {
+impl Tool for GrepTool {
     fn name(&self) -> &'static str {
         "grep"
     }
@@ -169,13 +169,13 @@ impl Tool for Grep {
         }
     }
 
-    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, RefusalReason> {
         let input: Input = input::parse(&call.input)?;
         let confined = call.roots()?.find(input.place())?;
         let scope = Scope::of(&confined)?;
         let hidden_files = call.hidden_files(self, Exposure::Contents);
         let filter = input.glob.as_deref().filter(|glob| !glob.is_empty());
-        let filter = filter.map(|glob| Pattern::new(glob, &confined)).transpose()?;
+        let filter = filter.map(|glob| PathPattern::new(glob, &confined)).transpose()?;
         let matcher = input.matcher()?;
         let place = if confined.shown == "." { String::new() } else { format!(" in {}", confined.shown) };
         let card = ToolCard {
@@ -191,7 +191,9 @@ impl Tool for Grep {
         let work = move |stop: &StopFlag| {
             let (matcher, filter, hidden_files) = (&matcher, filter.as_ref(), &hidden_files);
             let search = Search { input: &input, matcher, filter, hidden_files, clock: SearchDeadline::start(stop) };
-            search.run(scope, &site, &limits, output_limit).unwrap_or_else(|Refused(reason)| Outcome::failed(reason))
+            search
+                .run(scope, &site, &limits, output_limit)
+                .unwrap_or_else(|RefusalReason(reason)| Outcome::failed(reason))
         };
         Ok(Box::new(BlockingJob { card, on_cancel: OnCancel::Leave, work }))
     }
@@ -217,7 +219,7 @@ impl Scope {
 struct Search<'a> {
     input: &'a Input,
     matcher: &'a RegexMatcher,
-    filter: Option<&'a Pattern>,
+    filter: Option<&'a PathPattern>,
     hidden_files: &'a HiddenFiles,
     clock: SearchDeadline<'a>,
 }
@@ -229,7 +231,7 @@ impl Search<'_> {
         site: &CallSite,
         limits: &AccessLimits,
         output_limit: usize,
-    ) -> Result<Outcome, Refused> {
+    ) -> Result<Outcome, RefusalReason> {
         let confined = Roots::open(site, limits)?.find(self.input.place())?;
         let mut hits = Hits::new(self.input.output, self.input.limit(), output_limit);
         match scope {
@@ -267,7 +269,7 @@ impl Search<'_> {
     }
 
     /// What was found, in the order of the paths.
-    fn search_batch(&self, batch: &[PathBuf], confined: &ConfinedPath, hits: &Hits) -> Vec<(usize, Found)> {
+    fn search_batch(&self, batch: &[PathBuf], confined: &ConfinedPath, hits: &Hits) -> Vec<(usize, FileHits)> {
         let next = AtomicUsize::new(0);
         let work = || {
             let mut searcher = self.input.searcher();
@@ -293,7 +295,7 @@ impl Search<'_> {
         all
     }
 
-    fn search_file(&self, searcher: &mut Searcher, file: File, hits: &Hits) -> Found {
+    fn search_file(&self, searcher: &mut Searcher, file: File, hits: &Hits) -> FileHits {
         hits.search(searcher, self.matcher, DeadlineReader { file, clock: &self.clock })
     }
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error};
 use serde_json::Value;
 
-use crate::tool::Refused;
+use crate::tool::RefusalReason;
 
 /// Some models encode the whole input as a JSON string, or send nothing for no input.
 pub(crate) fn unwrap_text(input: Value) -> Value {
@@ -21,18 +21,18 @@ pub(crate) fn unwrap_text(input: Value) -> Value {
     }
 }
 
-pub(crate) fn parse<T: DeserializeOwned>(input: &Value) -> Result<T, Refused> {
+pub(crate) fn parse<T: DeserializeOwned>(input: &Value) -> Result<T, RefusalReason> {
     if !input.is_object() {
-        return Err(Refused("the input must be a JSON object".to_owned()));
+        return Err(RefusalReason("the input must be a JSON object".to_owned()));
     }
     serde_path_to_error::deserialize(without_nulls(input.clone())).map_err(|error| {
         let path = error.path().to_string();
         let reason = error.into_inner();
         // A missing field is reported at its parent, and its name is in the text already.
         if path == "." {
-            Refused(format!("bad input: {reason}"))
+            RefusalReason(format!("bad input: {reason}"))
         } else {
-            Refused(format!("bad input: `{path}`: {reason}"))
+            RefusalReason(format!("bad input: `{path}`: {reason}"))
         }
     })
 }
@@ -141,7 +141,7 @@ mod tests {
             #[serde(deserialize_with = "list")]
             names: Vec<Sample>,
         }
-        let count = |input| parse::<Names>(&input).map(|read| read.names.len()).map_err(|Refused(reason)| reason);
+        let count = |input| parse::<Names>(&input).map(|read| read.names.len()).map_err(|RefusalReason(reason)| reason);
         assert_eq!(count(json!({"names": [{"path": "a"}, {"path": "b"}]})), Ok(2));
         assert_eq!(count(json!({"names": "[{\"path\": \"a\"}]"})), Ok(1));
         assert_eq!(count(json!({"names": {"path": "a"}})), Ok(1));

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::job::{BlockingJob, OnCancel};
-use crate::tool::{CallRequest, Refused, Tool, fill, left_out};
+use crate::tool::{CallRequest, RefusalReason, Tool, fill, left_out};
 use crate::{Settings, input};
 
 const MAX_ENTRIES: usize = 1000;
@@ -24,7 +24,7 @@ const MAX_ENTRIES: usize = 1000;
 /// Where even the reading of names stops.
 const MAX_NAMES: usize = 100_000;
 
-pub(crate) struct ListFiles;
+pub(crate) struct ListFilesTool;
 
 #[derive(Deserialize)]
 struct Input {
@@ -36,7 +36,7 @@ fn here() -> String {
     ".".to_owned()
 }
 
-impl Tool for ListFiles {
+impl Tool for ListFilesTool {
     fn name(&self) -> &'static str {
         "list_files"
     }
@@ -68,7 +68,7 @@ impl Tool for ListFiles {
         }
     }
 
-    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, RefusalReason> {
         let mut input: Input = input::parse(&call.input)?;
         if input.path.is_empty() {
             input.path = here();
@@ -88,7 +88,7 @@ impl Tool for ListFiles {
         };
         let work = move |_: &_| {
             let listed = list(&input.path, &site, &limits, &hidden_files, limit);
-            listed.unwrap_or_else(|Refused(reason)| Outcome::failed(reason))
+            listed.unwrap_or_else(|RefusalReason(reason)| Outcome::failed(reason))
         };
         Ok(Box::new(BlockingJob { card, on_cancel: OnCancel::Leave, work }))
     }
@@ -106,11 +106,12 @@ fn list(
     limits: &AccessLimits,
     hidden_files: &HiddenFiles,
     limit: usize,
-) -> Result<Outcome, Refused> {
+) -> Result<Outcome, RefusalReason> {
     let confined = Roots::open(site, limits)?.find(path)?;
     let folder = confined.open_folder()?;
-    let failed =
-        |error: rustix::io::Errno| Refused(format!("listing {}: {}", confined.shown, std::io::Error::from(error)));
+    let failed = |error: rustix::io::Errno| {
+        RefusalReason(format!("listing {}: {}", confined.shown, std::io::Error::from(error)))
+    };
     let mut entries = Vec::new();
     let mut hidden = 0;
     for entry in Dir::read_from(&folder).map_err(failed)?.take(MAX_NAMES) {

@@ -21,7 +21,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::job::{BlockingJob, OnCancel};
-use crate::tool::{CallRequest, Refused, Tool};
+use crate::tool::{CallRequest, RefusalReason, Tool};
 use crate::{Settings, input};
 
 const HEADING: &str = "# Memory\n\n";
@@ -30,7 +30,7 @@ const HEADING: &str = "# Memory\n\n";
 const LARGEST: usize = 16 << 10;
 const LONGEST: usize = 500;
 
-pub(crate) struct Memory;
+pub(crate) struct MemoryTool;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -68,7 +68,7 @@ struct Input {
     text: String,
 }
 
-impl Tool for Memory {
+impl Tool for MemoryTool {
     fn name(&self) -> &'static str {
         MEMORY
     }
@@ -103,17 +103,17 @@ impl Tool for Memory {
         }
     }
 
-    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, RefusalReason> {
         let Input { action, scope, text } = input::parse(&call.input)?;
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         if action == Action::Recall {
             return Ok(self.recall(scope, text, call));
         }
         if call.site.mode == Mode::ReadOnly {
-            return Err(Refused("the session's mode `read-only` leaves out changes of the memory".to_owned()));
+            return Err(RefusalReason("the session's mode `read-only` leaves out changes of the memory".to_owned()));
         }
         if text.is_empty() || text.chars().count() > LONGEST {
-            return Err(Refused(format!("`text` must be one sentence of at most {LONGEST} characters")));
+            return Err(RefusalReason(format!("`text` must be one sentence of at most {LONGEST} characters")));
         }
         let file = MemoryFile::find(scope.unwrap_or_default(), &call.settings, &call.site, &call.limits)?;
         let old = file.read()?;
@@ -147,14 +147,14 @@ impl Tool for Memory {
             match made {
                 Ok(line) => Outcome::completed(format!("{sign} {line}\nin {}", file.path().display())),
                 Err(_) if stop.is_raised() => Outcome::cancelled(),
-                Err(Refused(reason)) => Outcome::failed(reason),
+                Err(RefusalReason(reason)) => Outcome::failed(reason),
             }
         };
         Ok(Box::new(BlockingJob { card, on_cancel: OnCancel::Finish, work }))
     }
 }
 
-impl Memory {
+impl MemoryTool {
     fn recall(&self, scope: Option<Scope>, text: String, call: CallRequest) -> Box<dyn Job> {
         let card = ToolCard {
             tool: self.name().to_owned(),
@@ -191,17 +191,17 @@ fn contains(fact: &str, words: &str) -> bool {
 }
 
 /// The file after a change, and the line that is added or removed.
-fn changed(old: &str, action: Action, text: &str) -> Result<(String, String), Refused> {
+fn changed(old: &str, action: Action, text: &str) -> Result<(String, String), RefusalReason> {
     let facts: Vec<&str> = old.lines().filter(|line| is_fact(line)).collect();
     if action == Action::Forget {
         let found: Vec<&str> = facts.into_iter().filter(|fact| contains(fact, text)).collect();
         return match found.as_slice() {
-            [] => Err(Refused("nothing that is remembered contains this text".to_owned())),
+            [] => Err(RefusalReason("nothing that is remembered contains this text".to_owned())),
             [fact] => {
                 let kept: Vec<&str> = old.lines().filter(|line| line != fact).collect();
                 Ok((kept.join("\n") + "\n", fact.trim().to_owned()))
             }
-            [..] => Err(Refused(format!(
+            [..] => Err(RefusalReason(format!(
                 "{} contain this text; say which:\n{}",
                 count(found.len(), "fact"),
                 found.join("\n")
@@ -210,7 +210,7 @@ fn changed(old: &str, action: Action, text: &str) -> Result<(String, String), Re
     }
     let line = format!("- {text}");
     if facts.iter().any(|fact| fact.trim() == line) {
-        return Err(Refused("that is remembered already".to_owned()));
+        return Err(RefusalReason("that is remembered already".to_owned()));
     }
     let mut new = if old.trim().is_empty() { HEADING.to_owned() } else { old.to_owned() };
     if !new.ends_with('\n') {
@@ -220,7 +220,7 @@ fn changed(old: &str, action: Action, text: &str) -> Result<(String, String), Re
     new.push('\n');
     if new.len() > LARGEST {
         let most = size(LARGEST as u64);
-        return Err(Refused(format!(
+        return Err(RefusalReason(format!(
             "the memory is full ({most}); forget something first, or ask the user to tidy it up"
         )));
     }
@@ -245,11 +245,11 @@ impl MemoryFile {
         settings: &Settings,
         site: &Arc<CallSite>,
         limits: &Arc<AccessLimits>,
-    ) -> Result<Self, Refused> {
+    ) -> Result<Self, RefusalReason> {
         let place = match scope {
             Scope::User => match &settings.memory {
                 Some(path) => FileLocation::User(path.clone()),
-                None => return Err(Refused("there is no memory of the user here; use the project's".to_owned())),
+                None => return Err(RefusalReason("there is no memory of the user here; use the project's".to_owned())),
             },
             Scope::Project => {
                 let confined = Roots::open(site, limits)?.find(PROJECT_MEMORY)?;
@@ -265,30 +265,30 @@ impl MemoryFile {
         }
     }
 
-    fn confined(site: &CallSite, limits: &AccessLimits) -> Result<ConfinedPath, Refused> {
+    fn confined(site: &CallSite, limits: &AccessLimits) -> Result<ConfinedPath, RefusalReason> {
         Ok(Roots::open(site, limits)?.find(PROJECT_MEMORY)?)
     }
 
-    fn read(&self) -> Result<String, Refused> {
+    fn read(&self) -> Result<String, RefusalReason> {
         let bytes = match &self.place {
             FileLocation::User(path) => match fs::read(path) {
                 Ok(bytes) => bytes,
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-                Err(error) => return Err(Refused(format!("reading {}: {error}", path.display()))),
+                Err(error) => return Err(RefusalReason(format!("reading {}: {error}", path.display()))),
             },
             FileLocation::Project(site, limits, _) => {
                 let confined = Self::confined(site, limits)?;
                 if confined.is_missing() { Vec::new() } else { confined.read()? }
             }
         };
-        String::from_utf8(bytes).map_err(|_| Refused(format!("{} is not UTF-8 text", self.path().display())))
+        String::from_utf8(bytes).map_err(|_| RefusalReason(format!("{} is not UTF-8 text", self.path().display())))
     }
 
-    fn write(&self, old: &str, new: &str, stop: &StopFlag) -> Result<(), Refused> {
+    fn write(&self, old: &str, new: &str, stop: &StopFlag) -> Result<(), RefusalReason> {
         match &self.place {
             FileLocation::User(path) => {
                 stop.check()?;
-                replace(path, new).map_err(|error| Refused(format!("writing {}: {error}", path.display())))
+                replace(path, new).map_err(|error| RefusalReason(format!("writing {}: {error}", path.display())))
             }
             FileLocation::Project(site, limits, _) => {
                 let confined = Self::confined(site, limits)?;
@@ -318,7 +318,7 @@ mod tests {
     use super::*;
 
     fn after(old: &str, action: Action, text: &str) -> String {
-        changed(old, action, text).map_or_else(|Refused(reason)| format!("refused: {reason}"), |(new, _)| new)
+        changed(old, action, text).map_or_else(|RefusalReason(reason)| format!("refused: {reason}"), |(new, _)| new)
     }
 
     #[test]

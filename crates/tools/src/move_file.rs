@@ -15,10 +15,10 @@ use serde_json::json;
 use crate::change::refuse_git;
 use crate::job::{BlockingJob, OnCancel};
 use crate::removal::{RemovedFile, contents};
-use crate::tool::{CallRequest, Refused, Tool};
+use crate::tool::{CallRequest, RefusalReason, Tool};
 use crate::{Settings, input};
 
-pub(crate) struct MoveFile;
+pub(crate) struct MoveFileTool;
 
 #[derive(Deserialize)]
 struct Input {
@@ -28,7 +28,7 @@ struct Input {
     to: String,
 }
 
-impl Tool for MoveFile {
+impl Tool for MoveFileTool {
     fn name(&self) -> &'static str {
         "move_file"
     }
@@ -59,7 +59,7 @@ impl Tool for MoveFile {
         }
     }
 
-    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, RefusalReason> {
         let Input { from, to } = input::parse(&call.input)?;
         let subject = RemovedFile::find(&from, &call)?;
         let target = target(&call.roots()?, &to, &subject.confined)?;
@@ -92,14 +92,14 @@ impl Tool for MoveFile {
         let work = move |stop: &StopFlag| match removal.make(stop) {
             Ok(()) => Outcome::completed(format!("Moved {} to {}.", shown.0, shown.1)).showing(preview).with_raw(facts),
             Err(_) if stop.is_raised() => Outcome::cancelled(),
-            Err(Refused(reason)) => Outcome::failed(format!("{reason}; nothing was moved")),
+            Err(RefusalReason(reason)) => Outcome::failed(format!("{reason}; nothing was moved")),
         };
         Ok(Box::new(BlockingJob { card, on_cancel: OnCancel::Finish, work }))
     }
 }
 
 /// The free place that a file goes to.
-fn target(roots: &Roots, to: &str, from: &ConfinedPath) -> Result<ConfinedPath, Refused> {
+fn target(roots: &Roots, to: &str, from: &ConfinedPath) -> Result<ConfinedPath, RefusalReason> {
     let mut target = roots.find(to)?;
     if target.is_folder()
         && let Some(name) = from.path.file_name().and_then(|name| name.to_str())
@@ -108,7 +108,7 @@ fn target(roots: &Roots, to: &str, from: &ConfinedPath) -> Result<ConfinedPath, 
     }
     refuse_git(&target)?;
     if !target.is_missing() {
-        return Err(Refused(format!("{} exists already; delete it first or choose another name", target.shown)));
+        return Err(RefusalReason(format!("{} exists already; delete it first or choose another name", target.shown)));
     }
     Ok(target)
 }
@@ -125,13 +125,13 @@ struct Move {
 }
 
 impl Move {
-    fn make(&self, stop: &StopFlag) -> Result<(), Refused> {
+    fn make(&self, stop: &StopFlag) -> Result<(), RefusalReason> {
         let roots = Roots::open(&self.site, &self.limits)?;
         let from = roots.find(&self.from)?;
         refuse_git(&from)?;
         let to = target(&roots, &self.to, &from)?;
         if (&from.real, &to.real) != (&self.real.0, &self.real.1) {
-            return Err(Refused(format!("{} leads elsewhere since the question was asked", from.shown)));
+            return Err(RefusalReason(format!("{} leads elsewhere since the question was asked", from.shown)));
         }
         contents(&from, &self.site)?;
         from.move_to(&to, self.expected, stop)?;

@@ -23,7 +23,7 @@ use tokio::runtime::Handle;
 
 use crate::document::{self, Document};
 use crate::job::{BlockingJob, OnCancel};
-use crate::tool::{CallRequest, Refused, Tool, left_out};
+use crate::tool::{CallRequest, RefusalReason, Tool, left_out};
 use crate::{Settings, input, outputs};
 
 const DEFAULT_LINES: usize = 2000;
@@ -39,7 +39,7 @@ const LARGEST_IMAGE: ImageLimit = ImageLimit { side: 3072, bytes: (5 << 20) / 4 
 /// What follows the text of a PDF.
 const PDF_NOTE: &str = "[the text of a PDF, without its pictures and its layout]";
 
-pub(crate) struct ReadFile;
+pub(crate) struct ReadFileTool;
 
 #[derive(Clone, Deserialize)]
 struct Input {
@@ -73,7 +73,7 @@ impl Input {
     }
 }
 
-impl Tool for ReadFile {
+impl Tool for ReadFileTool {
     fn name(&self) -> &'static str {
         "read_file"
     }
@@ -114,7 +114,7 @@ impl Tool for ReadFile {
         }
     }
 
-    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, RefusalReason> {
         let input: Input = input::parse(&call.input)?;
         if let Some(path) = outputs::find(&call.settings, &call.site.session, &input.path) {
             return self.plan_output(input, path, call);
@@ -135,22 +135,23 @@ impl Tool for ReadFile {
         let converter = Converter::new(&call.settings.launcher.runner);
         let (site, limits, settings, rules) = (call.site, call.limits, call.settings, call.rules);
         let work = move |_: &_| {
-            let confined = Roots::open(&site, &limits).and_then(|roots| roots.find(&input.path)).map_err(Refused::from);
+            let confined =
+                Roots::open(&site, &limits).and_then(|roots| roots.find(&input.path)).map_err(RefusalReason::from);
             let read = confined.and_then(|confined| {
                 let outcome = read(&input, &site, &confined, settings.output_limit, &converter)?;
                 let notes = FolderNotes { names: &settings.note_names, rules: &rules, protected: confined.protected() };
                 Ok(with_notes(outcome, &notes.on_the_way_to(&confined.real, &site)))
             });
-            read.unwrap_or_else(|Refused(reason)| Outcome::failed(reason))
+            read.unwrap_or_else(|RefusalReason(reason)| Outcome::failed(reason))
         };
         Ok(Box::new(BlockingJob { card, on_cancel: OnCancel::Leave, work }))
     }
 }
 
-impl ReadFile {
+impl ReadFileTool {
     /// Plans reading a file with long output of a command, which lies outside the session's folders.
-    fn plan_output(&self, input: Input, path: PathBuf, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
-        let unreadable = |error: std::io::Error| Refused(format!("reading {}: {error}", path.display()));
+    fn plan_output(&self, input: Input, path: PathBuf, call: CallRequest) -> Result<Box<dyn Job>, RefusalReason> {
+        let unreadable = |error: std::io::Error| RefusalReason(format!("reading {}: {error}", path.display()));
         outputs::read(&path).map_err(unreadable)?;
         let card = ToolCard {
             tool: self.name().to_owned(),
@@ -170,7 +171,7 @@ impl ReadFile {
             let text = process::readable(&bytes);
             match number_lines(&text, &input, limit) {
                 Ok(page) => Outcome::completed(page.text).with_raw(json!({"lines": page.total, "truncated": page.cut})),
-                Err(Refused(reason)) => Outcome::failed(reason),
+                Err(RefusalReason(reason)) => Outcome::failed(reason),
             }
         };
         Ok(Box::new(BlockingJob { card, on_cancel: OnCancel::Leave, work }))
@@ -206,7 +207,7 @@ fn read(
     confined: &ConfinedPath,
     output_limit: usize,
     converter: &Converter,
-) -> Result<Outcome, Refused> {
+) -> Result<Outcome, RefusalReason> {
     let Document { bytes, unsaved } = document::read_for(confined, site, input.lines())?;
     let length = bytes.len();
     if let Some(image) = attachments::look(&bytes) {
@@ -252,7 +253,7 @@ fn read_pdf(
     input: &Input,
     output_limit: usize,
     converter: &Converter,
-) -> Result<Outcome, Refused> {
+) -> Result<Outcome, RefusalReason> {
     let length = bytes.len();
     let what = format!("{shown} is a PDF document, {}", size(length as u64));
     let text = match Handle::current().block_on(converter.pdf_to_text(bytes)) {
@@ -261,7 +262,7 @@ fn read_pdf(
             return Ok(Outcome::completed(reason).with_raw(json!({"bytes": length, "binary": true})));
         }
         Ok(text) => text,
-        Err(error) => return Err(Refused(format!("{what}; {error}"))),
+        Err(error) => return Err(RefusalReason(format!("{what}; {error}"))),
     };
     let page = number_lines(&text, input, output_limit)?;
     let told = format!("{}\n{PDF_NOTE}", page.text.trim_end());
@@ -304,14 +305,14 @@ struct LineRange {
     cut: bool,
 }
 
-fn number_lines(text: &str, input: &Input, output_limit: usize) -> Result<LineRange, Refused> {
+fn number_lines(text: &str, input: &Input, output_limit: usize) -> Result<LineRange, RefusalReason> {
     let total = text.lines().count();
     if total == 0 {
         return Ok(LineRange { text: "[the file is empty]".to_owned(), total, cut: false });
     }
     let first = input.first();
     if first > total {
-        return Err(Refused(format!("`offset` is {first}, but the file has {}", count(total, "line"))));
+        return Err(RefusalReason(format!("`offset` is {first}, but the file has {}", count(total, "line"))));
     }
     let wanted = input.limit().unwrap_or(DEFAULT_LINES);
     let mut page = String::new();
@@ -345,7 +346,7 @@ mod tests {
         let input = Input { path: "x".to_owned(), offset, limit, raw: false };
         match number_lines(text, &input, 10_000) {
             Ok(page) => page.text,
-            Err(Refused(reason)) => reason,
+            Err(RefusalReason(reason)) => reason,
         }
     }
 

@@ -10,13 +10,13 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::tool::{CallRequest, Refused, Tool};
+use crate::tool::{CallRequest, RefusalReason, Tool};
 use crate::{Settings, input};
 
 /// The most words of a query.
 const WORDS: usize = 16;
 
-pub(crate) struct Recall;
+pub(crate) struct RecallTool;
 
 #[derive(Deserialize)]
 struct Input {
@@ -28,7 +28,7 @@ struct Input {
     offset: Option<u64>,
 }
 
-impl Tool for Recall {
+impl Tool for RecallTool {
     fn name(&self) -> &'static str {
         RECALL
     }
@@ -62,7 +62,7 @@ impl Tool for Recall {
         }
     }
 
-    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, RefusalReason> {
         let Input { query, result, offset } = input::parse(&call.input)?;
         let filled = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
         let (title, request) = match (filled(result), filled(query)) {
@@ -75,7 +75,7 @@ impl Tool for Recall {
                 let words = query.split_whitespace().take(WORDS).map(str::to_owned).collect();
                 (format!("Recall \"{}\"", cut(&query, 80)), RecallRequest::Search { words })
             }
-            (None, None) => return Err(Refused("give `query` or `result`".to_owned())),
+            (None, None) => return Err(RefusalReason("give `query` or `result`".to_owned())),
         };
         let card = ToolCard {
             tool: self.name().to_owned(),

@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use crate::limited_job::LimitedJob;
 use crate::settings::{FileWrites, Settings};
-use crate::tool::{CallRequest, Refused, Tool};
+use crate::tool::{CallRequest, RefusalReason, Tool};
 use crate::{
     agent, apply_patch, bash, bash_input, bash_output, bash_stop, change, delete_file, edit_file, glob, grep,
     hook_changes, input, list_files, memory, move_file, outputs, read_file, recall, restore, skill, switch_mode,
@@ -34,26 +34,26 @@ use crate::{
 /// The tools that are always there, in the order in which they are offered.
 fn built_in() -> Vec<Arc<dyn Tool>> {
     vec![
-        Arc::new(read_file::ReadFile),
-        Arc::new(list_files::ListFiles),
-        Arc::new(glob::Glob),
-        Arc::new(grep::Grep),
-        Arc::new(write_file::WriteFile),
-        Arc::new(edit_file::EditFile),
-        Arc::new(apply_patch::ApplyPatch),
-        Arc::new(delete_file::DeleteFile),
-        Arc::new(move_file::MoveFile),
-        Arc::new(bash::Bash),
-        Arc::new(bash_output::BashOutput),
-        Arc::new(bash_input::BashInput),
-        Arc::new(bash_stop::BashStop),
-        Arc::new(agent::Agent),
-        Arc::new(web_fetch::WebFetch),
-        Arc::new(update_plan::UpdatePlan),
-        Arc::new(memory::Memory),
-        Arc::new(switch_mode::SwitchMode),
-        Arc::new(skill::Skill),
-        Arc::new(recall::Recall),
+        Arc::new(read_file::ReadFileTool),
+        Arc::new(list_files::ListFilesTool),
+        Arc::new(glob::GlobTool),
+        Arc::new(grep::GrepTool),
+        Arc::new(write_file::WriteFileTool),
+        Arc::new(edit_file::EditFileTool),
+        Arc::new(apply_patch::ApplyPatchTool),
+        Arc::new(delete_file::DeleteFileTool),
+        Arc::new(move_file::MoveFileTool),
+        Arc::new(bash::BashTool),
+        Arc::new(bash_output::BashOutputTool),
+        Arc::new(bash_input::BashInputTool),
+        Arc::new(bash_stop::BashStopTool),
+        Arc::new(agent::AgentTool),
+        Arc::new(web_fetch::WebFetchTool),
+        Arc::new(update_plan::UpdatePlanTool),
+        Arc::new(memory::MemoryTool),
+        Arc::new(switch_mode::SwitchModeTool),
+        Arc::new(skill::SkillTool),
+        Arc::new(recall::RecallTool),
     ]
 }
 
@@ -218,10 +218,12 @@ impl Toolbox for Registry {
                 tool.plan(CallRequest { input, site, rules, settings, background, limits })
             };
             let planned = tokio::task::spawn_blocking(plan).await;
-            let Refused(reason) = match planned {
+            let RefusalReason(reason) = match planned {
                 Ok(Ok(job)) => return Ok(Box::new(LimitedJob::new(job, limit)) as Box<dyn Job>),
                 Ok(Err(refused)) => refused,
-                Err(_) => Refused("planning the call failed inside the tool; this is a defect of acpd".to_owned()),
+                Err(_) => {
+                    RefusalReason("planning the call failed inside the tool; this is a defect of acpd".to_owned())
+                }
             };
             Err(PlanRefusal { kind, title, reason })
         })

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::change::{LARGEST_DIFF, refuse_git};
 use crate::document::{self, Document};
 use crate::read_file::binary;
-use crate::tool::{CallRequest, Refused};
+use crate::tool::{CallRequest, RefusalReason};
 
 /// A file that may be removed, and its content.
 pub(crate) struct RemovedFile {
@@ -21,12 +21,15 @@ pub(crate) struct RemovedFile {
 impl RemovedFile {
     /// Finds the file. The model need not have read it, because people see its content; but if it has, the file must
     /// not have changed since.
-    pub(crate) fn find(path: &str, call: &CallRequest) -> Result<Self, Refused> {
+    pub(crate) fn find(path: &str, call: &CallRequest) -> Result<Self, RefusalReason> {
         let confined = call.roots()?.find(path)?;
         refuse_git(&confined)?;
         let bytes = contents(&confined, &call.site)?;
         if call.site.seen.recall(&confined.real).is_some_and(|seen| seen != fingerprint::of(&bytes)) {
-            return Err(Refused(format!("{} changed since it was read; read it again with read_file", confined.shown)));
+            return Err(RefusalReason(format!(
+                "{} changed since it was read; read it again with read_file",
+                confined.shown
+            )));
         }
         Ok(Self { confined, bytes })
     }
@@ -71,11 +74,13 @@ impl RemovedFile {
 }
 
 /// The content of a file. Fails if the editor has unsaved text, which would be lost or come back later.
-pub(crate) fn contents(confined: &ConfinedPath, site: &CallSite) -> Result<Vec<u8>, Refused> {
+pub(crate) fn contents(confined: &ConfinedPath, site: &CallSite) -> Result<Vec<u8>, RefusalReason> {
     let Document { bytes, unsaved } = document::read(confined, site)?;
     if unsaved {
         let shown = &confined.shown;
-        return Err(Refused(format!("{shown} has unsaved changes in the editor; the user must save or discard them")));
+        return Err(RefusalReason(format!(
+            "{shown} has unsaved changes in the editor; the user must save or discard them"
+        )));
     }
     Ok(bytes)
 }

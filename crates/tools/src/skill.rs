@@ -8,10 +8,10 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::job::{BlockingJob, OnCancel};
-use crate::tool::{CallRequest, Refused, Tool};
+use crate::tool::{CallRequest, RefusalReason, Tool};
 use crate::{Settings, input};
 
-pub(crate) struct Skill;
+pub(crate) struct SkillTool;
 
 #[derive(Deserialize)]
 struct Input {
@@ -21,7 +21,7 @@ struct Input {
     file: Option<String>,
 }
 
-impl Tool for Skill {
+impl Tool for SkillTool {
     fn name(&self) -> &'static str {
         "skill"
     }
@@ -54,13 +54,13 @@ impl Tool for Skill {
         }
     }
 
-    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, RefusalReason> {
         let Input { name, file } = input::parse(&call.input)?;
         let contents = call.settings.library.open(&call.site.cwd, &call.rules);
         let Some(skill) = contents.skill(&name).cloned() else {
             let names: Vec<&str> = contents.skills.iter().map(|skill| skill.name.as_str()).collect();
             let names = if names.is_empty() { "there are none".to_owned() } else { names.join(", ") };
-            return Err(Refused(format!("there is no skill `{}`; the skills are: {names}", cut(&name, 80))));
+            return Err(RefusalReason(format!("there is no skill `{}`; the skills are: {names}", cut(&name, 80))));
         };
         let file = file.filter(|file| !file.trim().is_empty());
         let (title, path) = match &file {

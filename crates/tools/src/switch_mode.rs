@@ -10,10 +10,10 @@ use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::tool::{CallRequest, Refused, Tool};
+use crate::tool::{CallRequest, RefusalReason, Tool};
 use crate::{Settings, input};
 
-pub(crate) struct SwitchMode;
+pub(crate) struct SwitchModeTool;
 
 #[derive(Deserialize)]
 struct Input {
@@ -23,7 +23,7 @@ struct Input {
     reason: Option<String>,
 }
 
-impl Tool for SwitchMode {
+impl Tool for SwitchModeTool {
     fn name(&self) -> &'static str {
         SWITCH_MODE
     }
@@ -58,15 +58,15 @@ impl Tool for SwitchMode {
         }
     }
 
-    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, RefusalReason> {
         let Input { mode, reason } = input::parse(&call.input)?;
         let Some(mode) = Mode::from_id(&mode) else {
             let known = Mode::ALL.map(Mode::id).join(", ");
-            return Err(Refused(format!("there is no mode `{}`; the modes are {known}", cut(&mode, 40))));
+            return Err(RefusalReason(format!("there is no mode `{}`; the modes are {known}", cut(&mode, 40))));
         };
         let now = call.site.mode;
         if mode == now {
-            return Err(Refused(format!("the mode is `{}` already", mode.id())));
+            return Err(RefusalReason(format!("the mode is `{}` already", mode.id())));
         }
         let mut preview = vec![ToolContent::text(format!(
             "The session's mode changes from `{}` ({}) to `{}` ({}).",

@@ -23,7 +23,7 @@ pub(crate) trait Tool: Send + Sync + 'static {
     fn spec(&self, settings: &Settings) -> ToolSpec;
 
     /// Describes what the call would do. May block: the registry runs it on a blocking thread.
-    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused>;
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, RefusalReason>;
 }
 
 /// One request and its surroundings, from which a tool plans a job.
@@ -58,15 +58,15 @@ impl CallRequest {
 
 /// Why a call is not planned, for the model to act on.
 #[derive(Debug)]
-pub(crate) struct Refused(pub(crate) String);
+pub(crate) struct RefusalReason(pub(crate) String);
 
-impl From<PathError> for Refused {
+impl From<PathError> for RefusalReason {
     fn from(denial: PathError) -> Self {
         Self(denial.to_string())
     }
 }
 
-impl From<BackgroundError> for Refused {
+impl From<BackgroundError> for RefusalReason {
     fn from(error: BackgroundError) -> Self {
         Self(error.to_string())
     }

@@ -7,11 +7,11 @@ use domain::tool::{Job, ToolSpec, UPDATE_PLAN};
 use serde_json::json;
 
 use crate::Settings;
-use crate::tool::{CallRequest, Refused, Tool};
+use crate::tool::{CallRequest, RefusalReason, Tool};
 
-pub(crate) struct UpdatePlan;
+pub(crate) struct UpdatePlanTool;
 
-impl Tool for UpdatePlan {
+impl Tool for UpdatePlanTool {
     fn name(&self) -> &'static str {
         UPDATE_PLAN
     }
@@ -56,8 +56,8 @@ impl Tool for UpdatePlan {
         }
     }
 
-    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
-        read_plan(&call.input).map_err(Refused)?;
-        Err(Refused("the plan is kept by the turn itself and is not run as a tool".to_owned()))
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, RefusalReason> {
+        read_plan(&call.input).map_err(RefusalReason)?;
+        Err(RefusalReason("the plan is kept by the turn itself and is not run as a tool".to_owned()))
     }
 }

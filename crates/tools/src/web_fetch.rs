@@ -22,7 +22,7 @@ use reqwest::Url;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::tool::{CallRequest, Refused, Tool};
+use crate::tool::{CallRequest, RefusalReason, Tool};
 use crate::{Settings, input};
 pub use address::PrivateTarget;
 use get::FetchedPage;
@@ -61,7 +61,7 @@ const ERROR_LIMIT: usize = 4 * 1024;
 /// HTML beyond this is not converted: the model's text would have been cut anyway.
 const LARGEST_HTML: usize = 2 << 20;
 
-pub(crate) struct WebFetch;
+pub(crate) struct WebFetchTool;
 
 #[derive(Deserialize)]
 struct Input {
@@ -69,7 +69,7 @@ struct Input {
     url: String,
 }
 
-impl Tool for WebFetch {
+impl Tool for WebFetchTool {
     fn name(&self) -> &'static str {
         "web_fetch"
     }
@@ -105,9 +105,9 @@ impl Tool for WebFetch {
         }
     }
 
-    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, RefusalReason> {
         let input: Input = input::parse(&call.input)?;
-        let url = get::parse(&input.url, &call.settings.web).map_err(|error| Refused(error.to_string()))?;
+        let url = get::parse(&input.url, &call.settings.web).map_err(|error| RefusalReason(error.to_string()))?;
         let card = ToolCard {
             tool: self.name().to_owned(),
             title: format!("Fetch {}", cut(url.as_str(), 100)),
@@ -147,7 +147,7 @@ impl Job for FetchJob {
 async fn fetch(url: Url, rules: &Rules, settings: &Settings) -> Outcome {
     let web = Arc::new(settings.web.clone());
     let asked = url.clone();
-    let barred = |host: &str| rules.forbids_host(WebFetch.name(), host);
+    let barred = |host: &str| rules.forbids_host(WebFetchTool.name(), host);
     let page = match tokio::time::timeout(web.timeout, get::get(url, web, barred)).await {
         Err(_) => {
             let seconds = settings.web.timeout.as_secs_f32();

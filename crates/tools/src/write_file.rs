@@ -6,11 +6,11 @@ use process::confine::LARGEST_FILE;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::change::{Change, ChangedSince, EditedFile};
-use crate::tool::{CallRequest, Refused, Tool};
+use crate::change::{ChangedSince, EditedFile, PlannedChange};
+use crate::tool::{CallRequest, RefusalReason, Tool};
 use crate::{Settings, input};
 
-pub(crate) struct WriteFile;
+pub(crate) struct WriteFileTool;
 
 #[derive(Deserialize)]
 struct Input {
@@ -20,7 +20,7 @@ struct Input {
     content: String,
 }
 
-impl Tool for WriteFile {
+impl Tool for WriteFileTool {
     fn name(&self) -> &'static str {
         "write_file"
     }
@@ -53,20 +53,20 @@ impl Tool for WriteFile {
         }
     }
 
-    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, Refused> {
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, RefusalReason> {
         let Input { path, content } = input::parse(&call.input)?;
         if content.len() as u64 > LARGEST_FILE {
-            return Err(Refused("`content` is too large for one file".to_owned()));
+            return Err(RefusalReason("`content` is too large for one file".to_owned()));
         }
         let subject = EditedFile::find(&path, &call, ChangedSince::Refused)?;
         let (verb, done) = match &subject.old {
             None => ("Create", format!("Created {}", subject.confined.shown)),
             Some(old) if *old == content.as_bytes() => {
-                return Err(Refused(format!("{} already holds exactly this content", subject.confined.shown)));
+                return Err(RefusalReason(format!("{} already holds exactly this content", subject.confined.shown)));
             }
             Some(_) => ("Write", format!("Wrote {}", subject.confined.shown)),
         };
-        let change = Change { subject, new: content, verb, line: None, done, notes: Vec::new() };
+        let change = PlannedChange { subject, new: content, verb, line: None, done, notes: Vec::new() };
         Ok(change.into_job(self.name(), path, call))
     }
 }

@@ -2,7 +2,7 @@
 
 use process::confine::ConfinedPath;
 
-use crate::tool::{CallRequest, Refused};
+use crate::tool::{CallRequest, RefusalReason};
 
 /// The folder, if it is not the session's own. A leading `cd` is removed from the command, so that rules, grants and
 /// people see what runs and where, and not a chain of commands.
@@ -10,11 +10,11 @@ pub(super) fn choose(
     command: &mut String,
     workdir: Option<&str>,
     call: &CallRequest,
-) -> Result<Option<ConfinedPath>, Refused> {
+) -> Result<Option<ConfinedPath>, RefusalReason> {
     if let Some(workdir) = workdir.map(str::trim).filter(|workdir| !workdir.is_empty() && *workdir != ".") {
         let folder = call.roots()?.find(workdir)?;
         if !folder.is_folder() {
-            return Err(Refused(format!("the `workdir` {} is not a folder", folder.shown)));
+            return Err(RefusalReason(format!("the `workdir` {} is not a folder", folder.shown)));
         }
         return Ok(Some(folder));
     }

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use similar::TextDiff;
 
 use crate::input;
-use lenient::{Found, Search};
+use lenient::{InexactMatch, Search};
 
 /// How long the search for a similar text may take, for one edit and for all edits of a call.
 const GUESSING: Duration = Duration::from_millis(200);
@@ -188,7 +188,7 @@ fn apply_lenient(replaced: &mut Replaced, edit: &Edit, is_first: bool, bounds: &
             let what = format!("`old_text` does not occur exactly, and several times if {ignoring} is ignored");
             Err(several(&what, &lines, lines.len()))
         }
-        Search::Unique(Found { range, replacement, ignoring }) => {
+        Search::Unique(InexactMatch { range, replacement, ignoring }) => {
             bounds.check_size(text.len() - range.len() + replacement.len())?;
             if is_first {
                 replaced.first_line = line_of(text, range.start);

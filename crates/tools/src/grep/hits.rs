@@ -42,16 +42,16 @@ impl Hits {
 
     /// The matches of a file, as far as there is room. Adds nothing yet, so that several files can be searched at
     /// once.
-    pub(super) fn search(&self, searcher: &mut Searcher, matcher: &RegexMatcher, file: impl Read) -> Found {
+    pub(super) fn search(&self, searcher: &mut Searcher, matcher: &RegexMatcher, file: impl Read) -> FileHits {
         let most = self.limit.saturating_sub(self.matches);
-        let mut sink = FileSink { matcher, show: self.show, most, room: self.room(), found: Found::default() };
+        let mut sink = FileSink { matcher, show: self.show, most, room: self.room(), found: FileHits::default() };
         // A file that cannot be read to its end has the matches found so far.
         let _ = searcher.search_reader(matcher, file, &mut sink);
         sink.found
     }
 
     /// Adds what was found in a file, up to the limit.
-    pub(super) fn add(&mut self, found: Found, shown: &str) {
+    pub(super) fn add(&mut self, found: FileHits, shown: &str) {
         if found.matches == 0 {
             return;
         }
@@ -74,7 +74,7 @@ impl Hits {
         self.full |= over || self.room() == 0;
     }
 
-    fn add_lines(&mut self, found: &Found, shown: &str) {
+    fn add_lines(&mut self, found: &FileHits, shown: &str) {
         if !self.text.is_empty() {
             self.text.push('\n');
         }
@@ -123,7 +123,7 @@ impl Hits {
 
 /// What was found in one file.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct FileHits {
     pub(super) matches: usize,
     lines: Vec<Line>,
 }
@@ -141,7 +141,7 @@ struct FileSink<'a> {
     most: usize,
     /// Bytes that may still be written.
     room: usize,
-    found: Found,
+    found: FileHits,
 }
 
 impl FileSink<'_> {

@@ -11,7 +11,7 @@ use crate::lookalikes::plainly;
 
 /// Where an old text was found, and what to put there.
 #[derive(Debug, PartialEq)]
-pub(super) struct Found {
+pub(super) struct InexactMatch {
     pub(super) range: Range<usize>,
     pub(super) replacement: String,
     /// What was ignored to find it, for the model.
@@ -20,7 +20,7 @@ pub(super) struct Found {
 
 #[derive(Debug, PartialEq)]
 pub(super) enum Search {
-    Unique(Found),
+    Unique(InexactMatch),
     /// It occurs more than once in this way, first at these lines.
     Several {
         lines: Vec<usize>,
@@ -77,7 +77,7 @@ pub(super) fn find(text: &str, old: &str, new: &str, deadline: Instant) -> Searc
                 0 => {}
                 1 => {
                     let (range, replacement) = found.remove(0);
-                    return Search::Unique(Found { range, replacement, ignoring });
+                    return Search::Unique(InexactMatch { range, replacement, ignoring });
                 }
                 _ => {
                     let lines = found.iter().map(|(range, _)| super::line_of(text, range.start)).collect();
