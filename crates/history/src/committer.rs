@@ -17,8 +17,8 @@ use crate::batch_builder::{BatchBuilder, SessionCache};
 use crate::database::{Database, Fault, Identity, guarded};
 use crate::delete_job::DeleteJob;
 use crate::flush_watchdog::FlushWatchdog;
-use crate::job::{Job, Step};
-use crate::opening::{self, CheckLevel, Opened};
+use crate::job::{CommitterJob, Step};
+use crate::opening::{self, CheckLevel, OpenedStore};
 use crate::queue::Queue;
 use crate::reserve;
 use crate::shared::{Phase, Shared};
@@ -36,7 +36,7 @@ pub(crate) struct Committer {
     watchdog: Option<FlushWatchdog>,
     cache: SessionCache,
     /// Copies and deletions in progress. The thread runs one step of the oldest after each commit.
-    jobs: VecDeque<Job>,
+    jobs: VecDeque<CommitterJob>,
     /// The file that was opened. If another file, or none, is at its path, it was removed.
     identity: Option<Identity>,
     /// How to open the store next time.
@@ -170,12 +170,12 @@ impl Committer {
     }
 
     fn take_jobs(&mut self, records: Vec<Record>) -> Vec<Record> {
-        let (jobs, others): (Vec<Record>, Vec<Record>) = records.into_iter().partition(Job::is_for);
+        let (jobs, others): (Vec<Record>, Vec<Record>) = records.into_iter().partition(CommitterJob::is_for);
         for record in jobs {
             if matches!(record.entry, RecordEntry::Delete) {
                 self.cancel_copies(&record.session);
             }
-            self.jobs.extend(Job::new(record));
+            self.jobs.extend(CommitterJob::new(record));
         }
         others
     }
@@ -213,8 +213,8 @@ impl Committer {
         match step {
             Ok(Step::More) => self.jobs.push_front(job),
             Ok(Step::Done(outcome)) => match (job, outcome) {
-                (Job::Copy(copy), Err(error)) => {
-                    self.jobs.push_front(Job::Delete(DeleteJob::failed_copy(copy.into_record(), error)));
+                (CommitterJob::Copy(copy), Err(error)) => {
+                    self.jobs.push_front(CommitterJob::Delete(DeleteJob::failed_copy(copy.into_record(), error)));
                 }
                 (job, outcome) => stamp([job.into_record()], &outcome),
             },
@@ -269,7 +269,7 @@ impl Committer {
             tracing::warn!(took = ?since.elapsed(), "the history took unusually long to open");
         }
         match opened {
-            Ok(Opened { database, moved_aside }) => {
+            Ok(OpenedStore { database, moved_aside }) => {
                 self.check_level = CheckLevel::Quick;
                 self.moved_aside = moved_aside.or(self.moved_aside.take());
                 self.identity = Some(database.identity);

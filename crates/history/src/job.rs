@@ -10,7 +10,7 @@ use crate::copy_job::CopyJob;
 use crate::database::{Database, Fault};
 use crate::delete_job::DeleteJob;
 
-pub(crate) enum Job {
+pub(crate) enum CommitterJob {
     Copy(CopyJob),
     Delete(DeleteJob),
 }
@@ -20,7 +20,7 @@ pub(crate) enum Step {
     Done(Result<Settled, HistoryError>),
 }
 
-impl Job {
+impl CommitterJob {
     /// Whether a record needs a job. All others are done by a commit.
     pub(crate) fn is_for(record: &Record) -> bool {
         match &record.entry {

@@ -27,7 +27,7 @@ pub(crate) enum CheckLevel {
     Full,
 }
 
-pub(crate) struct Opened {
+pub(crate) struct OpenedStore {
     pub(crate) database: Database,
     /// Where an unreadable previous store was moved to.
     pub(crate) moved_aside: Option<PathBuf>,
@@ -39,7 +39,7 @@ const QUICK_CHECK: usize = 100;
 /// A database that was just made is smaller than one of sled's segments.
 const SEGMENT: u64 = 512 * 1024;
 
-pub(crate) fn open(folder: &Path, settings: &Settings, check_level: CheckLevel) -> Result<Opened, Fault> {
+pub(crate) fn open(folder: &Path, settings: &Settings, check_level: CheckLevel) -> Result<OpenedStore, Fault> {
     let reason = match open_sound(folder, settings, check_level, moved_before(folder).as_deref()) {
         Ok(database) => {
             forget_move(folder)?;
@@ -57,13 +57,13 @@ pub(crate) fn open(folder: &Path, settings: &Settings, check_level: CheckLevel) 
 
 /// Salvages the broken store that this one names. It was moved aside just now, or in an earlier start that was killed
 /// before it had salvaged everything.
-fn salvage_if_pending(database: Database) -> Result<Opened, Fault> {
+fn salvage_if_pending(database: Database) -> Result<OpenedStore, Fault> {
     let Some(path) = database.db.get(keys::SALVAGING)? else {
-        return Ok(Opened { database, moved_aside: None });
+        return Ok(OpenedStore { database, moved_aside: None });
     };
     let aside = PathBuf::from(OsStr::from_bytes(&path));
     salvage(&aside, &database);
-    Ok(Opened { database, moved_aside: Some(aside) })
+    Ok(OpenedStore { database, moved_aside: Some(aside) })
 }
 
 /// Opens the database and checks it. The handle is closed again if the check fails. A database that is made names the

@@ -39,7 +39,7 @@ use std::path::Path;
 
 use crate::database::Fault;
 use message::{Kind, Message};
-use page::{Leaf, Link};
+use page::{Leaf, PageLink};
 
 /// How many messages are remembered, in at most some 200 MB. Superseded versions of pages are forgotten first. sled writes
 /// at most ten links before the next node, so this is enough for the newest versions in several gigabytes.
@@ -65,7 +65,7 @@ pub(crate) fn has_hidden_damage(folder: &Path) -> Result<bool, Fault> {
 
 /// Where a message's contents are in the file.
 #[derive(Clone, Copy, Debug)]
-struct Location {
+struct LogOffset {
     /// The message's position in the log: later messages have higher ones.
     position: u64,
     offset: u64,
@@ -74,8 +74,8 @@ struct Location {
 
 /// One version of a page: a node, and the links between it and the next one.
 struct Page {
-    node: Location,
-    links: Vec<Location>,
+    node: LogOffset,
+    links: Vec<LogOffset>,
 }
 
 /// A version of a leaf, and the keys that it covers.
@@ -134,7 +134,7 @@ impl SledLog {
         let mut leaf = Leaf::parse(&read(&self.file, page.node)?, page.node.position)?;
         for location in &page.links {
             if let Some(bytes) = read(&self.file, *location)
-                && let Some(link) = Link::parse(&bytes)
+                && let Some(link) = PageLink::parse(&bytes)
             {
                 leaf.apply(&link, location.position);
             }
@@ -211,7 +211,7 @@ impl Versions {
 }
 
 /// The contents of a message whose checksum was right. An error of the disk counts as damage.
-fn read(file: &File, location: Location) -> Option<Vec<u8>> {
+fn read(file: &File, location: LogOffset) -> Option<Vec<u8>> {
     let mut bytes = vec![0; location.len as usize];
     file.read_exact_at(&mut bytes, location.offset).ok()?;
     Some(bytes)

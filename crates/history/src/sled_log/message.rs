@@ -19,7 +19,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use super::Location;
+use super::LogOffset;
 use super::page::Bytes;
 
 pub(super) const SEGMENT: u64 = 512 * 1024;
@@ -45,7 +45,7 @@ pub(super) enum Kind {
 pub(super) struct Message {
     pub(super) kind: Kind,
     pub(super) page: u64,
-    pub(super) location: Location,
+    pub(super) location: LogOffset,
 }
 
 /// A segment of the file and its number in the log.
@@ -155,7 +155,7 @@ pub(super) fn read_segment(file: &File, segment: Segment, keep: &mut impl FnMut(
         };
         let position = segment.number.saturating_mul(SEGMENT).saturating_add(at as u64);
         let offset = segment.offset + found.contents as u64;
-        let location = Location { position, offset, len: found.len };
+        let location = LogOffset { position, offset, len: found.len };
         keep(Message { kind: found.kind, page: found.page, location });
         at = found.contents + found.len as usize;
     }

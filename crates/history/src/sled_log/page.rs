@@ -28,7 +28,7 @@ pub(super) struct Leaf {
     statements: BTreeMap<Vec<u8>, Statement>,
 }
 
-pub(super) enum Link<'a> {
+pub(super) enum PageLink<'a> {
     Set(&'a [u8], &'a [u8]),
     Delete(&'a [u8]),
 }
@@ -52,16 +52,16 @@ impl Leaf {
         let keys = (0..count).map(|_| rest.string()).collect::<Option<Vec<_>>>()?;
         let mut leaf = Self { low, high, position, prefix, statements: BTreeMap::new() };
         for key in keys {
-            leaf.apply(&Link::Set(key, rest.string()?), position);
+            leaf.apply(&PageLink::Set(key, rest.string()?), position);
         }
         Some(leaf)
     }
 
     /// A link that was made for another state of the page, whose node is lost, can name a key that is none of this page's.
-    pub(super) fn apply(&mut self, link: &Link<'_>, position: u64) {
+    pub(super) fn apply(&mut self, link: &PageLink<'_>, position: u64) {
         let (key, value) = match link {
-            Link::Set(key, value) => (key, Some(value.to_vec())),
-            Link::Delete(key) => (key, None),
+            PageLink::Set(key, value) => (key, Some(value.to_vec())),
+            PageLink::Delete(key) => (key, None),
         };
         let key = [self.prefix.as_slice(), key].concat();
         if self.covers(&key) {
@@ -84,7 +84,7 @@ impl Leaf {
     }
 }
 
-impl<'a> Link<'a> {
+impl<'a> PageLink<'a> {
     pub(super) fn parse(bytes: &'a [u8]) -> Option<Self> {
         let mut rest = Bytes(bytes);
         match rest.byte()? {

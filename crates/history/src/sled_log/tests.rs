@@ -66,7 +66,7 @@ proptest! {
         let home = tempdir().unwrap();
         fs::write(home.path().join("db"), &bytes).unwrap();
         prop_assert_eq!(contents(home.path(), b""), Contents::new());
-        let _ = (Leaf::parse(&bytes, 0), Link::parse(&bytes));
+        let _ = (Leaf::parse(&bytes, 0), PageLink::parse(&bytes));
     }
 }
 
