@@ -14,7 +14,7 @@ use models::{DeviceFlow, Rehearsal};
 use crate::config::{Config, GithubLogin};
 use crate::paths::Places;
 
-pub use models::{KeySurvey, Offered, Providers, Survey, Table};
+pub use models::{CatalogueVersion, KeySurvey, Offered, Providers, Survey};
 
 /// The name under which the token of a login is stored: that of the provider that uses it.
 const GITHUB: &str = "github";

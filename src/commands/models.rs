@@ -15,7 +15,7 @@ use domain::{Content, Environment, MessageId, ModelId, ThoughtLevel, Usage};
 use futures_util::StreamExt;
 use serde_json::json;
 
-use crate::assemble::accounts::{self, Offered, Providers, Table};
+use crate::assemble::accounts::{self, CatalogueVersion, Offered, Providers};
 use crate::cli::{Models, ModelsAction};
 use crate::commands::Ending;
 use crate::config::Layers;
@@ -76,7 +76,7 @@ fn list(
 }
 
 fn table() -> serde_json::Value {
-    let table = Table::get();
+    let table = CatalogueVersion::get();
     let sources: serde_json::Map<String, serde_json::Value> =
         table.sources().map(|(maker, source)| (maker.to_owned(), json!(source))).collect();
     json!({ "version": table.version, "date": table.date, "sources": sources })

@@ -97,12 +97,12 @@ const USUAL_IMAGE: ImageLimit = ImageLimit { side: 2_000, bytes: 700_000 };
 
 /// What the table has for one model.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct CatalogueEntry {
     pub(crate) row: &'static Row,
     maker: Option<&'static Maker>,
 }
 
-impl Entry {
+impl CatalogueEntry {
     pub(crate) fn reads_documents(&self) -> bool {
         self.row.documents.unwrap_or_else(|| self.row.images && self.maker.is_some_and(|maker| maker.documents))
     }
@@ -115,14 +115,14 @@ impl Entry {
 
 /// The version and date of the bundled table of models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Table {
+pub struct CatalogueVersion {
     /// The version of the table's format.
     pub version: u32,
     /// The date when the table was last compared with its sources.
     pub date: &'static str,
 }
 
-impl Table {
+impl CatalogueVersion {
     pub fn get() -> Self {
         Self { version: CATALOGUE.version, date: &CATALOGUE.date }
     }
@@ -141,12 +141,12 @@ pub(crate) fn bare(model: &str) -> String {
 }
 
 /// Returns the entry of a model.
-pub(crate) fn find(model: &str) -> Entry {
+pub(crate) fn find(model: &str) -> CatalogueEntry {
     let bare = bare(model);
     let found = rows().filter(|(_, row)| fits(row, &bare)).max_by_key(|(_, row)| row.name.len());
     match found {
-        Some((maker, row)) => Entry { row, maker: Some(maker) },
-        None => Entry { row: &UNKNOWN, maker: None },
+        Some((maker, row)) => CatalogueEntry { row, maker: Some(maker) },
+        None => CatalogueEntry { row: &UNKNOWN, maker: None },
     }
 }
 
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn the_table_is_whole_and_has_no_row_twice() {
-        let table = Table::get();
+        let table = CatalogueVersion::get();
         assert!(table.version == 1 && table.date.len() == 10 && table.sources().all(|(_, source)| !source.is_empty()));
         let mut names: Vec<&str> = rows().map(|(_, row)| row.name.as_str()).collect();
         names.sort_unstable();

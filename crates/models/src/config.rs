@@ -6,7 +6,7 @@ use domain::model::Price;
 use serde::de::IntoDeserializer;
 use serde::{Deserialize, Deserializer, de};
 
-use crate::http::Patience;
+use crate::http::ProviderTimeouts;
 use crate::key::KeyConfig;
 use crate::retry::RetryPolicy;
 use crate::secret::Secret;
@@ -23,7 +23,7 @@ pub struct ModelsConfig {
     pub overrides: BTreeMap<String, ModelOverride>,
     pub local: LocalConfig,
     pub retry: RetryPolicy,
-    pub patience: Patience,
+    pub patience: ProviderTimeouts,
 }
 
 /// Servers on this machine that are used without configuration if they answer.
@@ -121,7 +121,7 @@ pub struct ProviderConfig {
     /// pauses.
     #[serde(default, deserialize_with = "word")]
     pub prompt_cache_ttl: CacheTtl,
-    pub patience: Option<Patience>,
+    pub patience: Option<ProviderTimeouts>,
 }
 
 impl ProviderConfig {
@@ -280,7 +280,7 @@ mod tests {
         }))
         .unwrap();
         assert!(!format!("{config:?}").contains("hush"));
-        assert_eq!(config.patience, Patience { idle_seconds: 5.0, ..Patience::default() });
+        assert_eq!(config.patience, ProviderTimeouts { idle_seconds: 5.0, ..ProviderTimeouts::default() });
         let price = config.providers["router"].models[0].facts().price.unwrap();
         assert_eq!((price.currency.as_str(), price.cached_read), ("USD", 1.0));
     }

@@ -21,14 +21,14 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tracing::debug;
 
-use self::reader::{Progress, ResponseReader};
+use self::reader::{ReadProgress, ResponseReader};
 use crate::conversion::Accepted;
 use crate::failure::{ErrorBody, Failure, RetryAdvice};
 use crate::key::Key;
 use crate::limits;
 use crate::remote::Dialect;
 use crate::retry::{Retry, retry_after};
-use crate::service::{Endpoint, Service};
+use crate::service::{ProviderEndpoint, Service};
 use crate::spec::Spec;
 
 const COMPLAINT_PATIENCE: Duration = Duration::from_secs(5);
@@ -154,8 +154,8 @@ impl Exchange {
                 }
                 Phase::ResponseReader(mut reading) => {
                     match reading.advance(&mut self.ready, &self.question.service.patience).await {
-                        Ok(Progress::More) => Phase::ResponseReader(reading),
-                        Ok(Progress::Over) => {
+                        Ok(ReadProgress::More) => Phase::ResponseReader(reading),
+                        Ok(ReadProgress::Over) => {
                             reading.let_go();
                             Phase::Over
                         }
@@ -196,7 +196,7 @@ impl Exchange {
     }
 
     /// Builds the body off the caller's thread, because a conversation may be long.
-    async fn body(&mut self, dialect: Dialect, line: &Endpoint) -> Result<Bytes, Failure> {
+    async fn body(&mut self, dialect: Dialect, line: &ProviderEndpoint) -> Result<Bytes, Failure> {
         if let Some((of, body)) = &self.body
             && *of == dialect
         {
@@ -221,7 +221,7 @@ impl Exchange {
         Ok(body)
     }
 
-    async fn read_refusal(&mut self, response: Response, line: &Endpoint, dialect: Dialect) -> Failure {
+    async fn read_refusal(&mut self, response: Response, line: &ProviderEndpoint, dialect: Dialect) -> Failure {
         let status = response.status().as_u16();
         let after = retry_after(response.headers(), SystemTime::now());
         let complaint = ErrorBody::read(&read_some(response).await);

@@ -15,7 +15,7 @@ use tokio::sync::{Mutex, OnceCell};
 /// Limits on waiting for a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Patience {
+pub struct ProviderTimeouts {
     /// The limit for a connection to open. It applies to all providers, because they share one
     /// client.
     pub connect_seconds: f64,
@@ -26,13 +26,13 @@ pub struct Patience {
     pub idle_seconds: f64,
 }
 
-impl Default for Patience {
+impl Default for ProviderTimeouts {
     fn default() -> Self {
         Self { connect_seconds: 15.0, first_seconds: 300.0, idle_seconds: 120.0 }
     }
 }
 
-impl Patience {
+impl ProviderTimeouts {
     pub(crate) fn first(&self) -> Duration {
         seconds(self.first_seconds)
     }
@@ -71,7 +71,7 @@ struct RemoteClient {
 }
 
 impl Http {
-    pub(crate) fn new(patience: &Patience) -> Self {
+    pub(crate) fn new(patience: &ProviderTimeouts) -> Self {
         Self { connect: Some(seconds(patience.connect_seconds)), ..Self::default() }
     }
 

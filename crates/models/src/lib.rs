@@ -37,11 +37,11 @@ mod spec;
 mod sse;
 
 pub use account::{AccountError, Accounts, DeviceError, DeviceFlow, DeviceGrant, DevicePoll};
-pub use catalogue::Table;
+pub use catalogue::CatalogueVersion;
 pub use config::{
     CacheTtl, Kind, LocalConfig, ModelApi, ModelConfig, ModelOverride, ModelsConfig, PriceConfig, ProviderConfig,
 };
-pub use http::{Patience, install_crypto};
+pub use http::{ProviderTimeouts, install_crypto};
 pub use key::KeyConfig;
 pub use providers::{ConfigError, KeySurvey, Offered, Providers, Survey};
 pub use rehearsal::Rehearsal;

@@ -29,13 +29,13 @@ const CALLS: usize = 128;
 
 /// Counts what a fold keeps of one answer, and returns an error beyond the limits.
 #[derive(Debug, Default)]
-pub(crate) struct Meter {
+pub(crate) struct AnswerMeter {
     blocks: usize,
     calls: usize,
     kept: usize,
 }
 
-impl Meter {
+impl AnswerMeter {
     /// Counts a new block and the bytes that are kept of its beginning.
     pub(crate) fn begin(&mut self, bytes: usize) -> Result<(), Failure> {
         self.blocks += 1;
@@ -83,13 +83,13 @@ mod tests {
     #[test]
     fn a_call_an_answer_and_its_parts_are_bounded() {
         let piece = "x".repeat(MIB);
-        let mut meter = Meter::default();
+        let mut meter = AnswerMeter::default();
         let mut arguments = String::new();
         let refused = (0..8).find(|_| meter.extend(&mut arguments, &piece).is_err());
         assert_eq!((refused, arguments.len()), (Some(4), CALL));
         let refused = (0..64).find(|_| meter.extend(&mut String::new(), &piece).is_err());
         assert_eq!(refused, Some(12));
-        let mut meter = Meter::default();
+        let mut meter = AnswerMeter::default();
         assert_eq!((0..BLOCKS + 1).find(|_| meter.begin(0).is_err()), Some(BLOCKS));
         assert_eq!((0..CALLS + 1).find(|_| meter.count_call().is_err()), Some(CALLS));
     }

@@ -6,12 +6,12 @@ use crate::limits;
 use crate::sse::TooLong;
 
 #[derive(Default)]
-pub(crate) struct Lines {
+pub(crate) struct LineSplitter {
     /// The incomplete last line.
     line: Vec<u8>,
 }
 
-impl Lines {
+impl LineSplitter {
     /// Takes the next bytes and appends each line that is now complete.
     pub(crate) fn push(&mut self, bytes: &[u8], events: &mut VecDeque<String>) -> Result<(), TooLong> {
         let mut rest = bytes;
@@ -41,13 +41,13 @@ mod tests {
     fn lines_are_whole_wherever_they_are_cut() {
         let bytes = "{\"a\":\"ä\"}\r\n\n{\"b\":1}".as_bytes();
         for at in 0..=bytes.len() {
-            let (mut lines, mut events) = (Lines::default(), VecDeque::new());
+            let (mut lines, mut events) = (LineSplitter::default(), VecDeque::new());
             lines.push(&bytes[..at], &mut events).unwrap();
             lines.push(&bytes[at..], &mut events).unwrap();
             lines.finish(&mut events);
             assert_eq!(events, ["{\"a\":\"ä\"}", "{\"b\":1}"]);
         }
-        let (mut lines, mut events) = (Lines::default(), VecDeque::new());
+        let (mut lines, mut events) = (LineSplitter::default(), VecDeque::new());
         let piece = vec![b'x'; 1 << 20];
         assert_eq!((0..64).find(|_| lines.push(&piece, &mut events).is_err()), Some(8));
     }

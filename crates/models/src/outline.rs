@@ -19,7 +19,7 @@ static OPENING: LazyLock<Content> = LazyLock::new(|| Content::text("(The convers
 static GO_ON: LazyLock<Content> = LazyLock::new(|| Content::text("Go on."));
 
 #[derive(Debug)]
-pub(crate) enum Entry<'a> {
+pub(crate) enum OutlineEntry<'a> {
     User(Vec<&'a Content>),
     Assistant {
         parts: Vec<&'a Part>,
@@ -38,9 +38,9 @@ pub(crate) struct Answered<'a> {
     pub(crate) failed: bool,
 }
 
-pub(crate) fn outline(messages: &[Arc<Message>]) -> Vec<Entry<'_>> {
+pub(crate) fn outline(messages: &[Arc<Message>]) -> Vec<OutlineEntry<'_>> {
     let outcomes = outcomes(messages);
-    let mut entries: Vec<Entry> = Vec::new();
+    let mut entries: Vec<OutlineEntry> = Vec::new();
     for message in messages {
         match &**message {
             Message::User { content, .. } => add_user(&mut entries, content.iter().filter(|block| !is_blank(block))),
@@ -48,22 +48,24 @@ pub(crate) fn outline(messages: &[Arc<Message>]) -> Vec<Entry<'_>> {
             Message::Results { .. } => {}
         }
     }
-    if let Some(Entry::Assistant { .. }) = entries.first() {
-        entries.insert(0, Entry::User(vec![&OPENING]));
+    if let Some(OutlineEntry::Assistant { .. }) = entries.first() {
+        entries.insert(0, OutlineEntry::User(vec![&OPENING]));
     }
     match entries.last() {
         // A provider would take a response at the end as the beginning of the next one, which newer
         // models refuse.
-        Some(Entry::Assistant { results, .. }) if results.is_empty() => entries.push(Entry::User(vec![&GO_ON])),
-        None => entries.push(Entry::User(vec![&GO_ON])),
-        Some(Entry::User(_) | Entry::Assistant { .. }) => {}
+        Some(OutlineEntry::Assistant { results, .. }) if results.is_empty() => {
+            entries.push(OutlineEntry::User(vec![&GO_ON]))
+        }
+        None => entries.push(OutlineEntry::User(vec![&GO_ON])),
+        Some(OutlineEntry::User(_) | OutlineEntry::Assistant { .. }) => {}
     }
     entries
 }
 
 /// Returns the entries since the user last spoke.
-pub(crate) fn current_loop<'e, 'a>(entries: &'e [Entry<'a>]) -> &'e [Entry<'a>] {
-    let start = entries.iter().rposition(|entry| matches!(entry, Entry::User(_))).map_or(0, |at| at + 1);
+pub(crate) fn current_loop<'e, 'a>(entries: &'e [OutlineEntry<'a>]) -> &'e [OutlineEntry<'a>] {
+    let start = entries.iter().rposition(|entry| matches!(entry, OutlineEntry::User(_))).map_or(0, |at| at + 1);
     &entries[start..]
 }
 
@@ -79,19 +81,23 @@ fn is_blank(block: &Content) -> bool {
     matches!(&block.payload, Payload::Text { text } if text.trim().is_empty())
 }
 
-fn add_user<'a>(entries: &mut Vec<Entry<'a>>, content: impl Iterator<Item = &'a Content>) {
+fn add_user<'a>(entries: &mut Vec<OutlineEntry<'a>>, content: impl Iterator<Item = &'a Content>) {
     let mut content = content.peekable();
     if content.peek().is_none() {
         return;
     }
-    if let Some(Entry::User(so_far)) = entries.last_mut() {
+    if let Some(OutlineEntry::User(so_far)) = entries.last_mut() {
         so_far.extend(content);
     } else {
-        entries.push(Entry::User(content.collect()));
+        entries.push(OutlineEntry::User(content.collect()));
     }
 }
 
-fn add_response<'a>(entries: &mut Vec<Entry<'a>>, parts: &'a [Part], outcomes: &HashMap<&CallId, &'a CallResult>) {
+fn add_response<'a>(
+    entries: &mut Vec<OutlineEntry<'a>>,
+    parts: &'a [Part],
+    outcomes: &HashMap<&CallId, &'a CallResult>,
+) {
     let parts: Vec<&Part> = parts
         .iter()
         .filter(|part| match part {
@@ -116,12 +122,12 @@ fn add_response<'a>(entries: &mut Vec<Entry<'a>>, parts: &'a [Part], outcomes: &
     });
     let answered: Vec<Answered> = answered.collect();
     match entries.last_mut() {
-        Some(Entry::Assistant { parts: so_far, results }) if results.is_empty() => {
+        Some(OutlineEntry::Assistant { parts: so_far, results }) if results.is_empty() => {
             so_far.extend(parts);
             *results = answered;
         }
-        Some(Entry::Assistant { .. } | Entry::User(_)) | None => {
-            entries.push(Entry::Assistant { parts, results: answered });
+        Some(OutlineEntry::Assistant { .. } | OutlineEntry::User(_)) | None => {
+            entries.push(OutlineEntry::Assistant { parts, results: answered });
         }
     }
 }
@@ -157,8 +163,8 @@ mod tests {
 
     fn brief(messages: &[Arc<Message>]) -> String {
         let entries = outline(messages).into_iter().map(|entry| match entry {
-            Entry::User(content) => content.iter().map(|block| block.as_text()).collect::<Vec<_>>().join("+"),
-            Entry::Assistant { parts, results } => {
+            OutlineEntry::User(content) => content.iter().map(|block| block.as_text()).collect::<Vec<_>>().join("+"),
+            OutlineEntry::Assistant { parts, results } => {
                 let results: Vec<_> = results.iter().map(|result| format!("{}={}", result.call, result.text)).collect();
                 format!("agent({}){results:?}", parts.len())
             }

@@ -8,16 +8,16 @@ use crate::spec::Facts;
 
 /// The overrides, by the pattern that names the models.
 #[derive(Debug, Default)]
-pub(crate) struct Overrides(Vec<(Pattern, Facts)>);
+pub(crate) struct Overrides(Vec<(ModelPattern, Facts)>);
 
 #[derive(Debug)]
-struct Pattern {
+struct ModelPattern {
     /// A model's id or name, or the beginning of one.
     text: String,
     is_beginning: bool,
 }
 
-impl Pattern {
+impl ModelPattern {
     fn fits(&self, name: &str) -> bool {
         if self.is_beginning { name.starts_with(&self.text) } else { name == self.text }
     }
@@ -29,7 +29,8 @@ impl Overrides {
         for (name, model) in config {
             check(&format!("overrides.{name}"), model.dialect)?;
             let beginning = name.strip_suffix('*');
-            let pattern = Pattern { text: beginning.unwrap_or(name).to_owned(), is_beginning: beginning.is_some() };
+            let pattern =
+                ModelPattern { text: beginning.unwrap_or(name).to_owned(), is_beginning: beginning.is_some() };
             overrides.push((pattern, model.facts()));
         }
         // The most particular pattern is asked first.

@@ -9,7 +9,7 @@ use domain::{CallId, StopReason, Usage};
 use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;
-use crate::limits::Meter;
+use crate::limits::AnswerMeter;
 
 #[derive(Debug, Default)]
 pub(crate) struct PartialCall {
@@ -44,7 +44,7 @@ impl PartialCall {
         id: &Value,
         arguments: &Value,
         extra: Value,
-        meter: &mut Meter,
+        meter: &mut AnswerMeter,
     ) -> Result<Self, Failure> {
         meter.count_call()?;
         meter.begin(tool.to_string().len())?;

@@ -21,7 +21,7 @@ use domain::{ModelId, StopReason, Usage};
 use futures_util::stream::{self, BoxStream, StreamExt};
 use serde_json::json;
 
-use self::progress::Progress;
+use self::progress::TaskProgress;
 use self::task::{LastAnswer, Task};
 
 /// The number of words in one streamed piece of text.
@@ -69,7 +69,7 @@ impl Model for Rehearsal {
 fn answer(request: &ModelRequest) -> Vec<Delta> {
     let offered = |name: &str| request.tools.iter().any(|tool| tool.name == name);
     let task = Task::of(&request.messages);
-    let progress = Progress::of(&task, offered);
+    let progress = TaskProgress::of(&task, offered);
     let due = progress.due();
     let plan = || offered(UPDATE_PLAN).then(|| json!({ "entries": progress.plan() }));
 

@@ -18,7 +18,7 @@ use crate::catalogue;
 use crate::config::{CacheTtl, Kind, ModelApi};
 use crate::conversion::Conversions;
 use crate::failure::{ErrorBody, Failure, shorten};
-use crate::http::{Http, Patience};
+use crate::http::{Http, ProviderTimeouts};
 use crate::key::{Key, Keyring};
 use crate::overrides::Overrides;
 use crate::remote::Dialect;
@@ -36,7 +36,7 @@ pub(crate) struct Service {
     /// Whether a request without a key is pointless.
     pub(crate) needs_key: bool,
     pub(crate) headers: HeaderMap,
-    pub(crate) patience: Patience,
+    pub(crate) patience: ProviderTimeouts,
     pub(crate) retry: RetryPolicy,
     pub(crate) stream_usage: bool,
     pub(crate) prompt_caching: bool,
@@ -46,13 +46,13 @@ pub(crate) struct Service {
     /// Facts about models that the configuration sets.
     pub(crate) overrides: Arc<Overrides>,
     /// What this provider refused, so that later requests leave it out for a while.
-    pub(crate) refused: Mutex<Refused>,
+    pub(crate) refused: Mutex<ResolvedComplaints>,
     /// Models that need another dialect than the provider's own.
     pub(crate) dialects: Mutex<HashMap<String, Dialect>>,
 }
 
 /// Complaints that a change of the request resolved, with their times, by address and model.
-pub(crate) type Refused = HashMap<(String, String), Vec<(Instant, String)>>;
+pub(crate) type ResolvedComplaints = HashMap<(String, String), Vec<(Instant, String)>>;
 
 /// How long a complaint is remembered. It expires because servers get fixed.
 const REMEMBERED: Duration = Duration::from_secs(3600);
@@ -67,7 +67,7 @@ pub(crate) struct Address {
 
 /// A provider's address and key for one session.
 #[derive(Debug)]
-pub(crate) struct Endpoint {
+pub(crate) struct ProviderEndpoint {
     base: String,
     key: Option<Key>,
     client: Client,
@@ -94,7 +94,7 @@ impl Service {
     }
 
     /// Finds the address and the key.
-    pub(crate) async fn reach(&self, environment: &Environment) -> Result<Endpoint, Failure> {
+    pub(crate) async fn reach(&self, environment: &Environment) -> Result<ProviderEndpoint, Failure> {
         const CHECK: &str = "check where the key is kept";
         let key = self.keys.find(environment).await.map_err(|error| Failure::key(error.to_string(), CHECK))?;
         if key.is_none() && self.needs_key && self.address.named_by(environment).is_none() {
@@ -104,7 +104,11 @@ impl Service {
         self.reach_with(key, environment).await
     }
 
-    pub(crate) async fn reach_with(&self, key: Option<Key>, environment: &Environment) -> Result<Endpoint, Failure> {
+    pub(crate) async fn reach_with(
+        &self,
+        key: Option<Key>,
+        environment: &Environment,
+    ) -> Result<ProviderEndpoint, Failure> {
         // A key that is stored here goes only to the address that is configured here: a variable
         // that some project's folder sets must not redirect it.
         let follows = key.as_ref().is_none_or(|key| key.from_environment);
@@ -116,7 +120,7 @@ impl Service {
             return Err(Failure::setting(format!("`{variable}` is not an http address"), "correct the address"));
         };
         let client = self.http.client(&address).await.map_err(Failure::unreachable)?;
-        Ok(Endpoint { base, key, client })
+        Ok(ProviderEndpoint { base, key, client })
     }
 
     /// Builds the error for the person. It names the source of the key and never the key.
@@ -150,14 +154,14 @@ impl Service {
     }
 
     /// Returns the recent complaints of the server at this address about this model.
-    pub(crate) fn refused(&self, line: &Endpoint, model: &str) -> Vec<String> {
+    pub(crate) fn refused(&self, line: &ProviderEndpoint, model: &str) -> Vec<String> {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(complaints) = refused.get_mut(&(line.base.clone(), model.to_owned())) else { return Vec::new() };
         complaints.retain(|(at, _)| at.elapsed() < REMEMBERED);
         complaints.iter().map(|(_, complaint)| complaint.clone()).collect()
     }
 
-    pub(crate) fn note_refused(&self, line: &Endpoint, model: &str, complaint: String) {
+    pub(crate) fn note_refused(&self, line: &ProviderEndpoint, model: &str, complaint: String) {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         refused.entry((line.base.clone(), model.to_owned())).or_default().push((Instant::now(), complaint));
     }
@@ -202,17 +206,22 @@ impl Service {
         dialects.insert(model.to_owned(), other).is_none()
     }
 
-    pub(crate) fn get(&self, line: &Endpoint, path: &str) -> Result<RequestBuilder, Failure> {
+    pub(crate) fn get(&self, line: &ProviderEndpoint, path: &str) -> Result<RequestBuilder, Failure> {
         let address = if path.starts_with("http") { path.to_owned() } else { below(&line.base, path) };
         Ok(line.client.get(address).headers(self.all_headers(line)?))
     }
 
-    pub(crate) fn post(&self, line: &Endpoint, path: &str, body: bytes::Bytes) -> Result<RequestBuilder, Failure> {
+    pub(crate) fn post(
+        &self,
+        line: &ProviderEndpoint,
+        path: &str,
+        body: bytes::Bytes,
+    ) -> Result<RequestBuilder, Failure> {
         let request = line.client.post(below(&line.base, path)).headers(self.all_headers(line)?);
         Ok(request.header(CONTENT_TYPE, "application/json").body(body))
     }
 
-    fn all_headers(&self, line: &Endpoint) -> Result<HeaderMap, Failure> {
+    fn all_headers(&self, line: &ProviderEndpoint) -> Result<HeaderMap, Failure> {
         let mut headers = HeaderMap::new();
         let (name, prefix) = match self.kind {
             Kind::Anthropic => {
@@ -239,7 +248,7 @@ impl Service {
     }
 }
 
-impl Endpoint {
+impl ProviderEndpoint {
     pub(crate) fn base(&self) -> &str {
         &self.base
     }
@@ -303,7 +312,7 @@ impl Service {
             keys: Keyring::new(crate::key::KeyConfig { env: Some("P_KEY".to_owned()), ..Default::default() }, None),
             needs_key: true,
             headers: HeaderMap::new(),
-            patience: Patience::default(),
+            patience: ProviderTimeouts::default(),
             retry: RetryPolicy::default(),
             stream_usage: true,
             prompt_caching: true,

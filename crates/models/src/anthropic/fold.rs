@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::exchange::Fold;
 use crate::failure::Failure;
-use crate::limits::Meter;
+use crate::limits::AnswerMeter;
 use crate::partial_call::{self, PartialCall};
 
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub(crate) struct AnthropicFold {
     calls: Vec<PartialCall>,
     /// The number of calls that have begun so far.
     begun: usize,
-    meter: Meter,
+    meter: AnswerMeter,
     usage: Usage,
     stop: Option<StopReason>,
     over: bool,

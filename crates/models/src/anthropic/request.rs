@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::exchange::Concession;
 use crate::media::{self, Medium, is_about_images, replace_blocks};
-use crate::outline::{Answered, Entry, current_loop, outline};
+use crate::outline::{Answered, OutlineEntry, current_loop, outline};
 use crate::partial_call::{as_object, own_id};
 use crate::service::Service;
 use crate::spec::{Spec, Thinking};
@@ -58,13 +58,13 @@ pub(crate) fn vertex_body(spec: &Spec, service: &Service, request: &ModelRequest
     body
 }
 
-fn messages(entry: &Entry<'_>, info: &ModelInfo, provider: &str) -> Vec<Value> {
+fn messages(entry: &OutlineEntry<'_>, info: &ModelInfo, provider: &str) -> Vec<Value> {
     match entry {
-        Entry::User(content) => {
+        OutlineEntry::User(content) => {
             let blocks: Vec<Value> = content.iter().map(|content| block(content, info)).collect();
             vec![json!({ "role": "user", "content": blocks })]
         }
-        Entry::Assistant { parts, results } => {
+        OutlineEntry::Assistant { parts, results } => {
             let said = json!({ "role": "assistant", "content": response(parts, provider) });
             let heard = results.iter().map(|result| {
                 let id = own_id(result.origin, provider).unwrap_or(result.call.as_str());
@@ -149,12 +149,12 @@ fn unseal(seal: &Value, thought: &str, provider: &str) -> Option<Value> {
 }
 
 /// Whether the current loop began with a thought of this provider. An empty loop has not begun.
-fn thinks_so_far(entries: &[Entry<'_>], provider: &str) -> bool {
+fn thinks_so_far(entries: &[OutlineEntry<'_>], provider: &str) -> bool {
     match current_loop(entries).first() {
-        Some(Entry::Assistant { parts, .. }) => {
+        Some(OutlineEntry::Assistant { parts, .. }) => {
             parts.iter().any(|part| matches!(part, Part::Seal(seal) if unseal(seal, "", provider).is_some()))
         }
-        Some(Entry::User(_)) | None => true,
+        Some(OutlineEntry::User(_)) | None => true,
     }
 }
 

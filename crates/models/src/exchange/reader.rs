@@ -10,9 +10,9 @@ use reqwest::Response;
 
 use super::{Fold, content_type};
 use crate::failure::Failure;
-use crate::http::Patience;
+use crate::http::ProviderTimeouts;
 use crate::limits;
-use crate::ndjson::Lines;
+use crate::ndjson::LineSplitter;
 use crate::sse::{Sse, TooLong};
 
 /// How long to wait for the final token counts after the stop reason, because some servers never
@@ -32,12 +32,12 @@ pub(super) struct ResponseReader {
 
 enum Framing {
     Events(Sse),
-    Lines(Lines),
+    Lines(LineSplitter),
     /// One JSON document: the server does not stream, or sends an error with a success status.
     Whole(Vec<u8>),
 }
 
-pub(super) enum Progress {
+pub(super) enum ReadProgress {
     More,
     Over,
 }
@@ -46,7 +46,7 @@ impl ResponseReader {
     pub(super) fn new(response: Response, fold: Box<dyn Fold>) -> Self {
         let is_whole = content_type(&response).starts_with("application/json");
         let framing = match fold.is_in_lines() {
-            true => Framing::Lines(Lines::default()),
+            true => Framing::Lines(LineSplitter::default()),
             false if is_whole => Framing::Whole(Vec::new()),
             false => Framing::Events(Sse::default()),
         };
@@ -61,8 +61,8 @@ impl ResponseReader {
     pub(super) async fn advance(
         &mut self,
         deltas: &mut VecDeque<Delta>,
-        patience: &Patience,
-    ) -> Result<Progress, Failure> {
+        patience: &ProviderTimeouts,
+    ) -> Result<ReadProgress, Failure> {
         while deltas.is_empty() {
             let limit = match (self.fold.has_stopped(), self.heard) {
                 (true, _) => patience.idle().min(AFTER_STOP),
@@ -92,7 +92,7 @@ impl ResponseReader {
             };
             return if self.fold.has_stopped() { Ok(self.finish(deltas)) } else { Err(failure) };
         }
-        Ok(Progress::More)
+        Ok(ReadProgress::More)
     }
 
     fn push(&mut self, bytes: &[u8]) -> Result<(), Failure> {
@@ -130,9 +130,9 @@ impl ResponseReader {
         Ok(())
     }
 
-    fn finish(&mut self, deltas: &mut VecDeque<Delta>) -> Progress {
+    fn finish(&mut self, deltas: &mut VecDeque<Delta>) -> ReadProgress {
         self.fold.finish(deltas);
-        Progress::Over
+        ReadProgress::Over
     }
 
     /// Reads the rest of the body in the background, so that the connection can serve the next

@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 use super::SIGNATURE;
 use crate::exchange::Fold;
 use crate::failure::{ErrorBody, Failure};
-use crate::limits::Meter;
+use crate::limits::AnswerMeter;
 use crate::partial_call::{self, PartialCall};
 
 #[derive(Debug, Default)]
 pub(crate) struct GeminiFold {
     provider: String,
     calls: Vec<PartialCall>,
-    meter: Meter,
+    meter: AnswerMeter,
     usage: Usage,
     stop: Option<StopReason>,
 }

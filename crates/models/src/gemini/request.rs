@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::SIGNATURE;
 use crate::exchange::Concession;
 use crate::media::{self, Medium};
-use crate::outline::{Answered, Entry, outline};
+use crate::outline::{Answered, OutlineEntry, outline};
 use crate::partial_call::{as_object, own_id};
 use crate::service::Service;
 use crate::spec::Spec;
@@ -64,13 +64,13 @@ fn thinking(model: &str, level: ThoughtLevel) -> Value {
     }
 }
 
-fn contents(entry: &Entry<'_>, info: &ModelInfo, provider: &str) -> Vec<Value> {
+fn contents(entry: &OutlineEntry<'_>, info: &ModelInfo, provider: &str) -> Vec<Value> {
     match entry {
-        Entry::User(content) => {
+        OutlineEntry::User(content) => {
             let parts: Vec<Value> = content.iter().map(|content| part(content, info)).collect();
             vec![json!({ "role": "user", "parts": parts })]
         }
-        Entry::Assistant { parts, results } => {
+        OutlineEntry::Assistant { parts, results } => {
             let said = json!({ "role": "model", "parts": response(parts, provider) });
             if results.is_empty() {
                 return vec![said];

@@ -9,14 +9,14 @@ use serde_json::Value;
 
 use crate::exchange::Fold;
 use crate::failure::Failure;
-use crate::limits::Meter;
+use crate::limits::AnswerMeter;
 use crate::partial_call::{self, PartialCall};
 
 #[derive(Debug, Default)]
 pub(crate) struct OllamaFold {
     provider: String,
     calls: Vec<PartialCall>,
-    meter: Meter,
+    meter: AnswerMeter,
     usage: Usage,
     stop: Option<StopReason>,
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::exchange::Concession;
 use crate::media::{self, Medium, is_about_images};
-use crate::outline::{Entry, outline};
+use crate::outline::{OutlineEntry, outline};
 use crate::partial_call::as_object;
 use crate::service::Service;
 use crate::spec::Spec;
@@ -19,11 +19,11 @@ pub(crate) fn body(spec: &Spec, _service: &Service, request: &ModelRequest) -> V
     }
     for entry in &outline(&request.messages) {
         match entry {
-            Entry::User(content) => {
+            OutlineEntry::User(content) => {
                 let content: Vec<&Content> = content.clone();
                 messages.push(message("user", &content, &spec.info));
             }
-            Entry::Assistant { parts, results } => {
+            OutlineEntry::Assistant { parts, results } => {
                 messages.push(response(parts));
                 for (result, tool) in results.iter().zip(parts.iter().filter_map(|part| call_name(part))) {
                     let images: Vec<&Content> = result.images.iter().collect();

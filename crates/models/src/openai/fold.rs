@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::exchange::Fold;
 use crate::failure::Failure;
-use crate::limits::Meter;
+use crate::limits::AnswerMeter;
 use crate::partial_call::{self, PartialCall};
 
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ pub(crate) struct OpenAiFold {
     reasoning_field: Option<&'static str>,
     /// Reasoning in a provider's own format, such as OpenRouter's.
     reasoning_details: Vec<Value>,
-    meter: Meter,
+    meter: AnswerMeter,
     usage: Usage,
     refused: bool,
     stop: Option<StopReason>,

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::exchange::Concession;
 use crate::media::{self, Medium, is_about_images, replace_blocks};
-use crate::outline::{Answered, Entry, current_loop, outline};
+use crate::outline::{Answered, OutlineEntry, current_loop, outline};
 use crate::partial_call::{as_object, own_id, short_id};
 use crate::service::Service;
 use crate::spec::Spec;
@@ -24,11 +24,11 @@ pub(crate) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Va
     let mut pictures: Vec<&Content> = Vec::new();
     for (at, entry) in entries.iter().enumerate() {
         match entry {
-            Entry::User(content) => {
+            OutlineEntry::User(content) => {
                 let content: Vec<&Content> = pictures.drain(..).chain(content.iter().copied()).collect();
                 messages.push(json!({ "role": "user", "content": user(&content, &spec.info) }));
             }
-            Entry::Assistant { parts, results } => {
+            OutlineEntry::Assistant { parts, results } => {
                 show(&mut pictures, &mut messages, &spec.info);
                 // Reasoning belongs to the loop that it began in; some servers refuse or ignore
                 // that of earlier turns.

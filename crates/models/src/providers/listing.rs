@@ -13,7 +13,7 @@ use crate::failure::{ErrorBody, Failure};
 use crate::key::Key;
 use crate::limits;
 use crate::secret::Secret;
-use crate::service::{Endpoint, Service};
+use crate::service::{ProviderEndpoint, Service};
 use crate::spec::{Facts, Spec};
 
 /// Words in the names of other entries than chat models in OpenAI's own list. Elsewhere they mean
@@ -66,14 +66,14 @@ pub(super) async fn check(service: &Service, path: &str, key: &Secret) -> Result
     Ok(read(service, &list, Names::Any).len())
 }
 
-async fn ask(service: &Service, line: &Endpoint, path: &str) -> Result<Value, Failure> {
+async fn ask(service: &Service, line: &ProviderEndpoint, path: &str) -> Result<Value, Failure> {
     let list = get_json(service, line, path).await?;
     // Anything else that listens at this address is not a provider.
     if rows(&list).is_some() { Ok(list) } else { Err(Failure::garbled()) }
 }
 
 /// Fetches a JSON document from the provider, within the size limit of a list of models.
-pub(super) async fn get_json(service: &Service, line: &Endpoint, path: &str) -> Result<Value, Failure> {
+pub(super) async fn get_json(service: &Service, line: &ProviderEndpoint, path: &str) -> Result<Value, Failure> {
     let request = service.get(line, path)?.send();
     let response = tokio::time::timeout(service.patience.idle(), request).await;
     let response = response.map_err(|_| Failure::stalled(service.patience.idle()))?;

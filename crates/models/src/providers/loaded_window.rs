@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use tracing::debug;
 
 use super::listing::get_json;
-use crate::service::{Endpoint, Service};
+use crate::service::{ProviderEndpoint, Service};
 
 /// Writes the windows into a list of models, as `context_length`.
-pub(super) async fn add_windows(service: &Service, endpoint: &Endpoint, list: &mut Value) {
+pub(super) async fn add_windows(service: &Service, endpoint: &ProviderEndpoint, list: &mut Value) {
     let owner = list["data"][0]["owned_by"].as_str().unwrap_or_default();
     let path = match owner {
         "llamacpp" => "/props",

@@ -30,7 +30,7 @@ pub(super) enum Stage<'a> {
     Waiting,
 }
 
-pub(super) struct Progress<'a> {
+pub(super) struct TaskProgress<'a> {
     directions: &'a [Direction],
     /// One stage for each direction.
     stages: Vec<Stage<'a>>,
@@ -38,7 +38,7 @@ pub(super) struct Progress<'a> {
     latest: Option<usize>,
 }
 
-impl<'a> Progress<'a> {
+impl<'a> TaskProgress<'a> {
     pub(super) fn of(task: &'a Task<'a>, offered: impl Fn(&str) -> bool) -> Self {
         let directions = &task.understanding.directions;
         let mut calls = task.calls.as_slice();

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::REASONING;
 use crate::exchange::Fold;
 use crate::failure::Failure;
-use crate::limits::Meter;
+use crate::limits::AnswerMeter;
 use crate::partial_call::{self, PartialCall};
 
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ pub(crate) struct ResponsesFold {
     /// The positions in the output of which something was emitted, so that the final item need not
     /// repeat it.
     shown: BTreeSet<u64>,
-    meter: Meter,
+    meter: AnswerMeter,
     usage: Usage,
     refused: bool,
     stop: Option<StopReason>,

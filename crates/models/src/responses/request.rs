@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::REASONING;
 use crate::exchange::Concession;
 use crate::media::{self, Medium, is_about_images};
-use crate::outline::{Answered, Entry, outline};
+use crate::outline::{Answered, OutlineEntry, outline};
 use crate::partial_call::{as_object, fingerprint, own_id, short_id};
 use crate::service::Service;
 use crate::spec::Spec;
@@ -59,13 +59,13 @@ fn cache_key(request: &ModelRequest) -> String {
     format!("acpd-{:016x}", fingerprint(&format!("{}{}", request.system, first.unwrap_or_default())))
 }
 
-fn items(entry: &Entry<'_>, info: &ModelInfo, provider: &str) -> Vec<Value> {
+fn items(entry: &OutlineEntry<'_>, info: &ModelInfo, provider: &str) -> Vec<Value> {
     match entry {
-        Entry::User(content) => {
+        OutlineEntry::User(content) => {
             let content: Vec<Value> = content.iter().map(|content| input(content, info)).collect();
             vec![json!({ "type": "message", "role": "user", "content": content })]
         }
-        Entry::Assistant { parts, results } => {
+        OutlineEntry::Assistant { parts, results } => {
             let said = parts.iter().flat_map(|part| said(part, provider));
             let heard = results.iter().map(|result| {
                 json!({ "type": "function_call_output", "call_id": call_id(result, provider),

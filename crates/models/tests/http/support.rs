@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use acpd_models::{
-    KeyConfig, Kind, LocalConfig, ModelsConfig, Patience, ProviderConfig, Providers, Rehearsal, RetryPolicy,
+    KeyConfig, Kind, LocalConfig, ModelsConfig, ProviderConfig, ProviderTimeouts, Providers, Rehearsal, RetryPolicy,
 };
 use domain::conversation::{CallResult, Message, Part};
 use domain::model::{Catalogue, Delta, Model, ModelError, ModelRequest};
@@ -48,7 +48,7 @@ pub(crate) fn config(kind: Kind, address: &str) -> ModelsConfig {
         providers: [("fake".to_owned(), provider)].into(),
         local: LocalConfig { probe: false, ..LocalConfig::default() },
         retry: RetryPolicy { first_ms: 2, longest_ms: 8, ..RetryPolicy::default() },
-        patience: Patience { connect_seconds: 5.0, first_seconds: 20.0, idle_seconds: 20.0 },
+        patience: ProviderTimeouts { connect_seconds: 5.0, first_seconds: 20.0, idle_seconds: 20.0 },
         ..ModelsConfig::default()
     }
 }
