@@ -210,7 +210,7 @@ enum Tool {
 /// The text of a pattern in each of its three meanings. The tool of the call decides which one counts.
 #[derive(Clone, Debug)]
 struct Pattern {
-    command: command::Pattern,
+    command: command::CommandPattern,
     path: GlobMatcher,
     host: GlobMatcher,
 }
@@ -242,7 +242,7 @@ impl TryFrom<String> for Rule {
             None | Some("*" | "**") => None,
             Some(pattern) if pattern.starts_with('~') => return Err(BadRule::Home(text)),
             Some(pattern) => Some(Arc::new(Pattern {
-                command: command::Pattern::new(pattern).map_err(bad)?,
+                command: command::CommandPattern::new(pattern).map_err(bad)?,
                 path: glob(&anywhere(pattern), Star::WithinPart).map_err(bad)?,
                 host: glob(&pattern.to_ascii_lowercase(), Star::Anything).map_err(bad)?,
             })),

@@ -31,7 +31,7 @@ pub const LONGEST: usize = 32 << 10;
 
 /// The commands that were found in a text.
 #[derive(Debug, Default)]
-pub struct Script {
+pub struct ShellScript {
     pub commands: Vec<SimpleCommand>,
     /// The text ends inside a construct, or is nested too deeply, so there may be more commands.
     pub is_torn: bool,
@@ -65,18 +65,18 @@ impl Word {
     }
 }
 
-pub fn read(text: &str) -> Script {
+pub fn read(text: &str) -> ShellScript {
     read_at(text, 0)
 }
 
-fn read_at(text: &str, depth: usize) -> Script {
+fn read_at(text: &str, depth: usize) -> ShellScript {
     let mut reader = Reader { chars: text.chars().collect(), depth, ..Reader::default() };
     reader.commands(None);
     reader.script
 }
 
 /// The commands in a text that is read like one between double quotes.
-fn read_quoted(text: &str, depth: usize) -> Script {
+fn read_quoted(text: &str, depth: usize) -> ShellScript {
     let mut reader = Reader { chars: text.chars().collect(), depth, ..Reader::default() };
     reader.quoted(None, &mut Word::default());
     reader.script
@@ -91,7 +91,7 @@ fn has_substitution(text: &str) -> bool {
 struct Reader {
     chars: Vec<char>,
     at: usize,
-    script: Script,
+    script: ShellScript,
     /// Here-documents whose text begins after the end of the line.
     awaited: Vec<Heredoc>,
     depth: usize,
@@ -331,7 +331,7 @@ impl Reader {
         }
     }
 
-    fn adopt(&mut self, script: Script) {
+    fn adopt(&mut self, script: ShellScript) {
         self.script.commands.extend(script.commands);
         self.script.is_torn |= script.is_torn;
     }

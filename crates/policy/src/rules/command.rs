@@ -44,14 +44,14 @@ impl<'a> ComparedCommand<'a> {
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Pattern {
+pub(super) enum CommandPattern {
     /// The first words.
     Words(Vec<String>),
     /// All of it, with single spaces.
     Glob(GlobMatcher),
 }
 
-impl Pattern {
+impl CommandPattern {
     pub(super) fn new(text: &str) -> Result<Self, BadGlob> {
         if text.contains(GLOB) {
             return Ok(Self::Glob(glob(&spaced(text), Star::Anything)?));
@@ -165,12 +165,12 @@ impl Pattern {
 
 /// A rule about commands, for tests elsewhere.
 #[cfg(test)]
-pub(crate) struct CommandRule(Pattern);
+pub(crate) struct CommandRule(CommandPattern);
 
 #[cfg(test)]
 impl CommandRule {
     pub(crate) fn of(rule: &str) -> Self {
-        Self(Pattern::new(rule).unwrap())
+        Self(CommandPattern::new(rule).unwrap())
     }
 
     pub(crate) fn allows(&self, command: &str) -> bool {

@@ -7,7 +7,7 @@ mod hiding;
 mod sed;
 mod tables;
 
-use super::{LONGEST, Script, SimpleCommand, Word, has_substitution, read, read_quoted};
+use super::{LONGEST, ShellScript, SimpleCommand, Word, has_substitution, read, read_quoted};
 use tables::{
     COMMAND_OPTIONS, EVALUATORS, FEEDERS, RUN_OPTIONS, SHELLS, SPEAKERS, STARTS_SHELL, UNCERTAIN, WRAPPERS,
     WRAPPING_SUBCOMMANDS,
@@ -53,7 +53,7 @@ pub fn base(program: &str) -> &str {
 }
 
 impl Programs {
-    fn add_script(&mut self, script: Script, depth: usize) {
+    fn add_script(&mut self, script: ShellScript, depth: usize) {
         self.hides_some |= script.is_torn;
         for SimpleCommand { words, is_fed, is_arithmetic } in script.commands {
             if is_arithmetic {

@@ -3,7 +3,7 @@
 use super::*;
 
 fn fit(rule: &str, command: &str) -> Match {
-    Pattern::new(rule).unwrap().fits_a_part(&ComparedCommand::new(command))
+    CommandPattern::new(rule).unwrap().fits_a_part(&ComparedCommand::new(command))
 }
 
 #[test]
@@ -303,7 +303,7 @@ fn a_command_that_only_mentions_a_program_does_not_match() {
 
 #[test]
 fn allowing_covers_a_plain_command_and_only_programs_that_the_rule_names() {
-    let fits = |rule: &str, command: &str| Pattern::new(rule).unwrap().fits_all(&ComparedCommand::new(command));
+    let fits = |rule: &str, command: &str| CommandPattern::new(rule).unwrap().fits_all(&ComparedCommand::new(command));
     let allowed = [
         ("git status", "git status -s"),
         ("git status", "git 'status'"),
@@ -409,7 +409,7 @@ fn a_denied_program_is_asked_about_wherever_it_is_mentioned() {
 
 #[test]
 fn a_program_that_can_run_others_is_covered_only_with_harmless_options() {
-    let fits = |rule: &str, command: &str| Pattern::new(rule).unwrap().fits_all(&ComparedCommand::new(command));
+    let fits = |rule: &str, command: &str| CommandPattern::new(rule).unwrap().fits_all(&ComparedCommand::new(command));
     for (rule, command) in [
         ("sed", "sed -n -l 5 '1e touch P' p"),
         ("sed", "sed -n --line-length 5 '1e touch P' p"),
