@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use acpd_actors::Runtime;
-use acpd_http::{HttpServer, Parts};
+use acpd_http::{HttpParts, HttpServer};
 
 use crate::config::Config;
 use crate::launch::owner;
@@ -19,7 +19,7 @@ pub fn open(
     metrics: Arc<Metrics>,
 ) -> anyhow::Result<Option<HttpServer>> {
     let (daemon, owner) = (std::process::id(), owner(places));
-    let parts = Parts {
+    let parts = HttpParts {
         runtime: runtime.clone(),
         metrics: Arc::new(move |overview, unread| metrics.text(overview, unread)),
         is_own_process: Arc::new(move |pid| {

@@ -12,7 +12,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::refusal::Refusal;
+use crate::refusal::HttpRefusal;
 
 /// How long the next piece of a body may take.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -35,14 +35,14 @@ impl BodyBudget {
     }
 
     /// Takes the part of the budget that a body of this length needs beyond what it holds already.
-    pub(crate) fn take(&self, held: &mut Option<OwnedSemaphorePermit>, length: usize) -> Result<(), Refusal> {
+    pub(crate) fn take(&self, held: &mut Option<OwnedSemaphorePermit>, length: usize) -> Result<(), HttpRefusal> {
         let needed = length.saturating_sub(FREE).div_ceil(UNIT);
         let missing = needed.saturating_sub(held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits));
         if missing == 0 {
             return Ok(());
         }
-        let missing = u32::try_from(missing).map_err(|_| Refusal::TooLong)?;
-        let more = self.0.clone().try_acquire_many_owned(missing).map_err(|_| Refusal::TooBusy)?;
+        let missing = u32::try_from(missing).map_err(|_| HttpRefusal::TooLong)?;
+        let more = self.0.clone().try_acquire_many_owned(missing).map_err(|_| HttpRefusal::TooBusy)?;
         match held {
             Some(held) => held.merge(more),
             None => *held = Some(more),
@@ -62,19 +62,19 @@ pub(crate) async fn read(
     mut body: web::Payload,
     limit: usize,
     budget: &BodyBudget,
-) -> Result<Body, Refusal> {
+) -> Result<Body, HttpRefusal> {
     let announced = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
     if announced.and_then(|length| length.parse::<u64>().ok()).is_some_and(|length| length > limit as u64) {
-        return Err(Refusal::TooLong);
+        return Err(HttpRefusal::TooLong);
     }
     let mut whole = BytesMut::new();
     let mut held = None;
     loop {
         match tokio::time::timeout(PATIENCE, body.next()).await {
-            Err(_) => return Err(Refusal::TooSlow),
+            Err(_) => return Err(HttpRefusal::TooSlow),
             Ok(None) => return Ok(Body { bytes: whole.freeze(), _budget: held }),
-            Ok(Some(Err(_))) => return Err(Refusal::Bad("the connection closed before the whole body arrived")),
-            Ok(Some(Ok(piece))) if whole.len() + piece.len() > limit => return Err(Refusal::TooLong),
+            Ok(Some(Err(_))) => return Err(HttpRefusal::Bad("the connection closed before the whole body arrived")),
+            Ok(Some(Ok(piece))) if whole.len() + piece.len() > limit => return Err(HttpRefusal::TooLong),
             Ok(Some(Ok(piece))) => {
                 budget.take(&mut held, whole.len() + piece.len())?;
                 whole.extend_from_slice(&piece);
@@ -95,7 +95,7 @@ mod tests {
             assert_eq!(budget.take(&mut first, length), Ok(()));
         }
         assert_eq!(budget.take(&mut second, 1 << 20), Ok(()));
-        assert_eq!(budget.take(&mut third, 1 << 20), Err(Refusal::TooBusy));
+        assert_eq!(budget.take(&mut third, 1 << 20), Err(HttpRefusal::TooBusy));
         assert_eq!(budget.take(&mut third, FREE), Ok(()), "a short one is always taken");
         drop(first);
         assert_eq!(budget.take(&mut third, 1 << 20), Ok(()), "a body gives its part back");

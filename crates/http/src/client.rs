@@ -19,7 +19,7 @@ use crate::router::{LaneName, Router};
 /// Bytes that a stream takes in one step.
 const CHUNK: usize = 32 << 10;
 
-pub(crate) struct Client {
+pub(crate) struct HttpClient {
     state: Mutex<State>,
     /// The greatest number of unsent bytes.
     limit: usize,
@@ -52,14 +52,14 @@ struct HttpLane {
 
 /// Where a stream begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StartAt {
+pub(crate) enum StreamStart {
     /// At the frame after this one.
     After(u64),
     /// At the first frame that no stream has sent.
     Unsent,
 }
 
-impl Client {
+impl HttpClient {
     pub(crate) fn new(router: Router, limit: usize, kept: usize, requests: RequestSink) -> Arc<Self> {
         let state = State {
             router,
@@ -124,11 +124,11 @@ impl Client {
     }
 
     /// Opens a stream, which replaces an earlier one.
-    pub(crate) fn subscribe(self: &Arc<Self>, name: LaneName, begin: StartAt) -> Result<Subscription, FramesLost> {
+    pub(crate) fn subscribe(self: &Arc<Self>, name: LaneName, begin: StreamStart) -> Result<Subscription, FramesLost> {
         let mut state = self.state();
         let frames = state.frames;
         let lane = state.lanes.entry(name.clone()).or_default();
-        if let StartAt::After(number) = begin {
+        if let StreamStart::After(number) = begin {
             if number > frames {
                 return Err(FramesLost);
             }
@@ -222,7 +222,7 @@ enum Take {
 
 /// One open stream.
 pub(crate) struct Subscription {
-    client: Arc<Client>,
+    client: Arc<HttpClient>,
     name: LaneName,
     generation: u64,
     changed: watch::Receiver<()>,

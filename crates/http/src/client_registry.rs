@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use acpd_actors::{Peer, Runtime, Transport};
 
-use crate::client::Client;
+use crate::client::HttpClient;
 use crate::pipe::{ResponseSink, request_pipe};
-use crate::refusal::Refusal;
+use crate::refusal::HttpRefusal;
 use crate::router::Router;
 
 /// The greatest number of clients at a time.
@@ -37,10 +37,10 @@ impl ClientKey {
 }
 
 /// Detaches the client that has been without a stream for longest, if there is one.
-fn make_room(clients: &mut HashMap<ClientKey, Arc<Client>>) -> Result<(), Refusal> {
+fn make_room(clients: &mut HashMap<ClientKey, Arc<HttpClient>>) -> Result<(), HttpRefusal> {
     let absent = clients.iter().filter(|(_, client)| *client.streams().borrow() == 0);
     let longest = absent.min_by_key(|(_, client)| client.last_stream()).map(|(key, _)| key.clone());
-    let client = longest.and_then(|key| clients.remove(&key)).ok_or(Refusal::TooManyClients)?;
+    let client = longest.and_then(|key| clients.remove(&key)).ok_or(HttpRefusal::TooManyClients)?;
     client.end();
     Ok(())
 }
@@ -51,7 +51,7 @@ pub(crate) struct ClientRegistry {
     outbox: usize,
     detach_after: Duration,
     /// None once the daemon shuts down.
-    open: Mutex<Option<HashMap<ClientKey, Arc<Client>>>>,
+    open: Mutex<Option<HashMap<ClientKey, Arc<HttpClient>>>>,
 }
 
 impl ClientRegistry {
@@ -63,14 +63,14 @@ impl ClientRegistry {
         &self.runtime
     }
 
-    pub(crate) fn find(&self, key: &ClientKey) -> Option<Arc<Client>> {
+    pub(crate) fn find(&self, key: &ClientKey) -> Option<Arc<HttpClient>> {
         self.open().as_ref()?.get(key).cloned()
     }
 
     /// Returns the client with this key, or creates it. Must be called on a thread of the server.
-    pub(crate) fn find_or_open(self: &Arc<Self>, key: ClientKey) -> Result<Arc<Client>, Refusal> {
+    pub(crate) fn find_or_open(self: &Arc<Self>, key: ClientKey) -> Result<Arc<HttpClient>, HttpRefusal> {
         let mut open = self.open();
-        let clients = open.as_mut().ok_or(Refusal::ShuttingDown)?;
+        let clients = open.as_mut().ok_or(HttpRefusal::ShuttingDown)?;
         if let Some(client) = clients.get(&key) {
             return Ok(client.clone());
         }
@@ -83,7 +83,7 @@ impl ClientRegistry {
         Ok(client)
     }
 
-    fn connect(&self, key: &ClientKey) -> Arc<Client> {
+    fn connect(&self, key: &ClientKey) -> Arc<HttpClient> {
         let (router, kept) = match key {
             ClientKey::Sse(_) => (Router::Single, self.outbox),
             ClientKey::Http(_) => (Router::per_session(), self.outbox),
@@ -91,13 +91,13 @@ impl ClientRegistry {
             ClientKey::WebSocket(_) => (Router::Single, 0),
         };
         let (requests, source) = request_pipe();
-        let client = Client::new(router, self.outbox, kept, requests);
+        let client = HttpClient::new(router, self.outbox, kept, requests);
         let peer = Peer { transport: key.transport(), pid: None };
         self.runtime.connect(source, ResponseSink::new(client.clone()), peer);
         client
     }
 
-    async fn watch_over(self: Arc<Self>, key: ClientKey, client: Arc<Client>) {
+    async fn watch_over(self: Arc<Self>, key: ClientKey, client: Arc<HttpClient>) {
         let (mut streams, mut ended) = (client.streams(), client.ended());
         // The client holds the senders, so no wait ends early.
         loop {
@@ -116,7 +116,7 @@ impl ClientRegistry {
     }
 
     /// Detaches a client. Leaves a newer client with the same key alone.
-    pub(crate) fn close(&self, key: &ClientKey, client: &Arc<Client>) {
+    pub(crate) fn close(&self, key: &ClientKey, client: &Arc<HttpClient>) {
         // Ends more than the input: with many unread bytes the connection would never read the end
         // of its input.
         client.end();
@@ -140,7 +140,7 @@ impl ClientRegistry {
         clients.into_iter().flatten().for_each(|(_, client)| client.end());
     }
 
-    fn open(&self) -> MutexGuard<'_, Option<HashMap<ClientKey, Arc<Client>>>> {
+    fn open(&self) -> MutexGuard<'_, Option<HashMap<ClientKey, Arc<HttpClient>>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -18,7 +18,7 @@ use tokio::sync::OnceCell;
 
 use crate::ProcessCheck;
 use crate::peer_process::PeerChecks;
-use crate::refusal::Refusal;
+use crate::refusal::HttpRefusal;
 use crate::settings::Settings;
 use crate::token::Token;
 
@@ -66,9 +66,9 @@ impl Guard {
         }
     }
 
-    async fn admit(&self, request: &ServiceRequest) -> Result<(), Refusal> {
+    async fn admit(&self, request: &ServiceRequest) -> Result<(), HttpRefusal> {
         let (Some(admission), Some(peer)) = (request.conn_data::<PeerVerdict>(), request.peer_addr()) else {
-            return Err(Refusal::OwnCommand);
+            return Err(HttpRefusal::OwnCommand);
         };
         let look = || async move {
             match self.peers.is_own_process(peer).await {
@@ -79,24 +79,24 @@ impl Guard {
                 }
             }
         };
-        if *admission.0.get_or_init(look).await { Ok(()) } else { Err(Refusal::OwnCommand) }
+        if *admission.0.get_or_init(look).await { Ok(()) } else { Err(HttpRefusal::OwnCommand) }
     }
 
-    fn check(&self, request: &ServiceRequest) -> Result<(), Refusal> {
+    fn check(&self, request: &ServiceRequest) -> Result<(), HttpRefusal> {
         self.check_host(request)?;
         self.check_origin(request.headers())?;
-        if self.is_preflight(request) || self.has_token(request.headers()) { Ok(()) } else { Err(Refusal::NoToken) }
+        if self.is_preflight(request) || self.has_token(request.headers()) { Ok(()) } else { Err(HttpRefusal::NoToken) }
     }
 
     /// HTTP/2 names the host in the address, HTTP/1 in a header. At least one must be present, and
     /// each must be ours.
-    fn check_host(&self, request: &ServiceRequest) -> Result<(), Refusal> {
+    fn check_host(&self, request: &ServiceRequest) -> Result<(), HttpRefusal> {
         let in_header = request.headers().get(header::HOST).map(|host| Authority::try_from(host.as_bytes()).ok());
         let in_address = request.uri().authority().cloned().map(Some);
         let mut named = in_header.into_iter().chain(in_address).peekable();
         let is_named = named.peek().is_some();
         let ours = |host: Option<Authority>| host.is_some_and(|host| self.is_ours(&host));
-        if is_named && named.all(ours) { Ok(()) } else { Err(Refusal::Host) }
+        if is_named && named.all(ours) { Ok(()) } else { Err(HttpRefusal::Host) }
     }
 
     fn is_ours(&self, host: &Authority) -> bool {
@@ -108,11 +108,11 @@ impl Guard {
         self.hosts.iter().any(is) || (port == self.own_port && self.own_names.iter().any(is))
     }
 
-    fn check_origin(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+    fn check_origin(&self, headers: &HeaderMap) -> Result<(), HttpRefusal> {
         match headers.get(header::ORIGIN) {
             None => Ok(()),
             Some(origin) if self.origins.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes()) => Ok(()),
-            Some(_) => Err(Refusal::Origin),
+            Some(_) => Err(HttpRefusal::Origin),
         }
     }
 
@@ -144,7 +144,7 @@ pub(crate) async fn guard(
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
     let Some(guard) = request.app_data::<web::Data<Guard>>().cloned() else {
-        return Ok(request.into_response(Refusal::NoToken.error_response()));
+        return Ok(request.into_response(HttpRefusal::NoToken.error_response()));
     };
     let origin = request.headers().get(header::ORIGIN).cloned();
     let (method, path) = (request.method().clone(), request.path().to_owned());

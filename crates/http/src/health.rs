@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::MetricsText;
 use crate::client_registry::ClientRegistry;
-use crate::refusal::Refusal;
+use crate::refusal::HttpRefusal;
 
 /// How long the daemon may take to describe itself before it counts as unhealthy.
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -18,7 +18,7 @@ const DEADLINE: Duration = Duration::from_secs(2);
 /// The media type of the metrics.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-pub(crate) async fn healthz(clients: web::Data<ClientRegistry>) -> Result<HttpResponse, Refusal> {
+pub(crate) async fn healthz(clients: web::Data<ClientRegistry>) -> Result<HttpResponse, HttpRefusal> {
     let runtime = clients.runtime();
     let overview = describe(runtime).await?;
     let uptime = Millis::now().0.saturating_sub(runtime.started().0) / 1000;
@@ -35,12 +35,12 @@ pub(crate) async fn healthz(clients: web::Data<ClientRegistry>) -> Result<HttpRe
 pub(crate) async fn metrics(
     clients: web::Data<ClientRegistry>,
     metrics: web::Data<MetricsText>,
-) -> Result<HttpResponse, Refusal> {
+) -> Result<HttpResponse, HttpRefusal> {
     let overview = describe(clients.runtime()).await?;
-    let text = metrics(&overview, clients.unread()).map_err(|_| Refusal::NoAnswer)?;
+    let text = metrics(&overview, clients.unread()).map_err(|_| HttpRefusal::NoAnswer)?;
     Ok(HttpResponse::Ok().content_type(OPEN_METRICS).body(text))
 }
 
-async fn describe(runtime: &Runtime) -> Result<Overview, Refusal> {
-    tokio::time::timeout(DEADLINE, runtime.describe()).await.ok().flatten().ok_or(Refusal::NoAnswer)
+async fn describe(runtime: &Runtime) -> Result<Overview, HttpRefusal> {
+    tokio::time::timeout(DEADLINE, runtime.describe()).await.ok().flatten().ok_or(HttpRefusal::NoAnswer)
 }

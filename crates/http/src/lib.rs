@@ -4,7 +4,7 @@
 //! The daemon starts the server inside its actix system and closes it while it drains. Every client
 //! gets a `Connection`, which reads and writes an in-process pipe. This crate reads only as much of
 //! a message as it needs to choose the stream that the message belongs to. It knows no storage, no
-//! models and no tools: the program passes in what it needs of them (`Parts`).
+//! models and no tools: the program passes in what it needs of them (`HttpParts`).
 
 mod body;
 mod client;
@@ -40,7 +40,7 @@ use actix_web::{App, HttpRequest, web};
 use crate::body::BodyBudget;
 use crate::client_registry::ClientRegistry;
 use crate::guard::{Guard, guard};
-use crate::refusal::Refusal;
+use crate::refusal::HttpRefusal;
 use crate::token::Token;
 
 pub use error::Error;
@@ -55,7 +55,7 @@ pub type ProcessCheck = Arc<dyn Fn(u32) -> io::Result<bool> + Send + Sync>;
 pub type MetricsText = Arc<dyn Fn(&Overview, u64) -> Result<String, fmt::Error> + Send + Sync>;
 
 /// What the program passes in.
-pub struct Parts {
+pub struct HttpParts {
     pub runtime: Runtime,
     pub metrics: MetricsText,
     pub is_own_process: ProcessCheck,
@@ -88,7 +88,7 @@ pub struct HttpServer {
 impl HttpServer {
     /// Listens on the configured address; None if there is none. Must be called inside an actix
     /// system.
-    pub fn open(settings: &Settings, parts: Parts) -> Result<Option<Self>, Error> {
+    pub fn open(settings: &Settings, parts: HttpParts) -> Result<Option<Self>, Error> {
         let Some(listen) = settings.listen else { return Ok(None) };
         let file = settings.token_file.clone().unwrap_or(parts.token_file);
         let token = Token::load(&file)?;
@@ -142,7 +142,7 @@ fn tls(settings: &Settings) -> Result<Option<rustls::ServerConfig>, Error> {
 }
 
 fn routes(app: &mut web::ServiceConfig) {
-    let method = || web::route().to(async || Err::<String, _>(Refusal::Method));
+    let method = || web::route().to(async || Err::<String, _>(HttpRefusal::Method));
     app.service(
         web::resource("/acp")
             .route(web::post().to(streamable::post))
@@ -159,12 +159,12 @@ fn routes(app: &mut web::ServiceConfig) {
     )
     .service(web::resource("/healthz").route(web::get().to(health::healthz)).default_service(method()))
     .service(web::resource("/metrics").route(web::get().to(health::metrics)).default_service(method()))
-    .default_service(web::route().to(async || Err::<String, _>(Refusal::NoSuchPath)));
+    .default_service(web::route().to(async || Err::<String, _>(HttpRefusal::NoSuchPath)));
 }
 
 /// The number of the last event that the client received, if its request has one.
-fn last_event_id(request: &HttpRequest) -> Result<Option<u64>, Refusal> {
+fn last_event_id(request: &HttpRequest) -> Result<Option<u64>, HttpRefusal> {
     let Some(given) = request.headers().get("last-event-id") else { return Ok(None) };
     let number = given.to_str().ok().and_then(|given| given.trim().parse().ok());
-    number.map(Some).ok_or(Refusal::Bad("the header Last-Event-ID must be the number of an event"))
+    number.map(Some).ok_or(HttpRefusal::Bad("the header Last-Event-ID must be the number of an event"))
 }

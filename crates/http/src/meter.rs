@@ -14,11 +14,11 @@ use futures_util::{Stream, StreamExt};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::body::BodyBudget;
-use crate::refusal::Refusal;
+use crate::refusal::HttpRefusal;
 
 /// The count of one client. Clones share it.
 #[derive(Clone)]
-pub(crate) struct Meter {
+pub(crate) struct BodyMeter {
     budget: BodyBudget,
     count: Rc<RefCell<Count>>,
 }
@@ -31,7 +31,7 @@ struct Count {
     is_refused: bool,
 }
 
-impl Meter {
+impl BodyMeter {
     pub(crate) fn new(budget: &BodyBudget) -> Self {
         Self { budget: budget.clone(), count: Rc::default() }
     }
@@ -58,7 +58,7 @@ impl Meter {
         })
     }
 
-    fn take(&self, bytes: usize) -> Result<(), Refusal> {
+    fn take(&self, bytes: usize) -> Result<(), HttpRefusal> {
         let count = &mut *self.count.borrow_mut();
         count.unparsed = count.unparsed.saturating_add(bytes);
         let taken = self.budget.take(&mut count.held, count.unparsed);
@@ -88,7 +88,7 @@ mod tests {
 
     use super::*;
 
-    async fn read(meter: &Meter, pieces: usize) -> usize {
+    async fn read(meter: &BodyMeter, pieces: usize) -> usize {
         let piece = || Ok(Bytes::from(vec![0; 64 << 10]));
         let all = meter.clone().count(stream::iter((0..pieces).map(move |_| piece())));
         all.take_while(|piece| std::future::ready(piece.is_ok())).count().await
@@ -98,14 +98,14 @@ mod tests {
     async fn messages_of_all_clients_share_one_budget_until_they_are_passed_on() {
         // Two messages of one megabyte, which is 16 pieces.
         let budget = BodyBudget::for_messages_of(1 << 20);
-        let clients: Vec<Meter> = (0..3).map(|_| Meter::new(&budget)).collect();
+        let clients: Vec<BodyMeter> = (0..3).map(|_| BodyMeter::new(&budget)).collect();
         assert_eq!([read(&clients[0], 16).await, read(&clients[1], 16).await], [16, 16]);
         assert!(read(&clients[2], 16).await < 16 && clients[2].is_refused());
-        assert_eq!(read(&Meter::new(&budget), 4).await, 4, "a short one is always read");
+        assert_eq!(read(&BodyMeter::new(&budget), 4).await, 4, "a short one is always read");
         let passed_on = clients[0].message_ends();
         assert!(passed_on.is_some() && !clients[0].is_refused());
-        assert!(read(&Meter::new(&budget), 16).await < 16, "it is still held while it is passed on");
+        assert!(read(&BodyMeter::new(&budget), 16).await < 16, "it is still held while it is passed on");
         drop((passed_on, clients));
-        assert_eq!(read(&Meter::new(&budget), 16).await, 16);
+        assert_eq!(read(&BodyMeter::new(&budget), 16).await, 16);
     }
 }

@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::mpsc;
 use wire::frame::{Decoder, Framing, encode};
 
-use crate::client::Client;
+use crate::client::HttpClient;
 
 /// Messages that may be in the pipe at a time.
 const ON_THE_WAY: usize = 4;
@@ -65,12 +65,12 @@ impl AsyncRead for RequestSource {
 
 /// The end that the connection writes to. Dropping it ends the client.
 pub(crate) struct ResponseSink {
-    client: Arc<Client>,
+    client: Arc<HttpClient>,
     decoder: Decoder,
 }
 
 impl ResponseSink {
-    pub(crate) fn new(client: Arc<Client>) -> Self {
+    pub(crate) fn new(client: Arc<HttpClient>) -> Self {
         Self { client, decoder: Decoder::new(usize::MAX) }
     }
 }

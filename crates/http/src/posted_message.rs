@@ -6,8 +6,8 @@ use actix_web::{HttpRequest, web};
 
 use crate::Limits;
 use crate::body::{self, Body};
-use crate::client::Client;
-use crate::refusal::Refusal;
+use crate::client::HttpClient;
+use crate::refusal::HttpRefusal;
 use crate::router::MessageSummary;
 
 /// Larger messages are scanned on another thread.
@@ -23,10 +23,14 @@ pub(crate) struct PostedMessage {
 }
 
 impl PostedMessage {
-    pub(crate) async fn read(request: &HttpRequest, payload: web::Payload, limits: &Limits) -> Result<Self, Refusal> {
+    pub(crate) async fn read(
+        request: &HttpRequest,
+        payload: web::Payload,
+        limits: &Limits,
+    ) -> Result<Self, HttpRefusal> {
         let body = body::read(request, payload, limits.frame, &limits.bodies).await?;
         if body.bytes.trim_ascii_start().starts_with(b"[") {
-            return Err(Refusal::Batch);
+            return Err(HttpRefusal::Batch);
         }
         let summary = if body.bytes.len() < BIG {
             MessageSummary::of(&body.bytes)
@@ -34,7 +38,7 @@ impl PostedMessage {
             let copy = body.bytes.clone();
             web::block(move || MessageSummary::of(&copy)).await.unwrap_or(None)
         };
-        Ok(Self { summary: summary.ok_or(Refusal::NotJson)?, body })
+        Ok(Self { summary: summary.ok_or(HttpRefusal::NotJson)?, body })
     }
 
     pub(crate) fn summary(&self) -> &MessageSummary {
@@ -42,11 +46,11 @@ impl PostedMessage {
     }
 
     /// Sends it to the client's connection. Returns `gone` if that has ended.
-    pub(crate) async fn pass(&self, client: &Client, gone: Refusal) -> Result<(), Refusal> {
+    pub(crate) async fn pass(&self, client: &HttpClient, gone: HttpRefusal) -> Result<(), HttpRefusal> {
         match tokio::time::timeout(STUCK, client.send(&self.body.bytes)).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(gone),
-            Err(_) => Err(Refusal::Stuck),
+            Err(_) => Err(HttpRefusal::Stuck),
         }
     }
 }

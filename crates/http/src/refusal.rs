@@ -8,7 +8,7 @@ use actix_web::{HttpResponse, ResponseError};
 use serde_json::json;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum HttpRefusal {
     NoToken,
     /// The Host header does not name this server.
     Host,
@@ -38,7 +38,7 @@ pub(crate) enum Refusal {
     NoAnswer,
 }
 
-impl Refusal {
+impl HttpRefusal {
     /// Whether to close the connection: a client without access must not occupy one of the limited
     /// connections.
     fn ends_connection(self) -> bool {
@@ -110,13 +110,13 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for HttpRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.parts().2)
     }
 }
 
-impl ResponseError for Refusal {
+impl ResponseError for HttpRefusal {
     fn status_code(&self) -> StatusCode {
         self.parts().0
     }

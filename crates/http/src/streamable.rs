@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 use wire::method;
 
-use crate::client::{Client, StartAt};
+use crate::client::{HttpClient, StreamStart};
 use crate::client_registry::{ClientKey, ClientRegistry};
 use crate::posted_message::PostedMessage;
-use crate::refusal::Refusal;
+use crate::refusal::HttpRefusal;
 use crate::router::{LaneName, session_scope};
 use crate::{Limits, last_event_id, sse, websocket};
 
@@ -33,19 +33,19 @@ pub(crate) async fn post(
     payload: web::Payload,
     clients: web::Data<ClientRegistry>,
     limits: web::Data<Limits>,
-) -> Result<HttpResponse, Refusal> {
+) -> Result<HttpResponse, HttpRefusal> {
     if !is_json(request.headers()) {
-        return Err(Refusal::ContentType);
+        return Err(HttpRefusal::ContentType);
     }
     let message = PostedMessage::read(&request, payload, &limits).await?;
     let clients = clients.into_inner();
     let Some(id) = named(request.headers(), &CONNECTION_ID)? else {
         return initialize(&clients, message).await;
     };
-    let client = clients.find(&ClientKey::Http(id.to_owned())).ok_or(Refusal::NoSuchConnection)?;
+    let client = clients.find(&ClientKey::Http(id.to_owned())).ok_or(HttpRefusal::NoSuchConnection)?;
     check_session(request.headers(), &message)?;
     client.with_router(|router| router.track(message.summary()));
-    let passed = message.pass(&client, Refusal::NoSuchConnection).await;
+    let passed = message.pass(&client, HttpRefusal::NoSuchConnection).await;
     passed.inspect_err(|_| client.with_router(|router| router.forget(message.summary())))?;
     Ok(HttpResponse::Accepted().finish())
 }
@@ -62,9 +62,9 @@ pub(crate) async fn get(
     Ok(stream(&request, &clients).await?)
 }
 
-async fn stream(request: &HttpRequest, clients: &ClientRegistry) -> Result<HttpResponse, Refusal> {
+async fn stream(request: &HttpRequest, clients: &ClientRegistry) -> Result<HttpResponse, HttpRefusal> {
     if !accepts_events(request.headers()) {
-        return Err(Refusal::Accept);
+        return Err(HttpRefusal::Accept);
     }
     let client = connection(request, clients)?;
     let lane = match named(request.headers(), &SESSION_ID)? {
@@ -73,17 +73,20 @@ async fn stream(request: &HttpRequest, clients: &ClientRegistry) -> Result<HttpR
             let known = client.with_router(|router| router.knows(session));
             // The stream may be opened before the load, if the session exists.
             if !known && !clients.runtime().knows(&SessionId::from(session)).await {
-                return Err(Refusal::NoSuchSession);
+                return Err(HttpRefusal::NoSuchSession);
             }
             LaneName::Session(session.to_owned())
         }
     };
-    let begin = last_event_id(request)?.map_or(StartAt::Unsent, StartAt::After);
-    let subscription = client.subscribe(lane, begin).map_err(|_| Refusal::Lost)?;
+    let begin = last_event_id(request)?.map_or(StreamStart::Unsent, StreamStart::After);
+    let subscription = client.subscribe(lane, begin).map_err(|_| HttpRefusal::Lost)?;
     Ok(sse::response(subscription))
 }
 
-pub(crate) async fn delete(request: HttpRequest, clients: web::Data<ClientRegistry>) -> Result<HttpResponse, Refusal> {
+pub(crate) async fn delete(
+    request: HttpRequest,
+    clients: web::Data<ClientRegistry>,
+) -> Result<HttpResponse, HttpRefusal> {
     let client = connection(&request, &clients)?;
     if let Some(id) = named(request.headers(), &CONNECTION_ID)? {
         clients.close(&ClientKey::Http(id.to_owned()), &client);
@@ -92,23 +95,25 @@ pub(crate) async fn delete(request: HttpRequest, clients: web::Data<ClientRegist
 }
 
 /// Creates a connection for an `initialize`, and returns its answer in the response.
-async fn initialize(clients: &Arc<ClientRegistry>, message: PostedMessage) -> Result<HttpResponse, Refusal> {
+async fn initialize(clients: &Arc<ClientRegistry>, message: PostedMessage) -> Result<HttpResponse, HttpRefusal> {
     let summary = message.summary();
     if summary.method.as_deref() != Some(method::INITIALIZE) || summary.id.is_none() {
-        return Err(Refusal::Bad("the header Acp-Connection-Id is missing; the response to initialize has its value"));
+        return Err(HttpRefusal::Bad(
+            "the header Acp-Connection-Id is missing; the response to initialize has its value",
+        ));
     }
     let id = Uuid::now_v7().to_string();
     let key = ClientKey::Http(id.clone());
     let client = clients.find_or_open(key.clone())?;
     let answer = async {
         // The connection sends nothing before this answer.
-        let mut answers = client.subscribe(LaneName::Connection, StartAt::Unsent).map_err(|_| Refusal::Lost)?;
-        message.pass(&client, Refusal::ShuttingDown).await?;
-        let answer = tokio::time::timeout(PATIENCE, answers.next_one()).await.map_err(|_| Refusal::NoAnswer)?;
-        answer.ok_or(Refusal::ShuttingDown)
+        let mut answers = client.subscribe(LaneName::Connection, StreamStart::Unsent).map_err(|_| HttpRefusal::Lost)?;
+        message.pass(&client, HttpRefusal::ShuttingDown).await?;
+        let answer = tokio::time::timeout(PATIENCE, answers.next_one()).await.map_err(|_| HttpRefusal::NoAnswer)?;
+        answer.ok_or(HttpRefusal::ShuttingDown)
     };
     let answer = answer.await.inspect_err(|_| clients.close(&key, &client))?;
-    let mut answer: Value = serde_json::from_slice(&answer.message).map_err(|_| Refusal::NoAnswer)?;
+    let mut answer: Value = serde_json::from_slice(&answer.message).map_err(|_| HttpRefusal::NoAnswer)?;
     let mut response = HttpResponse::Ok();
     match answer.get_mut("result").and_then(Value::as_object_mut) {
         Some(result) => {
@@ -126,26 +131,27 @@ pub(crate) fn cookie(id: &str) -> String {
     format!("acp_connection={id}; Path=/acp; HttpOnly; SameSite=Strict")
 }
 
-fn connection(request: &HttpRequest, clients: &ClientRegistry) -> Result<Arc<Client>, Refusal> {
+fn connection(request: &HttpRequest, clients: &ClientRegistry) -> Result<Arc<HttpClient>, HttpRefusal> {
     let id =
-        named(request.headers(), &CONNECTION_ID)?.ok_or(Refusal::Bad("the header Acp-Connection-Id is missing"))?;
-    clients.find(&ClientKey::Http(id.to_owned())).ok_or(Refusal::NoSuchConnection)
+        named(request.headers(), &CONNECTION_ID)?.ok_or(HttpRefusal::Bad("the header Acp-Connection-Id is missing"))?;
+    clients.find(&ClientKey::Http(id.to_owned())).ok_or(HttpRefusal::NoSuchConnection)
 }
 
 /// A message about a session must name the same session in its header.
-fn check_session(headers: &HeaderMap, message: &PostedMessage) -> Result<(), Refusal> {
+fn check_session(headers: &HeaderMap, message: &PostedMessage) -> Result<(), HttpRefusal> {
     let in_header = named(headers, &SESSION_ID)?;
     match (session_scope(message.summary()), in_header) {
-        (Some(_), None) => Err(Refusal::Bad("a message about a session needs the header Acp-Session-Id")),
+        (Some(_), None) => Err(HttpRefusal::Bad("a message about a session needs the header Acp-Session-Id")),
         (Some(body), Some(header)) if body != header => {
-            Err(Refusal::Bad("the header Acp-Session-Id and the sessionId of the message differ"))
+            Err(HttpRefusal::Bad("the header Acp-Session-Id and the sessionId of the message differ"))
         }
         (Some(_) | None, _) => Ok(()),
     }
 }
 
-fn named<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Refusal> {
-    let value = headers.get(name).map(|value| value.to_str().map_err(|_| Refusal::Bad("a header is not plain text")));
+fn named<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, HttpRefusal> {
+    let value =
+        headers.get(name).map(|value| value.to_str().map_err(|_| HttpRefusal::Bad("a header is not plain text")));
     value.transpose()
 }
 

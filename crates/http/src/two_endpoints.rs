@@ -8,10 +8,10 @@
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde::Deserialize;
 
-use crate::client::StartAt;
+use crate::client::StreamStart;
 use crate::client_registry::{ClientKey, ClientRegistry};
 use crate::posted_message::PostedMessage;
-use crate::refusal::Refusal;
+use crate::refusal::HttpRefusal;
 use crate::router::LaneName;
 use crate::{Limits, last_event_id, sse};
 
@@ -24,11 +24,11 @@ pub(crate) struct ClientQuery {
 }
 
 impl ClientQuery {
-    fn key(self) -> Result<ClientKey, Refusal> {
+    fn key(self) -> Result<ClientKey, HttpRefusal> {
         let is_fit =
             |id: &String| (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
         let id = self.client_id.filter(is_fit);
-        id.map(ClientKey::Sse).ok_or(Refusal::Bad(
+        id.map(ClientKey::Sse).ok_or(HttpRefusal::Bad(
             "the address must name the client: ?client_id=ID, with up to 128 letters, digits or signs",
         ))
     }
@@ -40,11 +40,11 @@ pub(crate) async fn post(
     payload: web::Payload,
     clients: web::Data<ClientRegistry>,
     limits: web::Data<Limits>,
-) -> Result<HttpResponse, Refusal> {
+) -> Result<HttpResponse, HttpRefusal> {
     let key = named.into_inner().key()?;
     let message = PostedMessage::read(&request, payload, &limits).await?;
     let client = clients.into_inner().find_or_open(key)?;
-    message.pass(&client, Refusal::Lost).await?;
+    message.pass(&client, HttpRefusal::Lost).await?;
     Ok(HttpResponse::Accepted().finish())
 }
 
@@ -52,9 +52,9 @@ pub(crate) async fn post(
 pub(crate) async fn delete(
     named: web::Query<ClientQuery>,
     clients: web::Data<ClientRegistry>,
-) -> Result<HttpResponse, Refusal> {
+) -> Result<HttpResponse, HttpRefusal> {
     let key = named.into_inner().key()?;
-    let client = clients.find(&key).ok_or(Refusal::NoSuchConnection)?;
+    let client = clients.find(&key).ok_or(HttpRefusal::NoSuchConnection)?;
     clients.close(&key, &client);
     Ok(HttpResponse::Accepted().finish())
 }
@@ -63,21 +63,21 @@ pub(crate) async fn stream(
     request: HttpRequest,
     named: web::Query<ClientQuery>,
     clients: web::Data<ClientRegistry>,
-) -> Result<HttpResponse, Refusal> {
+) -> Result<HttpResponse, HttpRefusal> {
     let (clients, key) = (clients.into_inner(), named.into_inner().key()?);
     let seen = last_event_id(&request)?;
     // A client with a last event that this daemon does not know has lost the events after it.
     let client = match (clients.find(&key), seen) {
         (Some(client), _) => client,
         (None, None | Some(0)) => clients.find_or_open(key.clone())?,
-        (None, Some(_)) => return Err(Refusal::Lost),
+        (None, Some(_)) => return Err(HttpRefusal::Lost),
     };
-    match client.subscribe(LaneName::Connection, StartAt::After(seen.unwrap_or(0))) {
+    match client.subscribe(LaneName::Connection, StreamStart::After(seen.unwrap_or(0))) {
         Ok(subscription) => Ok(sse::response(subscription)),
         Err(_) => {
             // The client can start again with the same id.
             clients.close(&key, &client);
-            Err(Refusal::Lost)
+            Err(HttpRefusal::Lost)
         }
     }
 }

@@ -14,11 +14,11 @@ use actix_ws::{AggregatedMessage, AggregatedMessageStream, CloseCode, CloseReaso
 use uuid::Uuid;
 
 use crate::Limits;
-use crate::client::{Client, StartAt, Subscription};
+use crate::client::{HttpClient, StreamStart, Subscription};
 use crate::client_registry::{ClientKey, ClientRegistry};
-use crate::meter::Meter;
+use crate::meter::BodyMeter;
 use crate::posted_message::STUCK;
-use crate::refusal::Refusal;
+use crate::refusal::HttpRefusal;
 use crate::router::LaneName;
 use crate::streamable::{CONNECTION_ID, cookie};
 
@@ -40,14 +40,14 @@ pub(crate) async fn open(
     clients: Arc<ClientRegistry>,
     limits: &Limits,
 ) -> Result<HttpResponse, actix_web::Error> {
-    let (meter, limit) = (Meter::new(&limits.bodies), limits.frame);
+    let (meter, limit) = (BodyMeter::new(&limits.bodies), limits.frame);
     let payload = meter.metered(request, payload).await?;
     let (mut response, session, incoming) = actix_ws::handle_with_protocols(request, payload, &PROTOCOLS)?;
     let incoming = incoming.max_frame_size(limit).aggregate_continuations().max_continuation_size(limit);
     let id = Uuid::now_v7().to_string();
     let key = ClientKey::WebSocket(id.clone());
     let client = clients.find_or_open(key.clone())?;
-    let outgoing = client.subscribe(LaneName::Connection, StartAt::Unsent).map_err(|_| Refusal::Lost)?;
+    let outgoing = client.subscribe(LaneName::Connection, StreamStart::Unsent).map_err(|_| HttpRefusal::Lost)?;
     let headers = response.headers_mut();
     for (name, value) in [(CONNECTION_ID, id.clone()), (header::SET_COOKIE, cookie(&id))] {
         headers.insert(name, HeaderValue::try_from(value).map_err(actix_web::error::ErrorInternalServerError)?);
@@ -99,9 +99,9 @@ async fn send(frames: Vec<crate::frame_buffer::Frame>, session: &mut Session) ->
 
 /// Passes the client's messages on until the socket closes.
 async fn read_messages(
-    client: &Client,
+    client: &HttpClient,
     mut incoming: AggregatedMessageStream,
-    meter: &Meter,
+    meter: &BodyMeter,
     mut session: Session,
     last_received: &Cell<Instant>,
 ) {
