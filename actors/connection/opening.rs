@@ -10,7 +10,7 @@ use actix::Addr;
 use domain::card::{ActivityCard, Proposal};
 use domain::history::{HistoryError, Receipt, Record, RecordEntry};
 use domain::hosted::{AgentFailure, AgentFailureKind};
-use domain::mcp::Server;
+use domain::mcp::McpServer;
 use domain::{Event, EventKind, SessionId, SessionState, Trace};
 use serde_json::json;
 use tokio::sync::{oneshot, watch};
@@ -174,7 +174,11 @@ pub(super) async fn import(by: &Opener, id: &SessionId) -> Result<Addr<Session>,
 
 /// Gives an opened session its servers: those that the client names, which are stored for the next
 /// time, or the stored ones.
-pub(super) async fn equipped(runtime: &Runtime, opened: OpenedSession, wanted: Option<Vec<Server>>) -> OpenedSession {
+pub(super) async fn equipped(
+    runtime: &Runtime,
+    opened: OpenedSession,
+    wanted: Option<Vec<McpServer>>,
+) -> OpenedSession {
     let toolbox = &runtime.ports().toolbox;
     let servers = match wanted {
         None => SetServers { wanted: None, kept: toolbox.kept_servers(&opened.session).await },
@@ -189,7 +193,7 @@ pub(super) async fn equipped(runtime: &Runtime, opened: OpenedSession, wanted: O
 }
 
 /// The same for a session for which nothing can be stored yet.
-pub(super) async fn equipped_first(runtime: &Runtime, opened: OpenedSession, servers: Vec<Server>) -> OpenedSession {
+pub(super) async fn equipped_first(runtime: &Runtime, opened: OpenedSession, servers: Vec<McpServer>) -> OpenedSession {
     if servers.is_empty() {
         return OpenedSession { servers: SetServers { wanted: Some(servers), kept: Vec::new() }, ..opened };
     }
@@ -201,7 +205,7 @@ pub(super) async fn start_agent(
     runtime: &Runtime,
     session: &SessionId,
     addr: &Addr<Session>,
-    servers: Vec<Server>,
+    servers: Vec<McpServer>,
 ) -> Result<(), RpcError> {
     let started = addr.send(StartAgent { servers }).await.map_err(|_| crashed())?;
     started.map_err(|failure| {

@@ -12,7 +12,7 @@ use domain::conversation::Message as Spoken;
 use domain::hosted::{
     AgentFailure, AgentLink, AgentOrder, AgentReport, AgentSetting, Offer, StartedAgent, as_ruled, summary,
 };
-use domain::mcp::Server;
+use domain::mcp::McpServer;
 use domain::permission::AgentOption;
 use domain::session::effect::StartTurn;
 use domain::session::{AgentQuestion, Input};
@@ -30,7 +30,7 @@ use super::messages::Recorded;
 #[rtype(result = "Result<(), AgentFailure>")]
 pub(crate) struct StartAgent {
     /// The MCP servers that the client passed.
-    pub(crate) servers: Vec<Server>,
+    pub(crate) servers: Vec<McpServer>,
 }
 
 /// Sets an option of the child.

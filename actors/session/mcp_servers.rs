@@ -3,7 +3,7 @@
 
 use actix::{AsyncContext, Context, Handler, Message, StreamHandler};
 use domain::briefing::SlashCommandCard;
-use domain::mcp::{McpEvent, McpRequest, Server, ServerCard};
+use domain::mcp::{McpEvent, McpRequest, McpServer, ServerCard};
 use domain::session::Input;
 use domain::session::effect::ServerRequest;
 use tokio::sync::watch;
@@ -17,10 +17,10 @@ use crate::turn::OfferTools;
 #[rtype(result = "()")]
 pub(crate) struct SetServers {
     /// The servers to connect. With None the session keeps its current ones.
-    pub(crate) wanted: Option<Vec<Server>>,
+    pub(crate) wanted: Option<Vec<McpServer>>,
     /// The stored servers of the session, used if it was restored from its log and has no servers
     /// yet.
-    pub(crate) kept: Vec<Server>,
+    pub(crate) kept: Vec<McpServer>,
 }
 
 /// What comes from the servers of a session.

@@ -11,14 +11,14 @@ use crate::{Content, Environment, SessionId};
 
 /// A server that a session wants to use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Server {
+pub struct McpServer {
     pub name: String,
-    pub transport: Transport,
+    pub transport: McpTransport,
 }
 
 /// How a server is reached. Variables and headers may hold keys, so `Debug` shows only their names.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Transport {
+pub enum McpTransport {
     /// A program that acpd starts and talks to over its standard input and output.
     Stdio { command: String, args: Vec<String>, env: Vec<(String, String)>, cwd: Option<PathBuf> },
     /// The protocol's current HTTP transport.
@@ -27,21 +27,21 @@ pub enum Transport {
     Sse { url: String, headers: Vec<(String, String)> },
 }
 
-impl Transport {
+impl McpTransport {
     pub fn name(&self) -> &'static str {
         match self {
-            Transport::Stdio { .. } => "stdio",
-            Transport::Http { .. } => "http",
-            Transport::Sse { .. } => "sse",
+            McpTransport::Stdio { .. } => "stdio",
+            McpTransport::Http { .. } => "http",
+            McpTransport::Sse { .. } => "sse",
         }
     }
 }
 
-impl fmt::Debug for Transport {
+impl fmt::Debug for McpTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = |pairs: &[(String, String)]| pairs.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
         match self {
-            Transport::Stdio { command, args, env, cwd } => f
+            McpTransport::Stdio { command, args, env, cwd } => f
                 .debug_struct("Stdio")
                 .field("command", command)
                 // Arguments may hold keys, too.
@@ -49,10 +49,10 @@ impl fmt::Debug for Transport {
                 .field("env", &names(env))
                 .field("cwd", cwd)
                 .finish(),
-            Transport::Http { headers, .. } => {
+            McpTransport::Http { headers, .. } => {
                 f.debug_struct("Http").field("headers", &names(headers)).finish_non_exhaustive()
             }
-            Transport::Sse { headers, .. } => {
+            McpTransport::Sse { headers, .. } => {
                 f.debug_struct("Sse").field("headers", &names(headers)).finish_non_exhaustive()
             }
         }
@@ -67,7 +67,7 @@ pub struct McpRequest {
     pub extra_roots: Vec<PathBuf>,
     pub environment: Arc<Environment>,
     /// The servers that the client passed. Those of the configuration are added.
-    pub servers: Vec<Server>,
+    pub servers: Vec<McpServer>,
 }
 
 /// A change in a session's servers.
@@ -106,7 +106,7 @@ pub struct ServerCard {
     pub name: String,
     /// `stdio`, `http` or `sse`.
     pub transport: String,
-    pub source: Source,
+    pub source: McpServerSource,
     pub state: ServerState,
     /// The name that the server reports for itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -125,7 +125,7 @@ pub struct ServerCard {
 /// Where a server was configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Source {
+pub enum McpServerSource {
     /// The client passed it.
     Client,
     /// It is in the user's configuration.
@@ -134,12 +134,12 @@ pub enum Source {
     Project,
 }
 
-impl Source {
+impl McpServerSource {
     pub fn name(self) -> &'static str {
         match self {
-            Source::Client => "editor",
-            Source::User => "configuration",
-            Source::Project => "project",
+            McpServerSource::Client => "editor",
+            McpServerSource::User => "configuration",
+            McpServerSource::Project => "project",
         }
     }
 }
@@ -188,10 +188,11 @@ mod tests {
     fn a_server_shows_no_values() {
         let pair = |name: &str| vec![(name.to_owned(), "secret".to_owned())];
         let args = vec!["--token=secret".to_owned()];
-        let stdio = Transport::Stdio { command: "serve".to_owned(), args, env: pair("TOKEN"), cwd: None };
-        let http = Transport::Http { url: "https://a.example/?key=secret".to_owned(), headers: pair("Authorization") };
+        let stdio = McpTransport::Stdio { command: "serve".to_owned(), args, env: pair("TOKEN"), cwd: None };
+        let http =
+            McpTransport::Http { url: "https://a.example/?key=secret".to_owned(), headers: pair("Authorization") };
         for (transport, name) in [(stdio, "TOKEN"), (http, "Authorization")] {
-            let shown = format!("{:?}", Server { name: "one".to_owned(), transport });
+            let shown = format!("{:?}", McpServer { name: "one".to_owned(), transport });
             assert!(shown.contains(name) && !shown.contains("secret"), "{shown}");
         }
     }

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::briefing::SlashCommandCard;
 use crate::checkpoint::{Restore, Restored};
-use crate::mcp::{McpEvent, McpRequest, Prepared, Server, ServerCard};
+use crate::mcp::{McpEvent, McpRequest, McpServer, Prepared, ServerCard};
 use crate::model::ModelInfo;
 use crate::permission::RuleTexts;
 use crate::recall::RecallRequest;
@@ -306,12 +306,12 @@ pub trait Toolbox: Send + Sync + 'static {
     /// Stores the servers that a client passed, so that they outlive the session's time in memory;
     /// an empty list deletes them. Resolves when they are written, with a sentence for the person
     /// if that failed.
-    fn keep_servers(&self, _session: &SessionId, _servers: Vec<Server>) -> BoxFuture<'static, Option<String>> {
+    fn keep_servers(&self, _session: &SessionId, _servers: Vec<McpServer>) -> BoxFuture<'static, Option<String>> {
         Box::pin(std::future::ready(None))
     }
 
     /// Returns the servers that are stored for a session.
-    fn kept_servers(&self, _session: &SessionId) -> BoxFuture<'static, Vec<Server>> {
+    fn kept_servers(&self, _session: &SessionId) -> BoxFuture<'static, Vec<McpServer>> {
         Box::pin(std::future::ready(Vec::new()))
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use domain::briefing::SlashCommandCard;
-use domain::mcp::{McpEvent, McpRequest, Prepared, Server, ServerCard};
+use domain::mcp::{McpEvent, McpRequest, McpServer, Prepared, ServerCard};
 use domain::tool::{Job, PlanRefusal, ToolRequest, ToolSpec};
 use domain::{CallSite, Content, Mode, SessionId, Swap};
 use futures_util::future::BoxFuture;
@@ -99,11 +99,11 @@ impl McpHost {
         Some(stream::once(start).filter_map(std::future::ready).chain(news).boxed())
     }
 
-    pub fn keep(&self, session: &SessionId, servers: Vec<Server>) -> BoxFuture<'static, Option<String>> {
+    pub fn keep(&self, session: &SessionId, servers: Vec<McpServer>) -> BoxFuture<'static, Option<String>> {
         Box::pin(self.stored.clone().keep(session.clone(), servers))
     }
 
-    pub fn stored(&self, session: &SessionId) -> BoxFuture<'static, Vec<Server>> {
+    pub fn stored(&self, session: &SessionId) -> BoxFuture<'static, Vec<McpServer>> {
         Box::pin(self.stored.clone().of(session.clone()))
     }
 
@@ -184,11 +184,11 @@ impl McpHost {
 
 #[cfg(test)]
 mod tests {
-    use domain::mcp::{ServerState, Transport};
+    use domain::mcp::{McpTransport, ServerState};
 
     use super::*;
 
-    fn request(servers: Vec<Server>) -> McpRequest {
+    fn request(servers: Vec<McpServer>) -> McpRequest {
         let session = SessionId::new();
         McpRequest { session, cwd: "/".into(), extra_roots: Vec::new(), environment: Arc::default(), servers }
     }
@@ -197,8 +197,8 @@ mod tests {
     async fn a_thread_that_cannot_start_is_reported_and_ends_nothing() {
         let mut mcp = McpHost::new(Arc::new(HostSettings::new("/bin/false")));
         mcp.runtime = Arc::new(McpRuntime::without_room());
-        let transport = Transport::Http { url: "http://127.0.0.1:1/".to_owned(), headers: Vec::new() };
-        let request = request(vec![Server { name: "one".to_owned(), transport }]);
+        let transport = McpTransport::Http { url: "http://127.0.0.1:1/".to_owned(), headers: Vec::new() };
+        let request = request(vec![McpServer { name: "one".to_owned(), transport }]);
         let session = request.session.clone();
         let news: Vec<McpEvent> = mcp.set_servers(request).unwrap().collect().await;
         assert_eq!(news, [McpEvent::Lost("The session's MCP servers cannot be started: no room.".to_owned())]);

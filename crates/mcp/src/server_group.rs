@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use domain::SessionId;
-use domain::mcp::{McpEvent, McpRequest, Server, ServerCard, ServerState, Source, Transport};
+use domain::mcp::{McpEvent, McpRequest, McpServer, McpServerSource, McpTransport, ServerCard, ServerState};
 use futures_util::stream::{self, BoxStream, SelectAll, StreamExt};
 use rmcp::model::Tool;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -58,7 +58,7 @@ impl ServerPool {
 pub(crate) struct Member {
     pub(crate) name: String,
     transport: &'static str,
-    source: Source,
+    source: McpServerSource,
     pub(crate) state: MemberState,
 }
 
@@ -187,9 +187,9 @@ pub(crate) struct WantedServer {
     name: String,
     /// The name of its transport.
     kind: &'static str,
-    source: Source,
+    source: McpServerSource,
     /// How to reach it, or why it is not used.
-    transport: Result<Transport, String>,
+    transport: Result<McpTransport, String>,
 }
 
 /// Collects the servers of a session: those of the editor, then the project's, then the user's. The first server of a
@@ -197,11 +197,11 @@ pub(crate) struct WantedServer {
 pub(crate) fn gather(request: &McpRequest, settings: &HostSettings, project: ProjectServers) -> Vec<WantedServer> {
     let mcp = &settings.servers;
     let mut all: Vec<WantedServer> = Vec::new();
-    for Server { name, transport } in &request.servers {
+    for McpServer { name, transport } in &request.servers {
         all.push(WantedServer {
             name: name.clone(),
             kind: transport.name(),
-            source: Source::Client,
+            source: McpServerSource::Client,
             transport: Ok(transport.clone()),
         });
     }
@@ -219,11 +219,11 @@ pub(crate) fn gather(request: &McpRequest, settings: &HostSettings, project: Pro
                 project_file::FILE,
             )),
         };
-        all.push(WantedServer { name, kind, source: Source::Project, transport });
+        all.push(WantedServer { name, kind, source: McpServerSource::Project, transport });
     }
     for (name, server) in &mcp.servers {
         let kind = server.transport();
-        all.push(WantedServer { name: name.clone(), kind, source: Source::User, transport: resolved(server) });
+        all.push(WantedServer { name: name.clone(), kind, source: McpServerSource::User, transport: resolved(server) });
     }
     let mut taken = HashSet::new();
     for WantedServer { name, transport, .. } in &mut all {

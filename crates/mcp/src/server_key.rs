@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::path::PathBuf;
 
-use domain::mcp::{McpRequest, Transport};
+use domain::mcp::{McpRequest, McpTransport};
 use process::environment;
 
 use crate::HostSettings;
@@ -26,18 +26,18 @@ pub(crate) enum Endpoint {
 impl ServerKey {
     /// A program gets the session's environment without the variables that are hidden from tools, and its own
     /// variables on top.
-    pub(crate) fn new(transport: Transport, request: &McpRequest, settings: &HostSettings) -> Self {
+    pub(crate) fn new(transport: McpTransport, request: &McpRequest, settings: &HostSettings) -> Self {
         let mut folder = request.cwd.clone();
         let endpoint = match transport {
-            Transport::Stdio { command, args, env, cwd } => {
+            McpTransport::Stdio { command, args, env, cwd } => {
                 if let Some(cwd) = cwd {
                     folder = folder.join(cwd);
                 }
                 let session = settings.launcher.environment.for_programs(&request.environment, &folder);
                 Endpoint::Program { command, args, environment: Variables::new(session, env) }
             }
-            Transport::Http { url, headers } => Endpoint::Http { url, headers },
-            Transport::Sse { url, headers } => Endpoint::Sse { url, headers },
+            McpTransport::Http { url, headers } => Endpoint::Http { url, headers },
+            McpTransport::Sse { url, headers } => Endpoint::Sse { url, headers },
         };
         Self { folder, endpoint }
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use domain::Environment;
-use domain::mcp::Transport;
+use domain::mcp::McpTransport;
 use process::Launcher;
 use serde::Deserialize;
 
@@ -89,7 +89,7 @@ impl McpSettings {
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "ServerEntry")]
 pub struct ServerSettings {
-    transport: Transport,
+    transport: McpTransport,
     pub(crate) enabled: bool,
 }
 
@@ -124,10 +124,10 @@ impl TryFrom<ServerEntry> for ServerSettings {
         let headers = headers.into_iter().collect();
         let transport = match (transport.as_deref(), command, url) {
             (None | Some("stdio"), Some(command), None) => {
-                Transport::Stdio { command, args, env: env.into_iter().collect(), cwd }
+                McpTransport::Stdio { command, args, env: env.into_iter().collect(), cwd }
             }
-            (None | Some("http" | "streamable-http"), None, Some(url)) => Transport::Http { url, headers },
-            (Some("sse"), None, Some(url)) => Transport::Sse { url, headers },
+            (None | Some("http" | "streamable-http"), None, Some(url)) => McpTransport::Http { url, headers },
+            (Some("sse"), None, Some(url)) => McpTransport::Sse { url, headers },
             (Some(other), ..) if !["stdio", "http", "streamable-http", "sse"].contains(&other) => {
                 return Err(format!("unknown transport `{other}`, expected stdio, http or sse"));
             }
@@ -149,20 +149,22 @@ impl ServerSettings {
     }
 
     /// With the variables of this environment filled in; an error names one that is missing.
-    pub(crate) fn resolve(&self, environment: &Environment) -> Result<Transport, String> {
+    pub(crate) fn resolve(&self, environment: &Environment) -> Result<McpTransport, String> {
         let fill = |text: &String| fill(text, environment);
         let fill_pairs = |pairs: &[(String, String)]| {
             pairs.iter().map(|(name, value)| Ok((name.clone(), fill(value)?))).collect::<Result<Vec<_>, String>>()
         };
         Ok(match &self.transport {
-            Transport::Stdio { command, args, env, cwd } => Transport::Stdio {
+            McpTransport::Stdio { command, args, env, cwd } => McpTransport::Stdio {
                 command: fill(command)?,
                 args: args.iter().map(fill).collect::<Result<_, _>>()?,
                 env: fill_pairs(env)?,
                 cwd: cwd.clone(),
             },
-            Transport::Http { url, headers } => Transport::Http { url: fill(url)?, headers: fill_pairs(headers)? },
-            Transport::Sse { url, headers } => Transport::Sse { url: fill(url)?, headers: fill_pairs(headers)? },
+            McpTransport::Http { url, headers } => {
+                McpTransport::Http { url: fill(url)?, headers: fill_pairs(headers)? }
+            }
+            McpTransport::Sse { url, headers } => McpTransport::Sse { url: fill(url)?, headers: fill_pairs(headers)? },
         })
     }
 }

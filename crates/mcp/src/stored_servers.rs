@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use domain::SessionId;
-use domain::mcp::{Server, Transport};
+use domain::mcp::{McpServer, McpTransport};
 use serde::{Deserialize, Serialize};
 
 /// Bytes of one session's list.
@@ -27,7 +27,7 @@ const DRAFT: &str = "draft";
 /// Where the lists are: in a folder, or without one in memory alone.
 pub(crate) enum StoredServers {
     Folder(PathBuf),
-    Memory(Mutex<HashMap<SessionId, Vec<Server>>>),
+    Memory(Mutex<HashMap<SessionId, Vec<McpServer>>>),
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -50,14 +50,14 @@ impl StoredServers {
     }
 
     /// Stores a list in place of the previous one. Returns a notice for the person if that fails.
-    pub(crate) async fn keep(self: Arc<Self>, session: SessionId, servers: Vec<Server>) -> Option<String> {
+    pub(crate) async fn keep(self: Arc<Self>, session: SessionId, servers: Vec<McpServer>) -> Option<String> {
         let stored = self.work(move |this| this.write(&session, servers)).await;
         let error = stored.err()?;
         tracing::warn!(%error, "the MCP servers of a session could not be stored");
         Some(format!("The session's MCP servers are there, but could not be stored for the next time: {error}."))
     }
 
-    pub(crate) async fn of(self: Arc<Self>, session: SessionId) -> Vec<Server> {
+    pub(crate) async fn of(self: Arc<Self>, session: SessionId) -> Vec<McpServer> {
         self.work(move |this| this.read(&session)).await.unwrap_or_else(|error| {
             tracing::warn!(%error, "the MCP servers stored for a session cannot be read");
             Vec::new()
@@ -81,7 +81,7 @@ impl StoredServers {
         }
     }
 
-    fn write(&self, session: &SessionId, servers: Vec<Server>) -> Result<(), StoreError> {
+    fn write(&self, session: &SessionId, servers: Vec<McpServer>) -> Result<(), StoreError> {
         let folder = match self {
             Self::Folder(folder) => folder,
             Self::Memory(lists) => {
@@ -125,7 +125,7 @@ impl StoredServers {
         Ok(written?)
     }
 
-    fn read(&self, session: &SessionId) -> Result<Vec<Server>, StoreError> {
+    fn read(&self, session: &SessionId) -> Result<Vec<McpServer>, StoreError> {
         let folder = match self {
             Self::Folder(folder) => folder,
             Self::Memory(lists) => return Ok(lock(lists).get(session).cloned().unwrap_or_default()),
@@ -141,7 +141,7 @@ impl StoredServers {
             return Err(StoreError::TooLarge);
         }
         let list: StoredList = serde_json::from_slice(&text)?;
-        Ok(list.servers.into_iter().map(Server::from).collect())
+        Ok(list.servers.into_iter().map(McpServer::from).collect())
     }
 
     fn list(&self) -> Result<Vec<SessionId>, StoreError> {
@@ -198,23 +198,23 @@ enum StoredTransport {
     Sse { url: String, headers: Vec<(String, String)> },
 }
 
-impl From<Server> for StoredServer {
-    fn from(Server { name, transport }: Server) -> Self {
+impl From<McpServer> for StoredServer {
+    fn from(McpServer { name, transport }: McpServer) -> Self {
         let transport = match transport {
-            Transport::Stdio { command, args, env, cwd } => StoredTransport::Stdio { command, args, env, cwd },
-            Transport::Http { url, headers } => StoredTransport::Http { url, headers },
-            Transport::Sse { url, headers } => StoredTransport::Sse { url, headers },
+            McpTransport::Stdio { command, args, env, cwd } => StoredTransport::Stdio { command, args, env, cwd },
+            McpTransport::Http { url, headers } => StoredTransport::Http { url, headers },
+            McpTransport::Sse { url, headers } => StoredTransport::Sse { url, headers },
         };
         Self { name, transport }
     }
 }
 
-impl From<StoredServer> for Server {
+impl From<StoredServer> for McpServer {
     fn from(StoredServer { name, transport }: StoredServer) -> Self {
         let transport = match transport {
-            StoredTransport::Stdio { command, args, env, cwd } => Transport::Stdio { command, args, env, cwd },
-            StoredTransport::Http { url, headers } => Transport::Http { url, headers },
-            StoredTransport::Sse { url, headers } => Transport::Sse { url, headers },
+            StoredTransport::Stdio { command, args, env, cwd } => McpTransport::Stdio { command, args, env, cwd },
+            StoredTransport::Http { url, headers } => McpTransport::Http { url, headers },
+            StoredTransport::Sse { url, headers } => McpTransport::Sse { url, headers },
         };
         Self { name, transport }
     }
@@ -226,13 +226,17 @@ mod tests {
 
     use super::*;
 
-    fn servers() -> Vec<Server> {
+    fn servers() -> Vec<McpServer> {
         let pair = |name: &str| vec![(name.to_owned(), "hush".to_owned())];
-        let stdio =
-            Transport::Stdio { command: "a".into(), args: vec!["-x".into()], env: pair("K"), cwd: Some("sub".into()) };
-        let http = Transport::Http { url: "https://a.example/mcp".into(), headers: pair("Authorization") };
-        let sse = Transport::Sse { url: "https://b.example/sse".into(), headers: Vec::new() };
-        let named = |(name, transport): (&str, Transport)| Server { name: name.to_owned(), transport };
+        let stdio = McpTransport::Stdio {
+            command: "a".into(),
+            args: vec!["-x".into()],
+            env: pair("K"),
+            cwd: Some("sub".into()),
+        };
+        let http = McpTransport::Http { url: "https://a.example/mcp".into(), headers: pair("Authorization") };
+        let sse = McpTransport::Sse { url: "https://b.example/sse".into(), headers: Vec::new() };
+        let named = |(name, transport): (&str, McpTransport)| McpServer { name: name.to_owned(), transport };
         [("one", stdio), ("two", http), ("three", sse)].map(named).to_vec()
     }
 

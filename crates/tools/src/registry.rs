@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use domain::briefing::SlashCommandCard;
 use domain::checkpoint::{Restore, Restored};
-use domain::mcp::{McpEvent, McpRequest, Prepared, Server, ServerCard};
+use domain::mcp::{McpEvent, McpRequest, McpServer, Prepared, ServerCard};
 use domain::permission::RuleTexts;
 use domain::tool::{
     AGENT, BackgroundReport, HookPoint, HooksRun, Job, Notification, PlanRefusal, ToolRequest, ToolSpec, Toolbox,
@@ -135,11 +135,11 @@ impl Toolbox for Registry {
         self.mcp.set_servers(outfit)
     }
 
-    fn keep_servers(&self, session: &SessionId, servers: Vec<Server>) -> BoxFuture<'static, Option<String>> {
+    fn keep_servers(&self, session: &SessionId, servers: Vec<McpServer>) -> BoxFuture<'static, Option<String>> {
         self.mcp.keep(session, servers)
     }
 
-    fn kept_servers(&self, session: &SessionId) -> BoxFuture<'static, Vec<Server>> {
+    fn kept_servers(&self, session: &SessionId) -> BoxFuture<'static, Vec<McpServer>> {
         self.mcp.stored(session)
     }
 

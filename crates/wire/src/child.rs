@@ -8,7 +8,7 @@ mod update;
 
 use domain::briefing::SlashCommandCard;
 use domain::hosted::{AgentSetting, Offer};
-use domain::mcp::{Server, Transport};
+use domain::mcp::{McpServer, McpTransport};
 use domain::{Content, StopReason, Usage};
 use serde_json::{Map, Value, json};
 
@@ -73,15 +73,15 @@ pub fn open_session(
     session: Option<&str>,
     cwd: &std::path::Path,
     extra_roots: &[std::path::PathBuf],
-    servers: &[Server],
+    servers: &[McpServer],
     capabilities: &ChildCapabilities,
 ) -> (Value, Vec<String>) {
-    let is_reachable = |server: &&Server| match server.transport {
-        Transport::Stdio { .. } => true,
-        Transport::Http { .. } => capabilities.mcp_http,
-        Transport::Sse { .. } => capabilities.mcp_sse,
+    let is_reachable = |server: &&McpServer| match server.transport {
+        McpTransport::Stdio { .. } => true,
+        McpTransport::Http { .. } => capabilities.mcp_http,
+        McpTransport::Sse { .. } => capabilities.mcp_sse,
     };
-    let (reachable, left_out): (Vec<&Server>, Vec<&Server>) = servers.iter().partition(is_reachable);
+    let (reachable, left_out): (Vec<&McpServer>, Vec<&McpServer>) = servers.iter().partition(is_reachable);
     let path = |path: &std::path::Path| path.to_string_lossy().into_owned();
     let mut params = json!({
         "cwd": path(cwd),
@@ -96,18 +96,18 @@ pub fn open_session(
     (params, left_out.into_iter().map(|server| server.name.clone()).collect())
 }
 
-fn server(server: &Server) -> Value {
+fn server(server: &McpServer) -> Value {
     let pairs = |pairs: &[(String, String)]| {
         pairs.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect::<Vec<_>>()
     };
     match &server.transport {
-        Transport::Stdio { command, args, env, .. } => {
+        McpTransport::Stdio { command, args, env, .. } => {
             json!({ "name": server.name, "command": command, "args": args, "env": pairs(env) })
         }
-        Transport::Http { url, headers } => {
+        McpTransport::Http { url, headers } => {
             json!({ "type": "http", "name": server.name, "url": url, "headers": pairs(headers) })
         }
-        Transport::Sse { url, headers } => {
+        McpTransport::Sse { url, headers } => {
             json!({ "type": "sse", "name": server.name, "url": url, "headers": pairs(headers) })
         }
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use domain::checkpoint::RestoreDirection;
-use domain::mcp::Server;
+use domain::mcp::McpServer;
 use domain::session::WhenBusy;
 use domain::{
     CallId, Choice, ClientInfo, Content, DaemonFolders, Environment, Event, MessageId, Place, QuestionId, SessionId,
@@ -224,7 +224,7 @@ pub struct ClientCapabilities {
 pub struct NewSession {
     pub cwd: PathBuf,
     pub extra_roots: Vec<PathBuf>,
-    pub servers: Vec<Server>,
+    pub servers: Vec<McpServer>,
     /// The agent that the client wants to answer, from `_meta.acpd.agent`. `native` is the engine of acpd itself.
     pub agent: Option<String>,
 }
@@ -237,7 +237,7 @@ pub struct OpenSession {
     /// Empty if the client omitted them.
     pub extra_roots: Vec<PathBuf>,
     /// `None` if the client omitted them: the session's own.
-    pub servers: Option<Vec<Server>>,
+    pub servers: Option<Vec<McpServer>>,
 }
 
 #[derive(Debug, Default, PartialEq)]

@@ -46,7 +46,7 @@ fn line(server: &ServerCard) -> String {
 
 #[cfg(test)]
 mod tests {
-    use domain::mcp::{ServerState, Source};
+    use domain::mcp::{McpServerSource, ServerState};
     use expect_test::expect;
 
     use super::*;
@@ -56,7 +56,7 @@ mod tests {
         let good = ServerCard {
             name: "docs".to_owned(),
             transport: "http".to_owned(),
-            source: Source::User,
+            source: McpServerSource::User,
             state: ServerState::Ready,
             title: Some("Docs 2.1".to_owned()),
             tools: vec!["mcp__docs__find".to_owned(), "mcp__docs__read".to_owned()],
@@ -66,7 +66,7 @@ mod tests {
         let bad = ServerCard {
             name: "db".to_owned(),
             transport: "stdio".to_owned(),
-            source: Source::Project,
+            source: McpServerSource::Project,
             state: ServerState::Failed { reason: "it ended with exit status 1".to_owned(), retry_in: 4 },
             title: None,
             tools: Vec::new(),

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{AgentSetting, CallFields, HostedEvent, Offer, OfferPart};
 use crate::editor::Editor;
-use crate::mcp::Server;
+use crate::mcp::McpServer;
 use crate::permission::AgentOption;
 use crate::turn::FailureKind;
 use crate::{
@@ -37,7 +37,7 @@ pub struct AgentOrder {
     pub extra_roots: Vec<PathBuf>,
     pub environment: Arc<Environment>,
     /// The MCP servers that the client passed.
-    pub servers: Vec<Server>,
+    pub servers: Vec<McpServer>,
     /// The child's id of the session that it had before, if it had one.
     pub earlier: Option<String>,
     /// What was chosen in that session.

@@ -10,7 +10,7 @@ use super::slash::SlashCommand;
 use crate::checkpoint::{Checkpoint, RestoreDirection};
 use crate::conversation::Conversation;
 use crate::editor::Editor;
-use crate::mcp::Server;
+use crate::mcp::McpServer;
 use crate::tool::{NotificationKind, SubAgentTask, ToolRequest};
 use crate::{
     AgentId, CallId, Environment, Event, EventKind, MessageId, Mode, Outcome, QuestionId, StopReason, ToolCard, Trace,
@@ -174,7 +174,7 @@ pub enum UndoReply {
 /// The MCP servers of a session, and the folders that they may see beside its working folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerRequest {
-    pub servers: Vec<Server>,
+    pub servers: Vec<McpServer>,
     pub extra_roots: Vec<PathBuf>,
 }
 

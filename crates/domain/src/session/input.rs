@@ -11,7 +11,7 @@ use crate::checkpoint::{RestoreDirection, Restored};
 use crate::editor::Editor;
 use crate::event::{RequestedCall, Setting};
 use crate::hosted::AgentReport;
-use crate::mcp::{Prepared, Server};
+use crate::mcp::{McpServer, Prepared};
 use crate::model::Price;
 use crate::tool::{BackgroundReport, PlanRefusal, SubAgentRequest, ToolRequest};
 use crate::{
@@ -85,8 +85,8 @@ pub enum Input {
     /// The MCP servers that a client wants from the next turn on; None keeps the present ones. A
     /// session that was restored from its log and has none yet uses the `kept` ones.
     SetServers {
-        wanted: Option<Vec<Server>>,
-        kept: Vec<Server>,
+        wanted: Option<Vec<McpServer>>,
+        kept: Vec<McpServer>,
     },
     /// The MCP servers are gone, as this notice says.
     ServersLost {

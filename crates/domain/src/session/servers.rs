@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::activity::Activity;
 use super::effect::{Effect, ServerRequest};
 use super::machine::SessionMachine;
-use crate::mcp::Server;
+use crate::mcp::McpServer;
 
 #[derive(Default)]
 pub(super) struct ServerChoice {
@@ -14,22 +14,22 @@ pub(super) struct ServerChoice {
     /// were lost.
     current: Option<Connected>,
     /// The servers to connect at the next turn.
-    next: Option<Vec<Server>>,
+    next: Option<Vec<McpServer>>,
     /// The stored servers of a session that was restored from its log. They are connected with the
     /// first turn, or as soon as there is an environment: a client that only looks at a session
     /// starts no programs.
-    kept: Option<Vec<Server>>,
+    kept: Option<Vec<McpServer>>,
 }
 
 #[derive(PartialEq)]
 struct Connected {
-    servers: Vec<Server>,
+    servers: Vec<McpServer>,
     extra_roots: Vec<PathBuf>,
     with_environment: bool,
 }
 
 impl SessionMachine {
-    pub(super) fn set_servers(&mut self, wanted: Option<Vec<Server>>, kept: Vec<Server>) {
+    pub(super) fn set_servers(&mut self, wanted: Option<Vec<McpServer>>, kept: Vec<McpServer>) {
         if wanted.is_some() {
             self.servers.next = wanted;
         } else if self.servers.current.is_none() {
@@ -42,7 +42,7 @@ impl SessionMachine {
     }
 
     /// The servers for the child agent of a hosted session, which connects them itself.
-    pub fn wanted_servers(&self) -> Vec<Server> {
+    pub fn wanted_servers(&self) -> Vec<McpServer> {
         self.servers.next.as_ref().or(self.servers.kept.as_ref()).cloned().unwrap_or_default()
     }
 

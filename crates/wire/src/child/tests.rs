@@ -14,20 +14,26 @@ fn speaks<T: serde::de::DeserializeOwned>(said: &Value) {
 fn requests_to_a_child_are_those_of_the_schema() {
     speaks::<acp::InitializeRequest>(&initialize("1"));
     let servers = [
-        Server {
+        McpServer {
             name: "files".to_owned(),
-            transport: Transport::Stdio {
+            transport: McpTransport::Stdio {
                 command: "/bin/files".to_owned(),
                 args: vec!["-v".to_owned()],
                 env: vec![("A".to_owned(), "1".to_owned())],
                 cwd: None,
             },
         },
-        Server {
+        McpServer {
             name: "web".to_owned(),
-            transport: Transport::Http { url: "http://x".to_owned(), headers: vec![("H".to_owned(), "1".to_owned())] },
+            transport: McpTransport::Http {
+                url: "http://x".to_owned(),
+                headers: vec![("H".to_owned(), "1".to_owned())],
+            },
         },
-        Server { name: "old".to_owned(), transport: Transport::Sse { url: "http://y".to_owned(), headers: vec![] } },
+        McpServer {
+            name: "old".to_owned(),
+            transport: McpTransport::Sse { url: "http://y".to_owned(), headers: vec![] },
+        },
     ];
     let some = ChildCapabilities { mcp_http: true, ..ChildCapabilities::default() };
     let (new, left_out) = open_session(None, "/w".as_ref(), &["/more".into()], &servers, &some);

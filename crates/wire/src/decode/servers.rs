@@ -1,6 +1,6 @@
 //! Decodes `mcpServers`, in every form that clients send, into one list.
 
-use domain::mcp::{Server, Transport};
+use domain::mcp::{McpServer, McpTransport};
 use serde_json::Value;
 
 use crate::rpc::RpcError;
@@ -9,7 +9,7 @@ use crate::rpc::RpcError;
 const MOST: usize = 64;
 
 /// Returns `None` if the client omitted the list.
-pub(crate) fn read(servers: Option<Value>) -> Result<Option<Vec<Server>>, RpcError> {
+pub(crate) fn read(servers: Option<Value>) -> Result<Option<Vec<McpServer>>, RpcError> {
     let count = match &servers {
         Some(Value::Array(servers)) => servers.len(),
         Some(Value::Object(servers)) => servers.len(),
@@ -18,7 +18,7 @@ pub(crate) fn read(servers: Option<Value>) -> Result<Option<Vec<Server>>, RpcErr
     if count > MOST {
         return Err(RpcError::invalid_params("mcpServers", &format!("At most {MOST} servers")));
     }
-    let read: Result<Vec<Server>, RpcError> = match servers {
+    let read: Result<Vec<McpServer>, RpcError> = match servers {
         None | Some(Value::Null) => return Ok(None),
         Some(Value::Array(servers)) => servers
             .into_iter()
@@ -34,7 +34,7 @@ pub(crate) fn read(servers: Option<Value>) -> Result<Option<Vec<Server>>, RpcErr
     read.map(Some)
 }
 
-fn one(field: &str, name: Option<String>, server: &Value) -> Result<Server, RpcError> {
+fn one(field: &str, name: Option<String>, server: &Value) -> Result<McpServer, RpcError> {
     let refuse = |inner: &str, why: &str| RpcError::invalid_params(&format!("{field}{inner}"), why);
     let Value::Object(server) = server else { return Err(refuse("", "Must be an object")) };
     let text = |key: &str| server.get(key).and_then(Value::as_str);
@@ -44,17 +44,17 @@ fn one(field: &str, name: Option<String>, server: &Value) -> Result<Server, RpcE
     let headers =
         || pairs(server.get("headers")).ok_or_else(|| refuse(".headers", "Must be a list of names and values"));
     let transport = match kind {
-        "stdio" => Transport::Stdio {
+        "stdio" => McpTransport::Stdio {
             command: text("command").ok_or_else(|| refuse(".command", "Required"))?.to_owned(),
             args: strings(server.get("args")).ok_or_else(|| refuse(".args", "Must be a list of strings"))?,
             env: pairs(server.get("env")).ok_or_else(|| refuse(".env", "Must be a list of names and values"))?,
             cwd: None,
         },
-        "http" => Transport::Http { url: url()?, headers: headers()? },
-        "sse" => Transport::Sse { url: url()?, headers: headers()? },
+        "http" => McpTransport::Http { url: url()?, headers: headers()? },
+        "sse" => McpTransport::Sse { url: url()?, headers: headers()? },
         _ => return Err(refuse(".type", "Must be stdio, http or sse")),
     };
-    Ok(Server { name, transport })
+    Ok(McpServer { name, transport })
 }
 
 fn strings(value: Option<&Value>) -> Option<Vec<String>> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::moves::Move;
 use super::{Input, NewClient, Reply, World};
 use crate::event::Setting;
-use crate::mcp::{Server, Transport};
+use crate::mcp::{McpServer, McpTransport};
 use crate::session::effect::{Effect, ServerRequest};
 use crate::session::eviction::BeingEvicted;
 use crate::{Environment, ModelId};
@@ -19,7 +19,7 @@ pub(super) struct Surroundings {
     has_environment: bool,
     models_awaited: bool,
     /// The servers that a client named last.
-    servers_wanted: Option<Vec<Server>>,
+    servers_wanted: Option<Vec<McpServer>>,
     /// The servers that are connected, and whether there was an environment for them.
     connected: Option<(ServerRequest, bool)>,
     /// The folders that a client named last.
@@ -131,6 +131,6 @@ impl World {
     }
 }
 
-fn server(name: &str) -> Server {
-    Server { name: name.to_owned(), transport: Transport::Http { url: String::new(), headers: Vec::new() } }
+fn server(name: &str) -> McpServer {
+    McpServer { name: name.to_owned(), transport: McpTransport::Http { url: String::new(), headers: Vec::new() } }
 }
