@@ -41,7 +41,7 @@ pub(crate) struct SharedServer {
     pub(crate) changed: Notify,
     /// A user of the server found that it does not answer.
     pub(crate) suspected: Notify,
-    calls: Mutex<Vec<RunningCall>>,
+    calls: Mutex<Vec<McpCall>>,
     numbers: AtomicU64,
     roots: Mutex<HashMap<SessionId, Vec<PathBuf>>>,
     /// Pages that editors show for the server, by its names for them.
@@ -78,7 +78,7 @@ pub(crate) struct ConnectedServer {
 }
 
 /// A call that is running.
-struct RunningCall {
+struct McpCall {
     number: u64,
     session: SessionId,
     /// Whether a question of its server is open.
@@ -89,14 +89,14 @@ struct RunningCall {
 }
 
 /// A question to the editor of a running call. While it is open the call has no other question.
-pub(crate) struct OpenQuestion {
+pub(crate) struct OpenElicitation {
     pub(crate) editor: Arc<dyn Editor>,
     call: watch::Receiver<Option<String>>,
     shared: Arc<SharedServer>,
     number: u64,
 }
 
-impl Drop for OpenQuestion {
+impl Drop for OpenElicitation {
     fn drop(&mut self) {
         if let Some(call) = lock(&self.shared.calls).iter_mut().find(|call| call.number == self.number) {
             call.asks = false;
@@ -104,7 +104,7 @@ impl Drop for OpenQuestion {
     }
 }
 
-impl OpenQuestion {
+impl OpenElicitation {
     /// Resolves when the call has ended.
     pub(crate) async fn ended(&mut self) {
         while self.call.changed().await.is_ok() {}
@@ -168,7 +168,7 @@ impl SharedServer {
     ) -> (CallEntry, watch::Receiver<Option<String>>) {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let (progress, seen) = watch::channel(None);
-        lock(&self.calls).push(RunningCall { number, session, asks: false, token: None, editor, progress });
+        lock(&self.calls).push(McpCall { number, session, asks: false, token: None, editor, progress });
         (CallEntry { shared: self.clone(), number }, seen)
     }
 
@@ -188,17 +188,17 @@ impl SharedServer {
 
     /// Opens a question to an editor that can show it. A server does not say which call its question belongs to, so
     /// there is no question while calls of several sessions are running.
-    pub(crate) fn ask(self: &Arc<Self>, can: impl Fn(&dyn Editor) -> bool) -> Option<OpenQuestion> {
+    pub(crate) fn ask(self: &Arc<Self>, can: impl Fn(&dyn Editor) -> bool) -> Option<OpenElicitation> {
         let mut calls = lock(&self.calls);
         let session = calls.first()?.session.clone();
         if calls.iter().any(|call| call.session != session) {
             return None;
         }
-        let fits = |call: &&mut RunningCall| !call.asks && call.editor.as_deref().is_some_and(&can);
+        let fits = |call: &&mut McpCall| !call.asks && call.editor.as_deref().is_some_and(&can);
         let call = calls.iter_mut().rev().find(fits)?;
         call.asks = true;
         let editor = call.editor.clone()?;
-        Some(OpenQuestion { editor, call: call.progress.subscribe(), shared: self.clone(), number: call.number })
+        Some(OpenElicitation { editor, call: call.progress.subscribe(), shared: self.clone(), number: call.number })
     }
 
     /// Remembers that an editor shows a page, until the server reports that the person is done there, or the value is

@@ -13,11 +13,11 @@ use crate::HostSettings;
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ServerKey {
     pub(crate) folder: PathBuf,
-    pub(crate) endpoint: Endpoint,
+    pub(crate) endpoint: ServerEndpoint,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Endpoint {
+pub(crate) enum ServerEndpoint {
     Program { command: String, args: Vec<String>, environment: Variables },
     Http { url: String, headers: Vec<(String, String)> },
     Sse { url: String, headers: Vec<(String, String)> },
@@ -34,10 +34,10 @@ impl ServerKey {
                     folder = folder.join(cwd);
                 }
                 let session = settings.launcher.environment.for_programs(&request.environment, &folder);
-                Endpoint::Program { command, args, environment: Variables::new(session, env) }
+                ServerEndpoint::Program { command, args, environment: Variables::new(session, env) }
             }
-            McpTransport::Http { url, headers } => Endpoint::Http { url, headers },
-            McpTransport::Sse { url, headers } => Endpoint::Sse { url, headers },
+            McpTransport::Http { url, headers } => ServerEndpoint::Http { url, headers },
+            McpTransport::Sse { url, headers } => ServerEndpoint::Sse { url, headers },
         };
         Self { folder, endpoint }
     }

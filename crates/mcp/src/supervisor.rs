@@ -21,7 +21,7 @@ use crate::limited_http::LimitedHttpClient;
 use crate::link::{ConnectedServer, ConnectionState, SharedServer};
 use crate::offer;
 use crate::remote::{self, SseTransport, innermost};
-use crate::server_key::{Endpoint, ServerKey};
+use crate::server_key::{ServerEndpoint, ServerKey};
 use crate::settings::McpSettings;
 use crate::stdio::StdioTransport;
 
@@ -50,7 +50,7 @@ pub(crate) struct Supervisor {
 }
 
 /// An established connection.
-struct Connection {
+struct ServerConnection {
     service: RunningService<RoleClient, McpClientHandler>,
     process: Option<Process>,
     disconnect: DisconnectReason,
@@ -96,13 +96,13 @@ impl Supervisor {
     }
 
     /// Connects once, and asks the server what it offers.
-    async fn connect(&self) -> Result<(Connection, ConnectedServer), String> {
+    async fn connect(&self) -> Result<(ServerConnection, ConnectedServer), String> {
         let limit = self.settings.connect();
         let late = || format!("it did not connect within {} s", limit.as_secs());
         let deadline = tokio::time::Instant::now() + limit;
         let disconnect = DisconnectReason::default();
         let connection = match &self.key.endpoint {
-            Endpoint::Program { command, args, environment } => {
+            ServerEndpoint::Program { command, args, environment } => {
                 let program = CommandSpec {
                     runner: self.runner.clone(),
                     program: command.clone(),
@@ -116,16 +116,16 @@ impl Supervisor {
                 };
                 self.start(program, deadline, disconnect).await?
             }
-            Endpoint::Http { url, headers } => {
+            ServerEndpoint::Http { url, headers } => {
                 let service = async {
                     let client = self.client(&disconnect).await?;
                     let transport = remote::http(client, url, headers).map_err(|error| error.to_string())?;
                     self.initialize(transport, &disconnect).await
                 };
                 let service = tokio::time::timeout_at(deadline, service).await.map_err(|_| late())??;
-                Connection { service, process: None, disconnect }
+                ServerConnection { service, process: None, disconnect }
             }
-            Endpoint::Sse { url, headers } => {
+            ServerEndpoint::Sse { url, headers } => {
                 let service = async {
                     let client = self.client(&disconnect).await?;
                     let transport =
@@ -133,7 +133,7 @@ impl Supervisor {
                     self.initialize(transport, &disconnect).await
                 };
                 let service = tokio::time::timeout_at(deadline, service).await.map_err(|_| late())??;
-                Connection { service, process: None, disconnect }
+                ServerConnection { service, process: None, disconnect }
             }
         };
         let peer = connection.service.peer().clone();
@@ -169,7 +169,7 @@ impl Supervisor {
         program: CommandSpec,
         deadline: tokio::time::Instant,
         disconnect: DisconnectReason,
-    ) -> Result<Connection, String> {
+    ) -> Result<ServerConnection, String> {
         let folder = program.folder.clone();
         let PipedCommand { mut process, stdin, stdout, stderr } =
             program.start_piped().await.map_err(|error| format!("starting it in {}: {error}", folder.display()))?;
@@ -179,7 +179,7 @@ impl Supervisor {
         let mut shake = std::pin::pin!(self.handler().serve(BoundedTransport::new(transport, disconnect.clone())));
         let reason = tokio::select! {
             served = &mut shake => match served {
-                Ok(service) => return Ok(Connection { service, process: Some(process), disconnect }),
+                Ok(service) => return Ok(ServerConnection { service, process: Some(process), disconnect }),
                 Err(error) => describe(&error, &disconnect),
             },
             () = tokio::time::sleep_until(deadline) => {
@@ -198,8 +198,8 @@ impl Supervisor {
     }
 
     /// Follows the server until it is lost, and returns the reason; None if it is not wanted any more.
-    async fn watch(&self, connection: Connection, stop: &mut oneshot::Receiver<()>) -> Option<String> {
-        let Connection { service, mut process, disconnect } = connection;
+    async fn watch(&self, connection: ServerConnection, stop: &mut oneshot::Receiver<()>) -> Option<String> {
+        let ServerConnection { service, mut process, disconnect } = connection;
         let peer = service.peer().clone();
         let token = service.cancellation_token();
         let mut quit = Some(Box::pin(service.waiting()));
@@ -263,7 +263,7 @@ impl Supervisor {
     }
 
     /// Ends a connection that cannot be used, and returns the reason.
-    async fn end(&self, connection: Connection, reason: String) -> String {
+    async fn end(&self, connection: ServerConnection, reason: String) -> String {
         connection.service.cancellation_token().cancel();
         if let Some(process) = connection.process {
             end(process).await;
