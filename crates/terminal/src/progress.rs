@@ -20,15 +20,15 @@ const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "�
 /// How long each frame of the spinner is shown.
 const FRAME: Duration = Duration::from_millis(100);
 
-pub(crate) struct Progress {
+pub(crate) struct TurnProgress {
     begun: Instant,
     /// Since when the model thinks or writes.
     since: Instant,
     writing: bool,
-    calls: Vec<RunningCall>,
+    calls: Vec<ProgressRow>,
 }
 
-struct RunningCall {
+struct ProgressRow {
     id: String,
     title: String,
     since: Instant,
@@ -36,7 +36,7 @@ struct RunningCall {
     output: Vec<String>,
 }
 
-impl Progress {
+impl TurnProgress {
     pub(crate) fn new(now: Instant) -> Self {
         Self { begun: now, since: now, writing: false, calls: Vec::new() }
     }
@@ -71,7 +71,7 @@ impl Progress {
     fn begin(&mut self, id: &str, title: &str, now: Instant) {
         if !self.calls.iter().any(|call| call.id == id) {
             let (id, title) = (id.to_owned(), cut_end(&one_line(title), TITLE));
-            self.calls.push(RunningCall { id, title, since: now, output: Vec::new() });
+            self.calls.push(ProgressRow { id, title, since: now, output: Vec::new() });
         }
     }
 
@@ -127,8 +127,8 @@ mod tests {
     fn the_status_line_shows_the_activity_and_its_duration() {
         let begun = Instant::now();
         let after = |seconds| begun + Duration::from_secs(seconds);
-        let mut progress = Progress::new(begun);
-        let rows = |progress: &Progress, seconds| progress.rows(after(seconds), Colors::Off);
+        let mut progress = TurnProgress::new(begun);
+        let rows = |progress: &TurnProgress, seconds| progress.rows(after(seconds), Colors::Off);
         assert_eq!(rows(&progress, 3), ["⠋ thinking 3s · Ctrl-C cancels"]);
         progress.update(&call("a", "in_progress", ""), "cargo test", after(4));
         progress.update(&call("a", "in_progress", "1\n2\n3\n4\n5\u{1b}[2J"), "cargo test", after(5));

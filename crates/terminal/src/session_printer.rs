@@ -16,7 +16,7 @@ use crate::consent::Consent;
 use crate::diff;
 use crate::excerpt::{first_lines, indented, last_lines};
 use crate::picker::Picker;
-use crate::progress::Progress;
+use crate::progress::TurnProgress;
 use crate::screen::{Screen, Stream};
 use crate::status_line::StatusLine;
 use crate::style::{Colors, Style, visible_text};
@@ -49,14 +49,14 @@ pub struct SessionPrinter {
     /// The id of the last message; another message starts on a new line.
     message: String,
     /// The open calls, by their ids.
-    calls: HashMap<String, OpenCall>,
+    calls: HashMap<String, PrintedCall>,
     /// Diffs that a permission question has shown, so that they are not shown again when the call
     /// ends.
     previewed: HashMap<String, String>,
     position: Position,
     /// The keys that can be pressed now.
     keys: Option<String>,
-    progress: Option<Progress>,
+    progress: Option<TurnProgress>,
     status: Option<StatusLine>,
     /// What the user has typed during the turn.
     input: String,
@@ -64,7 +64,7 @@ pub struct SessionPrinter {
     overlay: Option<Vec<String>>,
 }
 
-struct OpenCall {
+struct PrintedCall {
     kind: String,
     title: String,
     /// Whether its title was printed.
@@ -137,7 +137,7 @@ impl SessionPrinter {
 
     /// A turn begins: its progress is shown until `end`.
     pub fn begin_turn(&mut self) -> io::Result<()> {
-        self.progress = Some(Progress::new(Instant::now()));
+        self.progress = Some(TurnProgress::new(Instant::now()));
         self.tick()
     }
 
@@ -180,7 +180,7 @@ impl SessionPrinter {
     /// Remembers the kind and the title of a call; a later update may have a better title.
     fn learn(&mut self, update: &Value) {
         let Some(id) = update["toolCallId"].as_str() else { return };
-        let new = || OpenCall { kind: String::new(), title: "a tool".to_owned(), announced: false };
+        let new = || PrintedCall { kind: String::new(), title: "a tool".to_owned(), announced: false };
         let call = self.calls.entry(id.to_owned()).or_insert_with(new);
         if let Some(kind) = update["kind"].as_str() {
             kind.clone_into(&mut call.kind);

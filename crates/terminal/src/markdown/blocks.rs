@@ -6,7 +6,7 @@ use std::ops::Range;
 use pulldown_cmark::{CodeBlockKind, Event, OffsetIter, Parser, Tag, TagEnd};
 
 use super::options;
-use super::table::Table;
+use super::table::MarkdownTable;
 use crate::highlight::Highlighter;
 use crate::style::{Colors, Style};
 use crate::text_flow::{Look, TextFlow};
@@ -221,7 +221,7 @@ impl<'a> Blocks<'a> {
     }
 
     fn table(&mut self, alignments: &[pulldown_cmark::Alignment]) {
-        let mut table = Table::new(alignments);
+        let mut table = MarkdownTable::new(alignments);
         while let Some((event, _)) = self.events.next() {
             match event {
                 Event::Start(Tag::TableHead | Tag::TableRow) => table.begin_row(),

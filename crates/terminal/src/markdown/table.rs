@@ -12,12 +12,12 @@ const NARROWEST: usize = 6;
 /// Between two columns.
 const GAP: usize = 3;
 
-pub(super) struct Table<'a> {
+pub(super) struct MarkdownTable<'a> {
     alignments: &'a [Alignment],
     rows: Vec<Vec<TextFlow>>,
 }
 
-impl<'a> Table<'a> {
+impl<'a> MarkdownTable<'a> {
     pub(super) fn new(alignments: &'a [Alignment]) -> Self {
         Self { alignments, rows: Vec::new() }
     }
