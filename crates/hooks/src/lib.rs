@@ -207,14 +207,14 @@ fn interpret(end: &CommandResult, written: &str) -> HookReply {
 /// The reason of a line that denies, or of an object that is spread over all lines.
 fn decision(written: &str) -> Option<String> {
     #[derive(Deserialize)]
-    struct Decision {
+    struct HookDecision {
         decision: String,
         #[serde(default)]
         reason: String,
     }
     let mut texts = std::iter::once(written).chain(written.lines());
     texts.find_map(|text| {
-        let decision: Decision = serde_json::from_str(text.trim()).ok()?;
+        let decision: HookDecision = serde_json::from_str(text.trim()).ok()?;
         matches!(decision.decision.as_str(), "deny" | "block").then_some(decision.reason)
     })
 }

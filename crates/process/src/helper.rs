@@ -75,9 +75,9 @@ fn serve() -> io::Result<()> {
     let mut process_count = ProcessCount::new(request.process_limit);
     helper.start(request, stdin);
     let ended = match helper.watch(&mut process_count)? {
-        StopCause::Cancelled => helper.children.end_all(&CANCEL, KILLING),
-        StopCause::Finished => helper.children.end_all(&LEFTOVERS, KILLING),
-        StopCause::TooMany => helper.children.end_all(&[], KILLING_MANY),
+        EndCause::Cancelled => helper.children.end_all(&CANCEL, KILLING),
+        EndCause::Finished => helper.children.end_all(&LEFTOVERS, KILLING),
+        EndCause::TooMany => helper.children.end_all(&[], KILLING_MANY),
     };
     // A command that was cancelled has ended only now.
     helper.report_status();
@@ -85,7 +85,7 @@ fn serve() -> io::Result<()> {
 }
 
 /// Why all processes of the command are to end.
-enum StopCause {
+enum EndCause {
     /// The command itself has ended.
     Finished,
     /// The daemon asked for it or is gone, or a signal reached the helper.
@@ -169,19 +169,19 @@ impl Helper {
     }
 
     /// Waits until there is a reason to end everything.
-    fn watch(&mut self, process_count: &mut ProcessCount) -> io::Result<StopCause> {
+    fn watch(&mut self, process_count: &mut ProcessCount) -> io::Result<EndCause> {
         loop {
             let _ = self.children.reap();
             self.report_status();
             if self.reported {
-                return Ok(StopCause::Finished);
+                return Ok(EndCause::Finished);
             }
             if let Some(limit) = process_count.exceeded() {
                 self.report(CommandExit::TooMany(limit));
-                return Ok(StopCause::TooMany);
+                return Ok(EndCause::TooMany);
             }
             if self.children.wait(&[&self.control, &self.signals], process_count.pause())? {
-                return Ok(StopCause::Cancelled);
+                return Ok(EndCause::Cancelled);
             }
         }
     }

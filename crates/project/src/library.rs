@@ -16,7 +16,7 @@ use domain::text::cut;
 use policy::Rules;
 
 pub use self::custom_agent::CustomAgent;
-use self::entries::{Folder, Origin};
+use self::entries::{EntryOrigin, Folder};
 pub use self::skill::{Skill, SkillError};
 use crate::{notes, prompt_files};
 
@@ -127,7 +127,7 @@ impl LibraryContents {
 
     /// Whether the rules let the model have a file. The user's own files are exempt.
     fn may_use(&mut self, folder: &Folder, path: &Path, rules: &Rules) -> bool {
-        if folder.origin == Origin::User {
+        if folder.origin == EntryOrigin::User {
             return true;
         }
         let verdict = prompt_files::reading_verdict(rules, path);

@@ -17,14 +17,14 @@ const MOST: usize = 100;
 const MAX_ENTRIES: usize = 10_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum EntryOrigin {
     Project,
     User,
 }
 
 pub(super) struct Folder {
     pub(super) path: PathBuf,
-    pub(super) origin: Origin,
+    pub(super) origin: EntryOrigin,
     folder: OwnedFd,
 }
 
@@ -33,20 +33,20 @@ impl Folder {
         let path = base.join(name);
         let base = rustix::fs::open(base, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
         let folder = confine::open_in(base, name, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).ok()?;
-        Some(Self { path, origin: Origin::Project, folder })
+        Some(Self { path, origin: EntryOrigin::Project, folder })
     }
 
     pub(super) fn of_user(path: &Path) -> Option<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::open(path, flags, Mode::empty()).ok()?;
-        Some(Self { path: path.to_owned(), origin: Origin::User, folder })
+        Some(Self { path: path.to_owned(), origin: EntryOrigin::User, folder })
     }
 
     /// The names of the folders in it.
     pub(super) fn folders(&self) -> Vec<String> {
         names(self.folder.as_fd(), |name, kind| {
             let may_be = matches!(kind, FileType::Directory | FileType::Unknown)
-                || (kind == FileType::Symlink && self.origin == Origin::User);
+                || (kind == FileType::Symlink && self.origin == EntryOrigin::User);
             (may_be && is_name(name)).then(|| name.to_owned())
         })
     }
@@ -68,8 +68,10 @@ impl Folder {
 
     fn open(&self, name: &str, flags: OFlags) -> Option<OwnedFd> {
         match self.origin {
-            Origin::Project => confine::open_in(self.folder.as_fd(), name, flags, Mode::empty()).ok(),
-            Origin::User => rustix::fs::openat(self.folder.as_fd(), name, flags | OFlags::CLOEXEC, Mode::empty()).ok(),
+            EntryOrigin::Project => confine::open_in(self.folder.as_fd(), name, flags, Mode::empty()).ok(),
+            EntryOrigin::User => {
+                rustix::fs::openat(self.folder.as_fd(), name, flags | OFlags::CLOEXEC, Mode::empty()).ok()
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use process::confine;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::entries::{self, Folder, Origin};
+use super::entries::{self, EntryOrigin, Folder};
 use crate::front_matter;
 use crate::note_files;
 use crate::slash_commands::first_line;
@@ -60,7 +60,7 @@ impl Skill {
             name: front.text("name").filter(|given| entries::is_name(given)).unwrap_or_else(|| name.to_owned()),
             description: front.text("description").unwrap_or_else(|| first_line(&text)),
             folder: parent.path.join(name),
-            of_project: parent.origin == Origin::Project,
+            of_project: parent.origin == EntryOrigin::Project,
             text,
             opened: Arc::new(opened),
         })
