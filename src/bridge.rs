@@ -38,10 +38,10 @@ use wire::frame::{Decoder, Framing, encode};
 use wire::rpc::{self, Id, RpcError};
 
 use self::connecting::LossRate;
-use self::daemon_link::{Inbox, Link};
+use self::daemon_link::{DaemonLink, Inbox};
 use self::editor_output::EditorOutput;
 use self::machine::{Effect, Input, Machine};
-use self::shared::{Outcome, Shared};
+use self::shared::{Shared, StepOutcome};
 use crate::paths::Places;
 
 /// How long the bridge waits for answers after the end of stdin.
@@ -146,10 +146,10 @@ impl Bridge {
                 Ok(Some(frames)) if frames.is_empty() => return,
                 Ok(Some(frames)) => {
                     let outcomes = frames.into_iter().map(|frame| self.shared.step(Input::DaemonFrame(frame)));
-                    let outcomes: Vec<Outcome> = outcomes.collect();
+                    let outcomes: Vec<StepOutcome> = outcomes.collect();
                     let link = outcomes.last().and_then(|outcome| outcome.link.clone());
                     let effects = outcomes.into_iter().flat_map(|outcome| outcome.effects).collect();
-                    self.carry_out(Outcome { effects, link });
+                    self.carry_out(StepOutcome { effects, link });
                 }
                 Ok(None) => self.carry_out(self.shared.step(Input::ResumeTimedOut)),
                 Err(_) => return,
@@ -160,7 +160,7 @@ impl Bridge {
     /// Carries out effects on the thread that reads from the daemon. It must not wait for the
     /// daemon to read, because the daemon may not read before we do, so `SendAll` gets a thread of
     /// its own.
-    fn carry_out(self: &Arc<Self>, outcome: Outcome) {
+    fn carry_out(self: &Arc<Self>, outcome: StepOutcome) {
         self.run_effects(outcome, |bridge, link, frames| {
             let bridge = bridge.clone();
             let send = Arc::new(move || bridge.send_all(link.as_ref(), &frames));
@@ -172,12 +172,16 @@ impl Bridge {
     }
 
     /// Carries out effects on a thread that may wait for the daemon to read.
-    fn carry_out_in_place(self: &Arc<Self>, outcome: Outcome) {
+    fn carry_out_in_place(self: &Arc<Self>, outcome: StepOutcome) {
         self.run_effects(outcome, |bridge, link, frames| bridge.send_all(link.as_ref(), &frames));
     }
 
-    fn run_effects(self: &Arc<Self>, outcome: Outcome, send_all: impl Fn(&Arc<Self>, Option<Link>, Vec<Bytes>)) {
-        let Outcome { effects, link } = outcome;
+    fn run_effects(
+        self: &Arc<Self>,
+        outcome: StepOutcome,
+        send_all: impl Fn(&Arc<Self>, Option<DaemonLink>, Vec<Bytes>),
+    ) {
+        let StepOutcome { effects, link } = outcome;
         let mut for_editor = Vec::new();
         for effect in effects {
             match effect {
@@ -200,7 +204,7 @@ impl Bridge {
         self.editor.deliver(&for_editor);
     }
 
-    fn send_all(self: &Arc<Self>, link: Option<&Link>, frames: &[Bytes]) {
+    fn send_all(self: &Arc<Self>, link: Option<&DaemonLink>, frames: &[Bytes]) {
         if let Some(link) = link {
             frames.iter().for_each(|frame| link.send(&encode(Framing::Lines, frame)));
         }

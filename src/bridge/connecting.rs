@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::Bridge;
-use super::daemon_link::{Inbox, Link};
+use super::daemon_link::{DaemonLink, Inbox};
 use super::errors;
 use super::machine::Input;
 
@@ -48,7 +48,7 @@ impl Bridge {
         let started = Instant::now();
         let mut pause = PAUSE;
         loop {
-            match Link::open(&self.places, &self.name, self.agent.as_deref()) {
+            match DaemonLink::open(&self.places, &self.name, self.agent.as_deref()) {
                 Ok((link, inbox)) => {
                     let introduction = self.shared.link_up(link, started + ANSWER_WITHIN);
                     self.carry_out_in_place(introduction);

@@ -25,7 +25,7 @@ const HELLO_DEADLINE: Duration = Duration::from_millis(1_500);
 
 /// The sending half of the connection.
 #[derive(Clone)]
-pub(super) struct Link {
+pub(super) struct DaemonLink {
     stream: Arc<UnixStream>,
     /// Held for a whole message, because several threads write.
     writing: Arc<Mutex<()>>,
@@ -42,11 +42,11 @@ pub(super) struct Inbox {
     early: Vec<Bytes>,
 }
 
-impl Link {
+impl DaemonLink {
     /// Connects to the daemon, or starts one, and introduces this bridge.
-    pub(super) fn open(places: &Places, bridge: &str, agent: Option<&str>) -> Result<(Link, Inbox), NoDaemon> {
-        let stream = launch::connect_or_start(places).map_err(|error| NoDaemon::Failed(format!("{error:#}")))?;
-        let mut link = Link { stream: Arc::new(stream), writing: Arc::default(), frame_limit: None };
+    pub(super) fn open(places: &Places, bridge: &str, agent: Option<&str>) -> Result<(DaemonLink, Inbox), LinkError> {
+        let stream = launch::connect_or_start(places).map_err(|error| LinkError::Failed(format!("{error:#}")))?;
+        let mut link = DaemonLink { stream: Arc::new(stream), writing: Arc::default(), frame_limit: None };
         // The bridge trusts the daemon, so its messages have no limit.
         let (stream, decoder) = (link.stream.clone(), Decoder::new(usize::MAX));
         let mut inbox = Inbox { stream, decoder, piece: vec![0; READ_SIZE], early: Vec::new() };
@@ -93,20 +93,20 @@ impl Inbox {
 
     /// Reads the answer to the hello and returns the daemon's frame limit. An older daemon reports
     /// none.
-    fn receive_hello(&mut self) -> Result<Option<usize>, NoDaemon> {
-        let failed = |reason: &str| NoDaemon::Failed(reason.to_owned());
+    fn receive_hello(&mut self) -> Result<Option<usize>, LinkError> {
+        let failed = |reason: &str| LinkError::Failed(reason.to_owned());
         let received = self.receive(Some(Instant::now() + HELLO_DEADLINE));
         let frames =
-            received.map_err(|error| NoDaemon::Passing(format!("cannot read the daemon's answer: {error}")))?;
+            received.map_err(|error| LinkError::Passing(format!("cannot read the daemon's answer: {error}")))?;
         let mut frames =
-            frames.ok_or_else(|| NoDaemon::Passing("the daemon did not answer in time".to_owned()))?.into_iter();
+            frames.ok_or_else(|| LinkError::Passing("the daemon did not answer in time".to_owned()))?.into_iter();
         let Some(first) = frames.next() else {
             // A daemon that stops closes its connections; the next one may be on its way.
-            return Err(NoDaemon::Passing("the daemon closed the connection".to_owned()));
+            return Err(LinkError::Passing("the daemon closed the connection".to_owned()));
         };
         self.early = frames.collect();
         match rpc::read(&first) {
-            Incoming::Reply { result, .. } => result.map(|said| frame_limit(said.get())).map_err(NoDaemon::Refused),
+            Incoming::Reply { result, .. } => result.map(|said| frame_limit(said.get())).map_err(LinkError::Refused),
             Incoming::Request { .. } | Incoming::Notification(_) | Incoming::Malformed(_) => {
                 Err(failed("another program, or another version of acpd, seems to listen on the daemon's socket"))
             }
@@ -115,7 +115,7 @@ impl Inbox {
 }
 
 /// Why there is no link.
-pub(super) enum NoDaemon {
+pub(super) enum LinkError {
     /// Another attempt may succeed in a moment.
     Passing(String),
     Failed(String),
@@ -123,24 +123,24 @@ pub(super) enum NoDaemon {
     Refused(RpcError),
 }
 
-impl NoDaemon {
+impl LinkError {
     /// Adds the process id of the daemon that does not answer, so the user can inspect or end it.
     fn about(self, holder: Option<LockHolder>) -> Self {
         match (self, holder) {
-            (NoDaemon::Passing(reason), Some(holder)) => NoDaemon::Passing(format!("{reason}: {holder}")),
+            (LinkError::Passing(reason), Some(holder)) => LinkError::Passing(format!("{reason}: {holder}")),
             (other, _) => other,
         }
     }
 
     pub(super) fn is_passing(&self) -> bool {
-        matches!(self, NoDaemon::Passing(_))
+        matches!(self, LinkError::Passing(_))
     }
 
     /// Returns the error for the editor.
     pub(super) fn into_rpc(self) -> RpcError {
         match self {
-            NoDaemon::Passing(reason) | NoDaemon::Failed(reason) => errors::no_daemon(&reason),
-            NoDaemon::Refused(error) => error,
+            LinkError::Passing(reason) | LinkError::Failed(reason) => errors::no_daemon(&reason),
+            LinkError::Refused(error) => error,
         }
     }
 }

@@ -20,7 +20,7 @@ use wire::method;
 use wire::rpc::{self, Id, RpcError, answered, owed_answer};
 
 use super::errors;
-use super::state::{Aftermath, BridgeState, Return, Verdict};
+use super::state::{Aftermath, BridgeState, FrameVerdict, Return};
 
 #[cfg(test)]
 mod interleavings;
@@ -195,18 +195,18 @@ impl Machine {
             return self.refuse_long(&frame, limit);
         }
         match self.state.editor_frame(&frame) {
-            Verdict::Pass => vec![Effect::ToDaemon(frame)],
-            Verdict::Resume(request) => vec![Effect::ToDaemon(request.into())],
-            Verdict::Withdraw(answers) => {
+            FrameVerdict::Pass => vec![Effect::ToDaemon(frame)],
+            FrameVerdict::Resume(request) => vec![Effect::ToDaemon(request.into())],
+            FrameVerdict::Withdraw(answers) => {
                 let answers = answers.into_iter().map(|answer| Effect::ToEditor(answer.into()));
                 answers.chain([Effect::ToDaemon(frame)]).collect()
             }
-            Verdict::Cancel { answers, resume } => {
+            FrameVerdict::Cancel { answers, resume } => {
                 let answers = answers.into_iter().map(|answer| Effect::ToEditor(answer.into()));
                 answers.chain(resume.map(|resume| Effect::ToDaemon(resume.into()))).collect()
             }
-            Verdict::Refuse(error) => owed_answer(&frame).map(|id| refusal(&id, &error)).into_iter().collect(),
-            Verdict::Hold | Verdict::Drop | Verdict::Goodbye => Vec::new(),
+            FrameVerdict::Refuse(error) => owed_answer(&frame).map(|id| refusal(&id, &error)).into_iter().collect(),
+            FrameVerdict::Hold | FrameVerdict::Drop | FrameVerdict::Goodbye => Vec::new(),
         }
     }
 
@@ -246,17 +246,17 @@ impl Machine {
             return effects;
         }
         match self.state.daemon_frame(&frame) {
-            Verdict::Pass => vec![Effect::ToEditor(frame)],
-            Verdict::Goodbye => {
+            FrameVerdict::Pass => vec![Effect::ToEditor(frame)],
+            FrameVerdict::Goodbye => {
                 self.phase = Phase::Leaving;
                 Vec::new()
             }
-            Verdict::Drop
-            | Verdict::Hold
-            | Verdict::Resume(_)
-            | Verdict::Cancel { .. }
-            | Verdict::Withdraw(_)
-            | Verdict::Refuse(_) => Vec::new(),
+            FrameVerdict::Drop
+            | FrameVerdict::Hold
+            | FrameVerdict::Resume(_)
+            | FrameVerdict::Cancel { .. }
+            | FrameVerdict::Withdraw(_)
+            | FrameVerdict::Refuse(_) => Vec::new(),
         }
     }
 

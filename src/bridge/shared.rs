@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use super::daemon_link::Link;
+use super::daemon_link::DaemonLink;
 use super::machine::{Effect, Input, Machine};
 
 pub(super) struct Shared {
@@ -19,7 +19,7 @@ pub(super) struct Shared {
 
 struct Inner {
     machine: Machine,
-    link: Option<Link>,
+    link: Option<DaemonLink>,
     /// Until when sessions may be resumed.
     resume_deadline: Option<Instant>,
     /// The machine asked for a daemon.
@@ -29,9 +29,9 @@ struct Inner {
 }
 
 /// The effects of a step, and the link for its frames to the daemon.
-pub(super) struct Outcome {
+pub(super) struct StepOutcome {
     pub(super) effects: Vec<Effect>,
-    pub(super) link: Option<Link>,
+    pub(super) link: Option<DaemonLink>,
 }
 
 impl Shared {
@@ -40,19 +40,19 @@ impl Shared {
         Self { inner: Mutex::new(inner), changed: Condvar::new() }
     }
 
-    pub(super) fn step(&self, input: Input) -> Outcome {
+    pub(super) fn step(&self, input: Input) -> StepOutcome {
         self.step_in(&mut self.lock(), input)
     }
 
-    fn step_in(&self, inner: &mut Inner, input: Input) -> Outcome {
+    fn step_in(&self, inner: &mut Inner, input: Input) -> StepOutcome {
         let effects = inner.machine.step(input);
         inner.is_wanted |= effects.contains(&Effect::Connect);
         self.changed.notify_all();
-        Outcome { effects, link: inner.link.clone() }
+        StepOutcome { effects, link: inner.link.clone() }
     }
 
     /// Delivers a frame of the editor as soon as the machine accepts it.
-    pub(super) fn editor_frame(&self, frame: Bytes) -> Outcome {
+    pub(super) fn editor_frame(&self, frame: Bytes) -> StepOutcome {
         let mut inner = self.lock();
         while !inner.machine.is_ready_for(&frame) {
             self.step_in(&mut inner, Input::FrameWaits);
@@ -62,7 +62,7 @@ impl Shared {
     }
 
     /// Sets the link to a new daemon, which has until `resume_deadline` to resume the sessions.
-    pub(super) fn link_up(&self, link: Link, resume_deadline: Instant) -> Outcome {
+    pub(super) fn link_up(&self, link: DaemonLink, resume_deadline: Instant) -> StepOutcome {
         let mut inner = self.lock();
         let frame_limit = link.frame_limit();
         inner.link = Some(link);
@@ -72,7 +72,7 @@ impl Shared {
 
     /// Removes the link after a loss. `too_often` decides whether losses are too frequent, unless
     /// the daemon sent a goodbye.
-    pub(super) fn link_lost(&self, too_often: impl FnOnce() -> Option<wire::rpc::RpcError>) -> Outcome {
+    pub(super) fn link_lost(&self, too_often: impl FnOnce() -> Option<wire::rpc::RpcError>) -> StepOutcome {
         let mut inner = self.lock();
         inner.link = None;
         let too_often = if inner.machine.is_leaving() { None } else { too_often() };

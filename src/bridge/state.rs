@@ -28,7 +28,7 @@ const KEPT_PROMPT: usize = 1 << 20;
 
 /// How much a bridge may keep.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(super) struct HeldLimits {
     /// Requests without an answer. The daemon's own limit is lower.
     pub(super) open: usize,
     /// Bytes of frames about sessions that are not back yet.
@@ -37,7 +37,7 @@ pub(super) struct Limits {
     pub(super) stale: usize,
 }
 
-impl Default for Limits {
+impl Default for HeldLimits {
     fn default() -> Self {
         Self { open: 4096, held: 16 << 20, stale: 1024 }
     }
@@ -47,7 +47,7 @@ impl Default for Limits {
 pub(super) struct BridgeState {
     /// Part of the ids of the bridge's own requests.
     name: String,
-    limits: Limits,
+    limits: HeldLimits,
     /// The editor's `initialize`, once it was sent.
     initialize: Option<Bytes>,
     /// The version of the protocol that a daemon has agreed to. It is kept for the next daemon.
@@ -55,7 +55,7 @@ pub(super) struct BridgeState {
     /// The editor's requests without an answer, oldest first. An id that was used twice needs two
     /// answers.
     open: Vec<OpenRequest>,
-    sessions: BTreeMap<String, OpenSession>,
+    sessions: BTreeMap<String, ResumableSession>,
     /// The daemon's requests that the editor has not answered.
     questions: HashSet<Id>,
     /// Requests of a daemon that is gone, oldest first. The editor's answers to them are dropped.
@@ -90,7 +90,7 @@ struct OpenRequest {
 }
 
 /// A session that the editor has open.
-struct OpenSession {
+struct ResumableSession {
     /// The parameters of the request that opened it.
     params: Value,
     /// The place of the last event that the editor received: life and number.
@@ -99,7 +99,7 @@ struct OpenSession {
 
 /// What to do with a frame.
 #[derive(Debug, PartialEq)]
-pub(super) enum Verdict {
+pub(super) enum FrameVerdict {
     Pass,
     Drop,
     /// It stays here until its session is back.
@@ -146,7 +146,7 @@ impl BridgeState {
     }
 
     #[cfg(test)]
-    pub(super) fn with_limits(limits: Limits) -> Self {
+    pub(super) fn with_limits(limits: HeldLimits) -> Self {
         Self { limits, ..Self::default() }
     }
 
@@ -155,7 +155,7 @@ impl BridgeState {
     }
 
     /// Decides about a frame of the editor, and records the request in it.
-    pub(super) fn editor_frame(&mut self, frame: &Bytes) -> Verdict {
+    pub(super) fn editor_frame(&mut self, frame: &Bytes) -> FrameVerdict {
         let envelope = Envelope::read(frame);
         if let Some(id) = envelope.as_ref().and_then(|envelope| withdrawn_request(envelope, frame)) {
             return self.withdraw(&id);
@@ -175,7 +175,11 @@ impl BridgeState {
         if let Some(answered) = rpc::answered(frame) {
             let stale = self.stale.iter().position(|stale| *stale == answered);
             self.questions.remove(&answered);
-            return if stale.and_then(|at| self.stale.remove(at)).is_some() { Verdict::Drop } else { Verdict::Pass };
+            return if stale.and_then(|at| self.stale.remove(at)).is_some() {
+                FrameVerdict::Drop
+            } else {
+                FrameVerdict::Pass
+            };
         }
         let session = envelope.session.as_deref().unwrap_or_default().to_owned();
         let method = envelope.method.as_deref().unwrap_or_default();
@@ -189,12 +193,12 @@ impl BridgeState {
 
     /// Withdraws a request: it must not run after all because the daemon died. A frame that is held
     /// is not sent at all.
-    fn withdraw(&mut self, id: &Id) -> Verdict {
+    fn withdraw(&mut self, id: &Id) -> FrameVerdict {
         self.open.iter_mut().filter(|open| open.id == *id).for_each(|open| open.is_final = true);
         let is_withdrawn = |held: &mut HeldFrame| owed_answer(&held.frame).as_ref() == Some(id);
         let withdrawn = self.held.extract_if(.., is_withdrawn);
         let answers: Vec<Vec<u8>> = withdrawn.filter_map(|held| withdrawn_answer(&held.frame, self.version)).collect();
-        if answers.is_empty() { Verdict::Pass } else { Verdict::Withdraw(answers) }
+        if answers.is_empty() { FrameVerdict::Pass } else { FrameVerdict::Withdraw(answers) }
     }
 
     /// A cancelled prompt must not run after all because the daemon died.
@@ -204,36 +208,36 @@ impl BridgeState {
     }
 
     /// Keeps a frame until its session is back.
-    fn hold(&mut self, session: String, frame: &Bytes) -> Verdict {
+    fn hold(&mut self, session: String, frame: &Bytes) -> FrameVerdict {
         if self.held_bytes() + frame.len() > self.limits.held {
-            return Verdict::Refuse(errors::too_late());
+            return FrameVerdict::Refuse(errors::too_late());
         }
         let is_failed = self.failed.remove(&session);
         self.held.push(HeldFrame { session: session.clone(), frame: frame.clone(), is_cancel: false });
-        if is_failed { Verdict::Resume(self.resume(&session)) } else { Verdict::Hold }
+        if is_failed { FrameVerdict::Resume(self.resume(&session)) } else { FrameVerdict::Hold }
     }
 
     /// Keeps a cancellation until its session is back, for the turn that may run there. Prompts
     /// that are held are answered now. The limit does not count: a cancellation that was dropped
     /// would let the prompts before it run.
-    fn hold_cancel(&mut self, session: &str, frame: &Bytes) -> Verdict {
+    fn hold_cancel(&mut self, session: &str, frame: &Bytes) -> FrameVerdict {
         self.cancel_prompts(session);
         let is_over = |held: &mut HeldFrame| held.session == session && (held.is_cancel || is_prompt(&held.frame));
         let over = self.held.extract_if(.., is_over);
         let answers = over.filter_map(|held| withdrawn_answer(&held.frame, self.version)).collect();
         self.held.push(HeldFrame { session: session.to_owned(), frame: frame.clone(), is_cancel: true });
         let is_failed = self.failed.remove(session);
-        Verdict::Cancel { answers, resume: is_failed.then(|| self.resume(session)) }
+        FrameVerdict::Cancel { answers, resume: is_failed.then(|| self.resume(session)) }
     }
 
     fn held_bytes(&self) -> usize {
         self.held.iter().filter(|held| !held.is_cancel).map(|held| held.frame.len()).sum()
     }
 
-    fn note_request(&mut self, id: Option<Id>, kind: RequestKind, frame: &Bytes) -> Verdict {
-        let Some(id) = id else { return Verdict::Pass };
+    fn note_request(&mut self, id: Option<Id>, kind: RequestKind, frame: &Bytes) -> FrameVerdict {
+        let Some(id) = id else { return FrameVerdict::Pass };
         if self.open.len() >= self.limits.open {
-            return Verdict::Refuse(errors::too_many());
+            return FrameVerdict::Refuse(errors::too_many());
         }
         let is_kept = match kind {
             RequestKind::Prompt(_) => frame.len() <= KEPT_PROMPT,
@@ -242,12 +246,12 @@ impl BridgeState {
         };
         let frame = if is_kept { frame.clone() } else { Bytes::new() };
         self.open.push(OpenRequest { id, kind, frame, is_final: false });
-        Verdict::Pass
+        FrameVerdict::Pass
     }
 
     /// Decides about a frame of the daemon. An answer that the editor does not wait for is dropped.
-    pub(super) fn daemon_frame(&mut self, frame: &Bytes) -> Verdict {
-        let Some(envelope) = Envelope::read(frame) else { return Verdict::Pass };
+    pub(super) fn daemon_frame(&mut self, frame: &Bytes) -> FrameVerdict {
+        let Some(envelope) = Envelope::read(frame) else { return FrameVerdict::Pass };
         if let Some(place) = envelope.at {
             let session = envelope.session.as_deref().unwrap_or_default();
             if let Some(open) = self.sessions.get_mut(session) {
@@ -258,16 +262,16 @@ impl BridgeState {
         }
         let Some(id) = envelope.id.and_then(|id| Id::from_raw(id).ok()) else {
             let is_goodbye = envelope.method.as_deref() == Some(method::GOODBYE);
-            return if is_goodbye { Verdict::Goodbye } else { Verdict::Pass };
+            return if is_goodbye { FrameVerdict::Goodbye } else { FrameVerdict::Pass };
         };
         if envelope.method.is_some() {
             self.questions.insert(id);
-            return Verdict::Pass;
+            return FrameVerdict::Pass;
         }
         let Some(at) = self.open.iter().position(|open| open.id == id) else {
             // An error without an id may be about any request that waits.
             let may_matter = id == Id::null() && !self.open.is_empty();
-            return if may_matter { Verdict::Pass } else { Verdict::Drop };
+            return if may_matter { FrameVerdict::Pass } else { FrameVerdict::Drop };
         };
         let OpenRequest { kind, frame: request, .. } = self.open.remove(at);
         if self.initialize.as_ref() == Some(&request)
@@ -278,11 +282,11 @@ impl BridgeState {
         if succeeded(frame) {
             self.note_success(kind, &request, envelope.session.as_deref(), envelope.at);
         }
-        Verdict::Pass
+        FrameVerdict::Pass
     }
 
     fn note_success(&mut self, kind: RequestKind, request: &Bytes, named: Option<&str>, seen: Option<(u32, u64)>) {
-        let opened = |session: String| (session, OpenSession { params: params(request), seen });
+        let opened = |session: String| (session, ResumableSession { params: params(request), seen });
         match kind {
             RequestKind::Open => self.sessions.extend(named.map(|session| opened(session.to_owned()))),
             RequestKind::Load(session) => self.sessions.extend([opened(session)]),
@@ -385,14 +389,14 @@ impl BridgeState {
         }
         for frame in self.take_held(&session) {
             match self.editor_frame(&frame) {
-                Verdict::Refuse(_) => back.lost.extend(owed_answer(&frame)),
-                Verdict::Pass
-                | Verdict::Drop
-                | Verdict::Hold
-                | Verdict::Resume(_)
-                | Verdict::Cancel { .. }
-                | Verdict::Withdraw(_)
-                | Verdict::Goodbye => back.send.push(frame),
+                FrameVerdict::Refuse(_) => back.lost.extend(owed_answer(&frame)),
+                FrameVerdict::Pass
+                | FrameVerdict::Drop
+                | FrameVerdict::Hold
+                | FrameVerdict::Resume(_)
+                | FrameVerdict::Cancel { .. }
+                | FrameVerdict::Withdraw(_)
+                | FrameVerdict::Goodbye => back.send.push(frame),
             }
         }
         Some(back)
@@ -454,7 +458,7 @@ impl BridgeState {
 
     /// Whether everything that is kept is within its limit.
     #[cfg(test)]
-    pub(super) fn is_within(&self, limits: Limits) -> bool {
+    pub(super) fn is_within(&self, limits: HeldLimits) -> bool {
         let cancels: Vec<&str> = self.held.iter().filter(|held| held.is_cancel).map(|held| &*held.session).collect();
         let is_one_each = cancels.iter().collect::<BTreeSet<_>>().len() == cancels.len();
         let is_held = self.held_bytes() <= limits.held && is_one_each;

@@ -17,11 +17,11 @@ use serde_json::value::RawValue;
 use testkit::expected_reply_ids;
 
 use self::events::{Attempt, Message, Step, session_step, step};
-use super::super::state::Limits;
+use super::super::state::HeldLimits;
 use super::*;
 
 /// Limits that are small enough to be reached.
-const LIMITS: Limits = Limits { open: 6, held: 400, stale: 2 };
+const LIMITS: HeldLimits = HeldLimits { open: 6, held: 400, stale: 2 };
 
 /// A request that the daemon has, and its answer.
 struct Request {

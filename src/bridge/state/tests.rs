@@ -88,8 +88,8 @@ fn a_prompt_is_held_only_if_the_daemon_will_answer_it() {
     let back = state.own_answer(&answer("acpd-bridge//1", json!({ "pending": ["3"] }))).unwrap();
     assert_eq!((raw(&back.lost), back.send), (vec!["4"], vec![]));
     assert!(!state.is_resuming());
-    assert_eq!(state.daemon_frame(&answer(3, json!({ "stopReason": "end_turn" }))), Verdict::Pass);
-    assert_eq!(state.daemon_frame(&answer(3, json!({ "stopReason": "end_turn" }))), Verdict::Drop);
+    assert_eq!(state.daemon_frame(&answer(3, json!({ "stopReason": "end_turn" }))), FrameVerdict::Pass);
+    assert_eq!(state.daemon_frame(&answer(3, json!({ "stopReason": "end_turn" }))), FrameVerdict::Drop);
     assert!(state.is_quiet());
 }
 
@@ -128,11 +128,11 @@ fn frames_for_a_resuming_session_wait_and_others_pass() {
     assert_eq!(raw(&state.give_up_resuming()), ["3"]);
     let prompt = request(5, "session/prompt", json!({ "sessionId": "s" }));
     let cancel = frame(json!({ "method": "session/cancel", "params": { "sessionId": "s" } }));
-    assert_eq!(state.editor_frame(&prompt), Verdict::Hold);
-    assert_eq!(state.editor_frame(&request(6, "session/list", json!({}))), Verdict::Pass);
+    assert_eq!(state.editor_frame(&prompt), FrameVerdict::Hold);
+    assert_eq!(state.editor_frame(&request(6, "session/list", json!({}))), FrameVerdict::Pass);
     let back = state.own_answer(&answer("acpd-bridge//1", json!({ "pending": ["3"], "final": true }))).unwrap();
     assert_eq!((raw(&back.lost), back.send), (vec![], vec![prompt]));
-    assert_eq!(state.editor_frame(&cancel), Verdict::Pass);
+    assert_eq!(state.editor_frame(&cancel), FrameVerdict::Pass);
     // It was cancelled, so it must not run after all if this connection dies, too.
     state.link_lost();
     introduction(&mut state);
@@ -151,8 +151,8 @@ fn a_request_withdrawn_before_the_daemon_died_is_not_resent() {
     state.editor_frame(&request(3, "session/prompt", json!({ "sessionId": "s" })));
     state.editor_frame(&kept);
     state.editor_frame(&request(5, "session/list", json!({})));
-    assert_eq!(state.editor_frame(&withdrawal(3)), Verdict::Pass);
-    assert_eq!(state.editor_frame(&withdrawal(5)), Verdict::Pass);
+    assert_eq!(state.editor_frame(&withdrawal(3)), FrameVerdict::Pass);
+    assert_eq!(state.editor_frame(&withdrawal(5)), FrameVerdict::Pass);
     assert_eq!(raw(&state.link_lost().unknown), ["5"]);
     introduction(&mut state);
     let back = state.own_answer(&answer("acpd-bridge//1", json!({ "pending": [], "final": true }))).unwrap();
@@ -169,35 +169,37 @@ fn a_withdrawn_held_request_is_answered_as_cancelled_and_never_sent() {
     state.editor_frame(&request(4, "session/set_mode", json!({ "sessionId": "s", "modeId": "safe" })));
     state.editor_frame(&kept);
     let mut withdraw = |id| match state.editor_frame(&withdrawal(id)) {
-        Verdict::Withdraw(answers) => answers.iter().map(|answer| serde_json::from_slice(answer).unwrap()).collect(),
+        FrameVerdict::Withdraw(answers) => {
+            answers.iter().map(|answer| serde_json::from_slice(answer).unwrap()).collect()
+        }
         other => panic!("{other:?}"),
     };
     let [prompt]: [Value; 1] = Vec::try_into(withdraw(3)).unwrap();
     assert_eq!((&prompt["id"], &prompt["result"]), (&json!(3), &json!({ "stopReason": "cancelled" })));
     let [mode]: [Value; 1] = Vec::try_into(withdraw(4)).unwrap();
     assert_eq!((&mode["id"], &mode["error"]["code"]), (&json!(4), &json!(-32800)));
-    assert_eq!(state.editor_frame(&withdrawal(3)), Verdict::Pass);
+    assert_eq!(state.editor_frame(&withdrawal(3)), FrameVerdict::Pass);
     let back = state.own_answer(&answer("acpd-bridge//1", json!({ "pending": [], "final": true }))).unwrap();
     assert_eq!((raw(&back.lost), back.send), (vec![], vec![kept]));
 }
 
 #[test]
 fn a_cancel_for_a_resuming_session_ends_the_prompts_before_it() {
-    let mut state = BridgeState { limits: Limits { held: 200, ..Limits::default() }, ..with_session() };
+    let mut state = BridgeState { limits: HeldLimits { held: 200, ..HeldLimits::default() }, ..with_session() };
     state.link_lost();
     introduction(&mut state);
     let prompt = |id| request(id, "session/prompt", json!({ "sessionId": "s" }));
     let cancel = frame(json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": { "sessionId": "s" } }));
-    assert_eq!(state.editor_frame(&prompt(3)), Verdict::Hold);
-    assert_eq!(state.editor_frame(&prompt(4)), Verdict::Hold);
-    assert!(matches!(state.editor_frame(&prompt(5)), Verdict::Refuse(_)), "the limit is reached");
-    let Verdict::Cancel { answers, resume: None } = state.editor_frame(&cancel) else { panic!("it is not held") };
+    assert_eq!(state.editor_frame(&prompt(3)), FrameVerdict::Hold);
+    assert_eq!(state.editor_frame(&prompt(4)), FrameVerdict::Hold);
+    assert!(matches!(state.editor_frame(&prompt(5)), FrameVerdict::Refuse(_)), "the limit is reached");
+    let FrameVerdict::Cancel { answers, resume: None } = state.editor_frame(&cancel) else { panic!("it is not held") };
     let ids: Vec<Value> =
         answers.iter().map(|answer| serde_json::from_slice::<Value>(answer).unwrap()["id"].take()).collect();
     assert_eq!(ids, [json!(3), json!(4)]);
     // Another one replaces it, so it is bounded.
-    assert_eq!(state.editor_frame(&cancel), Verdict::Cancel { answers: Vec::new(), resume: None });
-    assert_eq!(state.editor_frame(&prompt(6)), Verdict::Hold);
+    assert_eq!(state.editor_frame(&cancel), FrameVerdict::Cancel { answers: Vec::new(), resume: None });
+    assert_eq!(state.editor_frame(&prompt(6)), FrameVerdict::Hold);
     let back = state.own_answer(&answer("acpd-bridge//1", json!({ "pending": [], "final": true }))).unwrap();
     assert_eq!((raw(&back.lost), back.send), (vec![], vec![cancel, prompt(6)]));
 }
@@ -208,7 +210,7 @@ fn a_held_prompt_that_was_sent_once_is_resent_once() {
     state.link_lost();
     introduction(&mut state);
     let prompt = request(5, "session/prompt", json!({ "sessionId": "s" }));
-    assert_eq!(state.editor_frame(&prompt), Verdict::Hold);
+    assert_eq!(state.editor_frame(&prompt), FrameVerdict::Hold);
     for resume in ["acpd-bridge//1", "acpd-bridge//2"] {
         let back = state.own_answer(&answer(resume, json!({ "pending": [], "final": true }))).unwrap();
         assert_eq!((raw(&back.lost), back.send), (vec![], vec![prompt.clone()]));
@@ -229,7 +231,7 @@ fn a_session_that_fails_to_resume_is_tried_again_with_its_next_message() {
     let back = state.own_answer(&failed).unwrap();
     assert_eq!((raw(&back.lost), &back.why.data.unwrap()["reason"]), (vec!["3"], &json!("no space")));
     let prompt = request(4, "session/prompt", json!({ "sessionId": "s" }));
-    let Verdict::Resume(resume) = state.editor_frame(&prompt) else { panic!("it is brought back first") };
+    let FrameVerdict::Resume(resume) = state.editor_frame(&prompt) else { panic!("it is brought back first") };
     assert_eq!(serde_json::from_slice::<Value>(&resume).unwrap()["params"]["after"], json!([1, 7]));
     assert!(!state.is_quiet());
     let back = state.own_answer(&answer("acpd-bridge//2", json!({ "pending": [], "final": true }))).unwrap();
@@ -273,9 +275,9 @@ fn a_request_resent_in_vain_is_refused_at_the_next_disconnect() {
 fn a_complaint_about_no_request_in_particular_reaches_an_editor_that_waits() {
     let mut state = with_session();
     let complaint = frame(json!({ "id": null, "error": { "code": -32600, "message": "too long" } }));
-    assert_eq!(state.daemon_frame(&complaint), Verdict::Drop);
+    assert_eq!(state.daemon_frame(&complaint), FrameVerdict::Drop);
     state.editor_frame(&request(3, "session/list", json!({})));
-    assert_eq!(state.daemon_frame(&complaint), Verdict::Pass);
+    assert_eq!(state.daemon_frame(&complaint), FrameVerdict::Pass);
     assert!(!state.is_quiet(), "the request itself is still to be answered");
 }
 
@@ -283,10 +285,10 @@ fn a_complaint_about_no_request_in_particular_reaches_an_editor_that_waits() {
 fn a_question_of_a_dead_daemon_is_withdrawn_and_its_late_answer_dropped() {
     let mut state = with_session();
     let question = frame(json!({ "id": "q", "method": "session/request_permission", "params": { "sessionId": "s" } }));
-    assert_eq!(state.daemon_frame(&question), Verdict::Pass);
+    assert_eq!(state.daemon_frame(&question), FrameVerdict::Pass);
     assert_eq!(raw(&state.link_lost().withdrawn), ["\"q\""]);
-    assert_eq!(state.editor_frame(&answer("q", json!({ "outcome": {} }))), Verdict::Drop);
-    assert_eq!(state.editor_frame(&answer("other", json!({ "outcome": {} }))), Verdict::Pass);
+    assert_eq!(state.editor_frame(&answer("q", json!({ "outcome": {} }))), FrameVerdict::Drop);
+    assert_eq!(state.editor_frame(&answer("other", json!({ "outcome": {} }))), FrameVerdict::Pass);
 }
 
 #[test]
@@ -317,7 +319,7 @@ fn an_initialize_that_was_never_answered_is_sent_again_as_it_was() {
     state.link_lost();
     let [initialize] = introduction(&mut state).try_into().unwrap();
     assert_eq!(initialize["id"], 1);
-    assert_eq!(state.daemon_frame(&answer(1, json!({}))), Verdict::Pass);
+    assert_eq!(state.daemon_frame(&answer(1, json!({}))), FrameVerdict::Pass);
 }
 
 #[test]
