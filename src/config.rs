@@ -30,7 +30,7 @@ use serde::{Deserialize, Deserializer, de};
 pub use budget::Budget;
 pub use layers::Layers;
 pub use network::Network;
-pub use overview::Shown;
+pub use overview::ShownSetting;
 pub use protocol::Protocol;
 pub use resolved_network::{ResolvedNetwork, Source};
 pub use tools::{Sandbox, Tools, Web};

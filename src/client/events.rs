@@ -2,7 +2,7 @@
 
 /// One message, and its id if it has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Event {
+pub(super) struct ServerSentEvent {
     pub(super) id: Option<u64>,
     pub(super) data: Vec<u8>,
 }
@@ -16,7 +16,7 @@ pub(super) struct Events {
 }
 
 impl Events {
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<Event> {
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<ServerSentEvent> {
         let mut found = Vec::new();
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.line.extend_from_slice(piece);
@@ -28,10 +28,10 @@ impl Events {
         found
     }
 
-    fn take(&mut self, line: &[u8]) -> Option<Event> {
+    fn take(&mut self, line: &[u8]) -> Option<ServerSentEvent> {
         if line.is_empty() {
             let data = self.data.take()?;
-            return Some(Event { id: self.id.take(), data });
+            return Some(ServerSentEvent { id: self.id.take(), data });
         }
         // A line that begins with a colon is a comment.
         let (name, value) = line.split_at(line.iter().position(|byte| *byte == b':').unwrap_or(line.len()));
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn events_have_their_numbers_and_lines() {
-        let event = |id, data: &str| Event { id, data: data.as_bytes().to_vec() };
+        let event = |id, data: &str| ServerSentEvent { id, data: data.as_bytes().to_vec() };
         let expected = [event(Some(1), "{\"a\":1}"), event(Some(2), "{\n}"), event(None, "x")];
         assert_eq!(Events::default().push(STREAM), expected);
     }
@@ -75,7 +75,7 @@ mod tests {
             cuts.extend([0, STREAM.len()]);
             cuts.sort_unstable();
             let mut events = Events::default();
-            let found: Vec<Event> = cuts.windows(2).flat_map(|cut| events.push(&STREAM[cut[0]..cut[1]])).collect();
+            let found: Vec<ServerSentEvent> = cuts.windows(2).flat_map(|cut| events.push(&STREAM[cut[0]..cut[1]])).collect();
             prop_assert_eq!(found, Events::default().push(STREAM));
         }
     }

@@ -11,7 +11,7 @@ use terminal::style::{Colors, Style, visible_text};
 use crate::cli::{Config as Args, ConfigAction};
 use crate::commands::Ending;
 use crate::config::ResolvedNetwork;
-use crate::config::{self, Layers, Shown};
+use crate::config::{self, Layers, ShownSetting};
 use crate::daemon::login_shell;
 use crate::paths::Places;
 use crate::{assemble, launch};
@@ -76,9 +76,9 @@ fn variables_of_serve(names: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 /// One line per key; a value that differs from the default is shown with its source.
-fn render(overview: &[Shown], places: &Places, colors: Colors) -> String {
+fn render(overview: &[ShownSetting], places: &Places, colors: Colors) -> String {
     let mut text = String::new();
-    for Shown { key, value, source } in overview {
+    for ShownSetting { key, value, source } in overview {
         let line = visible_text(&format!("{key} = {value}"));
         if source == "default" {
             text.push_str(&format!("{line}\n"));

@@ -29,7 +29,7 @@ use crate::assemble::accounts;
 use crate::cli::Doctor;
 use crate::commands::Ending;
 use crate::config::ResolvedNetwork;
-use crate::config::{Config, Layers, Shown};
+use crate::config::{Config, Layers, ShownSetting};
 use crate::launch;
 use crate::paths::Places;
 
@@ -120,7 +120,7 @@ async fn examine(places: &Places) -> Vec<Finding> {
     findings
 }
 
-fn configuration(places: &Places) -> (Finding, Option<(Config, Vec<Shown>)>) {
+fn configuration(places: &Places) -> (Finding, Option<(Config, Vec<ShownSetting>)>) {
     let path = places.config.display();
     let read = Layers::read(&places.config, launch::environment(), &[]);
     let checked = read.and_then(|layers| {

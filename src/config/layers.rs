@@ -24,13 +24,13 @@ pub struct Layers(Vec<Layer>);
 
 #[derive(Clone, Debug)]
 pub(super) struct Layer {
-    pub(super) origin: Origin,
+    pub(super) origin: LayerOrigin,
     pub(super) text: String,
 }
 
 /// Where a value came from, for error messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum LayerOrigin {
     Defaults,
     File(PathBuf),
     Environment,
@@ -47,10 +47,10 @@ impl Layers {
     ) -> anyhow::Result<Self> {
         let variables = environment.into_iter().filter_map(|(name, value)| Some((key_of(&name)?, value)));
         Ok(Self(vec![
-            Layer { origin: Origin::Defaults, text: DEFAULTS.to_owned() },
-            Layer { origin: Origin::File(file.to_owned()), text: read_or_empty(file)? },
-            Layer { origin: Origin::Environment, text: as_toml(variables.collect()) },
-            Layer { origin: Origin::Flags, text: as_toml(split_flags(flags)?) },
+            Layer { origin: LayerOrigin::Defaults, text: DEFAULTS.to_owned() },
+            Layer { origin: LayerOrigin::File(file.to_owned()), text: read_or_empty(file)? },
+            Layer { origin: LayerOrigin::Environment, text: as_toml(variables.collect()) },
+            Layer { origin: LayerOrigin::Flags, text: as_toml(split_flags(flags)?) },
         ]))
     }
 
@@ -210,7 +210,7 @@ impl Layer {
     fn check_syntax(&self) -> anyhow::Result<()> {
         let Err(error) = toml::de::DeTable::parse(&self.text) else { return Ok(()) };
         let place = match (&self.origin, error.span()) {
-            (Origin::File(path), Some(span)) => {
+            (LayerOrigin::File(path), Some(span)) => {
                 format!("{}:{}", path.display(), key_position::line_at(&self.text, span.start))
             }
             (origin, _) => origin.place(None, ""),
@@ -227,7 +227,7 @@ impl Layer {
     }
 }
 
-impl Origin {
+impl LayerOrigin {
     fn place(&self, key: Option<&str>, text: &str) -> String {
         match (self, key) {
             (Self::File(path), Some(key)) => match key_position::line_of(text, key) {

@@ -9,7 +9,7 @@ use serde_json::Value;
 use toml::de::{DeTable, DeValue};
 
 use super::key_position;
-use super::layers::{Layers, Origin, variable_of};
+use super::layers::{LayerOrigin, Layers, variable_of};
 
 /// Tables whose members are secret, and names of keys that are secret.
 const SECRET_TABLES: [&str; 2] = ["headers", "env"];
@@ -18,7 +18,7 @@ const SECRET_NAMES: [&str; 4] = ["token", "password", "secret", "authorization"]
 type Values = BTreeMap<String, (Value, String)>;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Shown {
+pub struct ShownSetting {
     pub key: String,
     pub value: Value,
     /// `default`, a file with its line, a variable, or `--set`.
@@ -27,10 +27,10 @@ pub struct Shown {
 
 impl Layers {
     /// Lists all keys, sorted by name. The layers must have been checked.
-    pub fn overview(&self) -> Vec<Shown> {
+    pub fn overview(&self) -> Vec<ShownSetting> {
         let shown = self.values().into_iter().map(|(key, (value, source))| {
             let (above, name) = key.rsplit_once('.').unwrap_or(("", &key));
-            Shown { value: visible(above, name, value), key, source }
+            ShownSetting { value: visible(above, name, value), key, source }
         });
         shown.collect()
     }
@@ -52,13 +52,13 @@ impl Layers {
             gather(root.get_ref(), "", &mut leaves);
             for (key, value) in leaves {
                 let source = match &layer.origin {
-                    Origin::Defaults => "default".to_owned(),
-                    Origin::File(path) => match key_position::line_of(&layer.text, &key) {
+                    LayerOrigin::Defaults => "default".to_owned(),
+                    LayerOrigin::File(path) => match key_position::line_of(&layer.text, &key) {
                         Some(line) => format!("{}:{line}", path.display()),
                         None => path.display().to_string(),
                     },
-                    Origin::Environment => variable_of(&key),
-                    Origin::Flags => "--set".to_owned(),
+                    LayerOrigin::Environment => variable_of(&key),
+                    LayerOrigin::Flags => "--set".to_owned(),
                 };
                 found.insert(key, (value, source));
             }

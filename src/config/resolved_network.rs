@@ -9,7 +9,7 @@ use domain::Environment;
 use network::Network;
 
 use crate::config;
-use crate::config::Shown;
+use crate::config::ShownSetting;
 
 /// The network settings in use, and their sources.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl ResolvedNetwork {
     }
 
     /// Adds the settings from the login shell to an overview of the configuration.
-    pub fn describe(&self, overview: &mut [Shown]) {
+    pub fn describe(&self, overview: &mut [ShownSetting]) {
         let shell = |source| (source == Source::LoginShell).then_some("the login shell's environment");
         let proxy = self.network.https_proxy.as_deref().or(self.network.http_proxy.as_deref()).unwrap_or_default();
         let proxy = network::without_password(proxy);

@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use super::finding::Finding;
 use super::machine::which;
-use crate::config::Shown;
+use crate::config::ShownSetting;
 
 /// The prefix of the servers' keys in the configuration.
 const PREFIX: &str = "mcp.servers.";
 
-pub(super) fn check(overview: &[Shown], path: Option<&str>) -> Vec<Finding> {
+pub(super) fn check(overview: &[ShownSetting], path: Option<&str>) -> Vec<Finding> {
     let mut servers: BTreeMap<&str, BTreeMap<&str, &Value>> = BTreeMap::new();
     for shown in overview {
         if let Some((name, key)) = shown.key.strip_prefix(PREFIX).and_then(|rest| rest.split_once('.')) {
