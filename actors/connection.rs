@@ -432,8 +432,8 @@ impl StreamHandler<Inbound> for Connection {
             Inbound::Message(message) => self.handle_message(message, ctx),
             Inbound::Broken(error) => {
                 tracing::warn!(parent: &self.span, %error, "the client broke the framing");
-                let told = RpcError::invalid_request(error.to_string(), error.advice());
-                self.outbox.push(&rpc::failure(&Id::null(), &told));
+                let reply = RpcError::invalid_request(error.to_string(), error.advice());
+                self.outbox.push(&rpc::failure(&Id::null(), &reply));
                 if error.is_fatal() {
                     ctx.stop();
                 }

@@ -216,18 +216,18 @@ impl Around {
 
     /// Runs the call with its hooks. The hooks before the call may deny it, and the output of those
     /// after it is added to the outcome that the model receives.
-    async fn run(self, job: Box<dyn Job>, desk: Arc<dyn ToolHost>) -> Outcome {
+    async fn run(self, job: Box<dyn Job>, host: Arc<dyn ToolHost>) -> Outcome {
         let card = job.card().clone();
-        match self.consult(HookPoint::BeforeTool { card: &card }, &desk).await {
+        match self.consult(HookPoint::BeforeTool { card: &card }, &host).await {
             Consulted::Nobody | Consulted::Agreed => {}
             Consulted::Refused(reason) => return Outcome::denied_because(&reason),
             Consulted::Cancelled => return Outcome::cancelled(),
         }
-        let mut outcome = job.run(desk.clone()).await;
+        let mut outcome = job.run(host.clone()).await;
         if outcome.verdict == OutcomeKind::Cancelled {
             return outcome;
         }
-        let consulted = self.consult(HookPoint::AfterTool { card: &card, outcome: &outcome }, &desk).await;
+        let consulted = self.consult(HookPoint::AfterTool { card: &card, outcome: &outcome }, &host).await;
         let hooks = match &consulted {
             Consulted::Nobody => HooksRun::None,
             Consulted::Agreed | Consulted::Refused(_) => HooksRun::Some,
@@ -239,15 +239,15 @@ impl Around {
         let Some(completed) = self.toolbox.complete(&outcome, hooks, &self.site) else { return outcome };
         tokio::select! {
             completed = completed => completed,
-            () = desk.cancelled() => outcome,
+            () = host.cancelled() => outcome,
         }
     }
 
-    async fn consult(&self, moment: HookPoint<'_>, desk: &Arc<dyn ToolHost>) -> Consulted {
+    async fn consult(&self, moment: HookPoint<'_>, host: &Arc<dyn ToolHost>) -> Consulted {
         let Some(asked) = self.toolbox.consult(moment, &self.site) else { return Consulted::Nobody };
         tokio::select! {
             refusal = asked => refusal.map_or(Consulted::Agreed, Consulted::Refused),
-            () = desk.cancelled() => Consulted::Cancelled,
+            () = host.cancelled() => Consulted::Cancelled,
         }
     }
 }
@@ -282,7 +282,7 @@ impl Handler<Run> for ToolExecutor {
     fn handle(&mut self, Run { after }: Run, ctx: &mut Context<Self>) {
         let Phase::Ready(job, around) = std::mem::replace(&mut self.phase, Phase::Running) else { return };
         let tail = self.log.tail.clone();
-        let desk: Arc<dyn ToolHost> = Arc::new(CallHost {
+        let host: Arc<dyn ToolHost> = Arc::new(CallHost {
             call: self.call.clone(),
             parent: self.parent.clone(),
             log: self.log.clone(),
@@ -290,7 +290,7 @@ impl Handler<Run> for ToolExecutor {
         });
         let run = async move {
             match tail.until_synced(after).await {
-                Ok(()) => around.run(job, desk).await,
+                Ok(()) => around.run(job, host).await,
                 Err(error) => Outcome::failed(format!("The call was not run: {error}.")),
             }
         };

@@ -144,11 +144,11 @@ impl Client {
         let request = self.send(method, params).await?;
         let mut asked_again = false;
         for _ in 0..LONGEST {
-            let heard = self.received;
+            let received_before = self.received;
             // An answer with a long log takes a while. A status request shows whether the daemon is alive.
             match tokio::time::timeout(self.patience / 2, self.answer_to(method, &request)).await {
                 Ok(answer) => return answer,
-                Err(_) if asked_again && self.received == heard => return Err(self.silent().into()),
+                Err(_) if asked_again && self.received == received_before => return Err(self.silent().into()),
                 Err(_) => {
                     self.send(method::STATUS, serde_json::json!({})).await?;
                     asked_again = true;

@@ -63,7 +63,7 @@ impl AskClient {
 /// matters: the receiver is dropped first, and therefore the connection sees that the caller has
 /// given up.
 struct Awaited {
-    told: oneshot::Receiver<Answered>,
+    reply: oneshot::Receiver<Answered>,
     _abandon: RequestGuard,
 }
 
@@ -226,14 +226,14 @@ impl ClientEditor {
     }
 
     fn ask(&self, method: &'static str, params: Value) -> BoxFuture<'static, Result<Answered, EditorError>> {
-        let (tell, told) = oneshot::channel();
+        let (tell, reply) = oneshot::channel();
         let sent = self.send(method, params, Some(tell));
-        let mut awaited = Awaited { told, _abandon: RequestGuard(self.tell.clone()) };
+        let mut awaited = Awaited { reply, _abandon: RequestGuard(self.tell.clone()) };
         Box::pin(async move {
             if !sent {
                 return Err(EditorError::Gone);
             }
-            (&mut awaited.told).await.map_err(|_| EditorError::Gone)
+            (&mut awaited.reply).await.map_err(|_| EditorError::Gone)
         })
     }
 

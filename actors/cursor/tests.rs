@@ -16,9 +16,9 @@ use crate::outbox_gate::QueuedBytes;
 
 /// A store that holds what the test has put there.
 #[derive(Default)]
-struct Shelf(Mutex<BTreeMap<u64, Arc<Event>>>);
+struct StoredEvents(Mutex<BTreeMap<u64, Arc<Event>>>);
 
-impl History for Shelf {
+impl History for StoredEvents {
     fn submit(&self, _: Record) {}
 
     fn read(
@@ -28,8 +28,8 @@ impl History for Shelf {
         budget: usize,
     ) -> BoxFuture<'static, Result<Vec<Arc<Event>>, HistoryError>> {
         let mut weight = 0;
-        let shelf = self.0.lock().unwrap();
-        let found = shelf.range(from..).map(|(_, event)| event.clone()).take_while(|event| {
+        let store = self.0.lock().unwrap();
+        let found = store.range(from..).map(|(_, event)| event.clone()).take_while(|event| {
             let fits = weight <= budget;
             weight += event.kind.weight();
             fits
@@ -102,7 +102,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
 /// The session and its store.
 struct Stage {
     tail: Arc<Tail>,
-    shelf: Arc<Shelf>,
+    store: Arc<StoredEvents>,
     log: Vec<Arc<Event>>,
     settled: usize,
 }
@@ -134,7 +134,7 @@ impl Stage {
             return;
         }
         let kept = self.log[first..last].iter().map(|event| (event.number, event.clone()));
-        self.shelf.0.lock().unwrap().extend(kept);
+        self.store.0.lock().unwrap().extend(kept);
         self.settled = last;
         self.tail.settle(first as u64 + 1, last as u64, settled);
     }
@@ -145,7 +145,7 @@ impl Stage {
         let cursor = Cursor {
             session: SessionId::from("s"),
             tail: self.tail.clone(),
-            history: self.shelf.clone(),
+            history: self.store.clone(),
             gate: OutboxGate::new(queued.clone(), 1),
             next: from,
         };
@@ -209,8 +209,8 @@ fn text(message: u8, kilobytes: usize) -> EventKind {
 }
 
 fn play(moves: Vec<Move>) {
-    let (tail, shelf) = (Arc::new(Tail::after(0, Arc::default())), Arc::new(Shelf::default()));
-    let mut stage = Stage { tail, shelf, log: Vec::new(), settled: 0 };
+    let (tail, store) = (Arc::new(Tail::after(0, Arc::default())), Arc::new(StoredEvents::default()));
+    let mut stage = Stage { tail, store, log: Vec::new(), settled: 0 };
     let mut readers = vec![stage.attach(0)];
     for next in moves {
         match next {
@@ -266,8 +266,8 @@ fn the_generated_event_kinds_cover_every_durability() {
 /// The ring keeps only a limited amount of settled events.
 #[test]
 fn a_slow_reader_continues_from_the_store_and_returns_to_the_ring() {
-    let (tail, shelf) = (Arc::new(Tail::after(0, Arc::default())), Arc::new(Shelf::default()));
-    let mut stage = Stage { tail, shelf, log: Vec::new(), settled: 0 };
+    let (tail, store) = (Arc::new(Tail::after(0, Arc::default())), Arc::new(StoredEvents::default()));
+    let mut stage = Stage { tail, store, log: Vec::new(), settled: 0 };
     let mut reader = stage.attach(0);
     for message in 0..40 {
         stage.append(text(message, 4));
@@ -289,7 +289,7 @@ fn cursors_of_one_client_that_wake_together_share_its_room() {
     let mut stages: Vec<Stage> = (0..256)
         .map(|_| Stage {
             tail: Arc::new(Tail::after(0, Arc::default())),
-            shelf: Arc::default(),
+            store: Arc::default(),
             log: Vec::new(),
             settled: 0,
         })
@@ -300,7 +300,7 @@ fn cursors_of_one_client_that_wake_together_share_its_room() {
             let cursor = Cursor {
                 session: SessionId::from("s"),
                 tail: stage.tail.clone(),
-                history: stage.shelf.clone(),
+                history: stage.store.clone(),
                 gate: OutboxGate::new(queued.clone(), LIMIT),
                 next: 1,
             };
@@ -310,11 +310,11 @@ fn cursors_of_one_client_that_wake_together_share_its_room() {
     assert!(streams.iter_mut().all(|stream| stream.next().now_or_never().is_none()), "nobody has anything to say");
     assert_eq!(queued.get(), 0, "a cursor that waits for an event holds no room");
     stages.iter_mut().for_each(|stage| stage.append(text(0, 60)));
-    let mut told = 0;
-    while told < streams.len() {
+    let mut received = 0;
+    while received < streams.len() {
         let passed: Vec<_> = streams.iter_mut().filter_map(|stream| stream.next().now_or_never()).collect();
         assert!(!passed.is_empty() && passed.len() <= LIMIT / FROM_STORE, "{} at once", passed.len());
-        told += passed.len();
+        received += passed.len();
     }
     assert_eq!(queued.get(), 0);
 }

@@ -117,13 +117,13 @@ async fn restore(
             continue;
         }
         let mut one = toolbox.restore(vec![step], site.clone());
-        let told = async {
+        let stop_requested = async {
             // The sender lives until this future completes.
             let _ = stopped.wait_for(|stopped| *stopped).await;
         };
         let done = tokio::select! {
             done = &mut one => Some(done),
-            () = told => tokio::time::timeout(patience, one).await.ok(),
+            () = stop_requested => tokio::time::timeout(patience, one).await.ok(),
         };
         files.extend(done.unwrap_or_else(|| left(path, NOT_KNOWN)));
     }

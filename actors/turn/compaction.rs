@@ -192,22 +192,22 @@ pub(super) fn room(conversation: &Conversation, kept_from: Option<&MessageId>, w
 pub(super) fn to_summarise(conversation: &Conversation, kept_from: Option<&MessageId>, room: u64) -> Arc<Message> {
     let limit = usize::try_from(room.saturating_mul(BYTES_PER_TOKEN)).unwrap_or(usize::MAX);
     let older = older(conversation, kept_from);
-    let mut told: Vec<String> = older.iter().map(|message| in_words(message)).collect();
+    let mut transcript: Vec<String> = older.iter().map(|message| in_words(message)).collect();
     let earlier = usize::from(older.first().is_some_and(|message| message.is_summary()));
-    let mut weight: usize = told.iter().map(String::len).sum();
+    let mut weight: usize = transcript.iter().map(String::len).sum();
     let mut left_out = 0;
-    while weight > limit && earlier + left_out + 1 < told.len() {
-        weight -= told[earlier + left_out].len();
+    while weight > limit && earlier + left_out + 1 < transcript.len() {
+        weight -= transcript[earlier + left_out].len();
         left_out += 1;
     }
     if left_out > 0 {
-        told.splice(earlier..earlier + left_out, [format!("({left_out} messages were left out here.)")]);
+        transcript.splice(earlier..earlier + left_out, [format!("({left_out} messages were left out here.)")]);
     }
     if weight > limit {
-        told.iter_mut().for_each(|text| cut(text, limit / 2));
+        transcript.iter_mut().for_each(|text| cut(text, limit / 2));
     }
-    let told = told.join("\n\n");
-    let text = format!("<conversation>\n{told}\n</conversation>\n\n{INSTRUCTION}");
+    let transcript = transcript.join("\n\n");
+    let text = format!("<conversation>\n{transcript}\n</conversation>\n\n{INSTRUCTION}");
     Arc::new(Message::User { id: MessageId::new(), content: vec![Content::text(text)] })
 }
 
@@ -317,7 +317,7 @@ mod tests {
     }
 
     /// The text that the model receives for the messages before the kept ones.
-    fn told(talk: &Conversation, room: u64) -> String {
+    fn transcript(talk: &Conversation, room: u64) -> String {
         let message = to_summarise(talk, least_kept_from(talk, WIDE).as_ref(), room);
         let Message::User { content, .. } = &*message else { panic!("{message:?}") };
         let text = content[0].as_text();
@@ -329,7 +329,7 @@ mod tests {
     fn the_newest_turn_is_kept_and_earlier_ones_are_summarised() {
         let talk = conversation(vec![asked("a"), said("b"), ended("x", "seen"), asked("c"), said("d")]);
         assert_eq!(least_kept_from(&talk, WIDE), Some("c".into()));
-        assert_eq!(told(&talk, WIDE), "User: a\n\nAgent: b\n\nOutcome: seen [image: image/png]");
+        assert_eq!(transcript(&talk, WIDE), "User: a\n\nAgent: b\n\nOutcome: seen [image: image/png]");
         assert_eq!(room(&talk, Some(&"c".into()), WIDE), 2 + 2 + 8);
         assert_eq!(room(&talk, Some(&"c".into()), 10), 5);
     }
@@ -357,10 +357,10 @@ mod tests {
         let long = "x".repeat(5_000);
         let talk = [asked("a"), said("b"), asked("c"), said(&long), asked("d"), said("e"), asked("f")];
         let talk = conversation(talk.into());
-        assert_eq!(told(&talk, 10), "(4 messages were left out here.)\n\nUser: d\n\nAgent: e");
+        assert_eq!(transcript(&talk, 10), "(4 messages were left out here.)\n\nUser: d\n\nAgent: e");
         let talk = conversation(vec![compacted("sum"), said(&long), asked("d"), said("e"), asked("f")]);
         assert_eq!(
-            told(&talk, 60),
+            transcript(&talk, 60),
             "User: What happened so far, in short:\n\nsum\n\n[acpd wrote this message in place of older ones. The user's own \
              messages before it are unchanged.]\n\n(1 messages were left out here.)\n\nUser: d\n\nAgent: e"
         );
@@ -369,8 +369,11 @@ mod tests {
     #[test]
     fn a_last_message_that_does_not_fit_alone_is_cut() {
         let talk = conversation(vec![asked(&"x".repeat(5_000)), asked("c")]);
-        let told = told(&talk, 100);
-        assert!(told.ends_with("xx\n[4806 bytes were left out because they do not fit]") && told.len() < 300, "{told}");
+        let transcript = transcript(&talk, 100);
+        assert!(
+            transcript.ends_with("xx\n[4806 bytes were left out because they do not fit]") && transcript.len() < 300,
+            "{transcript}"
+        );
     }
 
     #[test]

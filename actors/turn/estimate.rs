@@ -45,7 +45,7 @@ pub(super) fn request(request: &ModelRequest) -> u64 {
 pub(super) fn conversation(messages: &[Arc<Message>], tools: &[ToolSpec]) -> u64 {
     let tools = tools.iter().map(|tool| tool.name.len() + tool.description.len() + tool.schema.to_string().len());
     let tools = tools.map(|bytes| tokens(bytes) + AROUND).sum::<u64>();
-    tools + messages.iter().map(|told| message(told) + AROUND).sum::<u64>()
+    tools + messages.iter().map(|one| message(one) + AROUND).sum::<u64>()
 }
 
 pub(super) fn message(message: &Message) -> u64 {
@@ -95,8 +95,8 @@ mod tests {
             || Content::from(Payload::Image { data: "A".repeat(400_000), mime: "image/png".into(), uri: None });
         let asked = Message::User { id: MessageId::new(), content: vec![Content::text("x".repeat(400)), picture()] };
         let result = CallResult { call: "c".into(), text: "é".repeat(100), images: vec![picture()], failed: false };
-        let told = Message::Results { results: vec![result] };
-        assert_eq!((message(&asked), message(&told)), (100 + MEDIUM, 50 + MEDIUM));
+        let results = Message::Results { results: vec![result] };
+        assert_eq!((message(&asked), message(&results)), (100 + MEDIUM, 50 + MEDIUM));
         let request = request(&ModelRequest {
             system: "s".repeat(40),
             messages: vec![Arc::new(asked)],

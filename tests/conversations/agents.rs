@@ -22,7 +22,7 @@ impl Project {
     /// Sends the prompt and approves the sub-agent.
     async fn delegate(&mut self) -> u64 {
         let prompt = self.zed.prompt(&self.session, "find out").await;
-        let question = self.zed.hear("session/request_permission").await;
+        let question = self.zed.receive("session/request_permission").await;
         self.zed.choose(&question, "allow_once").await;
         prompt
     }
@@ -68,7 +68,7 @@ async fn a_sub_agents_question_reaches_the_user_and_its_changes_are_undoable() {
     let sub = vec![write, report("Written.")];
     let mut at = delegating(json!({ "task": "Write b.txt.", "tools": "all" }), sub).await;
     let prompt = at.delegate().await;
-    let question = at.zed.hear("session/request_permission").await;
+    let question = at.zed.receive("session/request_permission").await;
     assert_eq!(question["params"]["toolCall"]["title"], "Create b.txt");
     at.zed.choose(&question, "allow_once").await;
     let call = question["params"]["toolCall"]["toolCallId"].clone();
@@ -138,7 +138,7 @@ async fn asked_by_sub_agent() -> Project {
     let write = vec![Step::call("write_file", json!({ "path": "b.txt", "content": "b\n" })), Step::end()];
     let mut at = delegating(json!({ "task": "Write b.txt.", "tools": "all" }), vec![write]).await;
     at.delegate().await;
-    at.zed.hear("session/request_permission").await;
+    at.zed.receive("session/request_permission").await;
     at
 }
 
@@ -187,7 +187,7 @@ async fn a_mode_that_the_user_chooses_holds_for_running_sub_agents() {
     let sub = vec![write("b.txt"), write("c.txt"), report("Done.")];
     let mut at = delegating(json!({ "task": "Write both.", "tools": "all" }), sub).await;
     let prompt = at.delegate().await;
-    let question = at.zed.hear("session/request_permission").await;
+    let question = at.zed.receive("session/request_permission").await;
     let mode = json!({ "sessionId": at.session, "modeId": "read-only" });
     assert!(at.zed.call("session/set_mode", mode).await["error"].is_null());
     at.zed.choose(&question, "allow_once").await;

@@ -26,7 +26,7 @@ fn switch_then_write(mode: &str) -> Vec<Vec<Step>> {
 async fn the_agent_changes_the_mode_only_with_the_users_approval() {
     let mut at = unasked("read-only", switch_then_write("safe")).await;
     let prompt = at.zed.prompt(&at.session, "write it").await;
-    let question = at.zed.hear("session/request_permission").await;
+    let question = at.zed.receive("session/request_permission").await;
     let options = question["params"]["options"].as_array().unwrap();
     let kinds: Vec<&str> = options.iter().map(|option| option["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["allow_once", "reject_once"]);
@@ -43,7 +43,7 @@ async fn the_agent_changes_the_mode_only_with_the_users_approval() {
 async fn a_mode_change_that_the_user_rejects_has_no_effect() {
     let mut at = unasked("read-only", switch_then_write("full")).await;
     let prompt = at.zed.prompt(&at.session, "write it").await;
-    let question = at.zed.hear("session/request_permission").await;
+    let question = at.zed.receive("session/request_permission").await;
     at.zed.choose(&question, "reject_once").await;
     at.zed.answer(prompt).await;
     assert!(!at.folder.path().join("b.txt").exists());
@@ -61,7 +61,7 @@ async fn a_command_that_names_acpds_files_asks_under_every_approval_setting() {
     let mut at = Project::new(json!({}), &[], answers, place).await;
     at.configure("approval", "never").await;
     let prompt = at.zed.prompt(&at.session, "look").await;
-    let question = at.zed.hear("session/request_permission").await;
+    let question = at.zed.receive("session/request_permission").await;
     assert_eq!(question["params"]["options"].as_array().unwrap().len(), 2);
     at.zed.choose(&question, "reject_once").await;
     at.zed.answer(prompt).await;

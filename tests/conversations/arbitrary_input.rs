@@ -310,7 +310,7 @@ async fn write_in_pieces(client: &mut Editor, mut bytes: &[u8], cuts: &[usize]) 
 
 /// Reads until nothing more arrives, and answers questions meanwhile. Returns the sessions that
 /// appeared.
-async fn hear_out(client: &mut Editor, replies: &mut impl Iterator<Item = Option<Value>>) -> Vec<Value> {
+async fn receive_all(client: &mut Editor, replies: &mut impl Iterator<Item = Option<Value>>) -> Vec<Value> {
     let mut sessions = Vec::new();
     while let Ok(message) = tokio::time::timeout(OVER, client.next()).await {
         let message = message.expect("the connection goes on");
@@ -325,7 +325,7 @@ async fn hear_out(client: &mut Editor, replies: &mut impl Iterator<Item = Option
             }
         }
         // A model may talk for ever, so its turns are cancelled after a while.
-        if sessions.len() < 64 && client.heard() % 500 == 499 {
+        if sessions.len() < 64 && client.received() % 500 == 499 {
             for session in &sessions {
                 client.notify("session/cancel", json!({ "sessionId": session })).await;
             }
@@ -353,12 +353,12 @@ async fn converse(case: Case) {
     let bytes: Vec<u8> = case.pieces.iter().flat_map(|piece| frame(case.by_length, &piece.render(&session))).collect();
     write_in_pieces(&mut client, &bytes, &case.cuts).await;
     let mut replies = case.replies.into_iter().cycle();
-    let mut sessions = hear_out(&mut client, &mut replies).await;
+    let mut sessions = receive_all(&mut client, &mut replies).await;
     sessions.push(json!(session));
     for session in sessions {
         client.notify("session/cancel", json!({ "sessionId": session })).await;
     }
-    hear_out(&mut client, &mut replies).await;
+    receive_all(&mut client, &mut replies).await;
     assert_eq!(client.unanswered(), [], "left without an answer");
     assert!(client.call("_acpd/status", json!({})).await.get("result").is_some(), "the connection goes on");
 

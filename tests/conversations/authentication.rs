@@ -59,7 +59,7 @@ async fn a_login_opens_a_page_in_clients_that_support_it() {
     let scene = Scene::new(vec![]);
     let mut zed = client_that_can(&scene, json!({ "elicitation": { "url": {} } })).await;
     let login = zed.request("authenticate", json!({ "methodId": "github" })).await;
-    let page = zed.hear("elicitation/create").await;
+    let page = zed.receive("elicitation/create").await;
     zed.reply(&page, json!({ "action": "accept" })).await;
     zed.silence().await;
     scene.accounts.finish_login(Ok(()));

@@ -25,7 +25,7 @@ async fn beyond_a_limit_of_the_turn_the_person_is_asked_before_the_model_is() {
     let scene = Scene::with(answers, |settings| settings.spending = limits(1_000, 0, 0));
     let (mut zed, session) = scene.editor_with_session("zed").await;
     let prompt = zed.prompt(&session, "go").await;
-    let question = zed.hear("session/request_permission").await;
+    let question = zed.receive("session/request_permission").await;
     assert_eq!(scene.script.requests().len(), 2, "nothing is asked of the model meanwhile");
     zed.choose(&question, "allow_once").await;
     assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
@@ -65,7 +65,7 @@ async fn a_person_who_does_not_want_to_spend_more_ends_the_turn() {
     let scene = Scene::with(vec![look()], |settings| settings.spending = limits(500, 0, 0));
     let (mut zed, session) = scene.editor_with_session("zed").await;
     let prompt = zed.prompt(&session, "go").await;
-    let question = zed.hear("session/request_permission").await;
+    let question = zed.receive("session/request_permission").await;
     zed.choose(&question, "reject_once").await;
     assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "max_turn_requests");
     assert_eq!(scene.script.requests().len(), 1);
@@ -84,7 +84,7 @@ async fn ask_when_a_turn_begins(limits: SpendingLimits) {
     let prompt = zed.prompt(&session, "one").await;
     zed.answer(prompt).await;
     let prompt = zed.prompt(&session, "two").await;
-    let question = zed.hear("session/request_permission").await;
+    let question = zed.receive("session/request_permission").await;
     assert_eq!(scene.script.requests().len(), 1);
     zed.choose(&question, "allow_once").await;
     assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
@@ -109,12 +109,12 @@ async fn a_question_about_the_budget_survives_the_daemon() {
     let scene = Scene::with(answers, |settings| settings.spending = limits(500, 0, 0));
     let (mut zed, session) = scene.editor_with_session("zed").await;
     zed.prompt(&session, "go").await;
-    zed.hear("session/request_permission").await;
+    zed.receive("session/request_permission").await;
     scene.crash().await;
     let scene = scene.restarted();
     let mut zed = scene.editor("zed").await;
     zed.request("session/load", json!({ "sessionId": session, "cwd": "/work", "mcpServers": [] })).await;
-    let question = zed.hear("session/request_permission").await;
+    let question = zed.receive("session/request_permission").await;
     zed.choose(&question, "allow_once").await;
     zed.update("agent_message_chunk").await;
     scene.script.until_asked(2).await;

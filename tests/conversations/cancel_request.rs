@@ -188,7 +188,7 @@ async fn a_login_that_is_withdrawn_ends_with_its_page() {
     zed.call("initialize", json!({ "protocolVersion": 1, "clientCapabilities": can })).await;
     scene.transcript.take();
     let login = zed.request("authenticate", json!({ "methodId": "github" })).await;
-    zed.hear("elicitation/create").await;
+    zed.receive("elicitation/create").await;
     zed.notify("$/cancel_request", json!({ "requestId": login })).await;
     zed.silence().await;
     assert!(scene.accounts.is_given_up());

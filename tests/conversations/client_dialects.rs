@@ -105,7 +105,7 @@ async fn an_answer_to_a_permission_question_is_understood_in_every_dialect() {
         }
         let (mut zed, session) = scene.editor_with_session("zed").await;
         let prompt = zed.prompt(&session, "touch it").await;
-        let question = zed.hear("session/request_permission").await;
+        let question = zed.receive("session/request_permission").await;
         zed.reply(&question, dialect.clone()).await;
         let answer = zed.answer(prompt).await;
         let ran = if scene.transcript.take().contains("touch {} runs") { "runs" } else { "does not run" };

@@ -39,10 +39,10 @@ async fn unsaved_text_is_read_and_changed_through_the_editor() {
     let prompt = at.zed.prompt(&at.session, "change it").await;
     // To read the file, to show the change, and right before the change is made.
     for _ in 0..3 {
-        let asked = at.zed.hear("fs/read_text_file").await;
+        let asked = at.zed.receive("fs/read_text_file").await;
         at.zed.reply(&asked, json!({ "content": "unsaved\n" })).await;
     }
-    let asked = at.zed.hear("fs/write_text_file").await;
+    let asked = at.zed.receive("fs/write_text_file").await;
     at.zed.reply(&asked, json!({})).await;
     at.zed.answer(prompt).await;
     assert_eq!(at.text("a.txt"), "saved\n", "the editor has it, and saves it when it likes");
@@ -80,10 +80,10 @@ async fn an_editor_sees_a_call_before_any_request_for_it() {
     let mut at = helped(files(), &[("a.txt", "saved\n")], read_and_edit()).await;
     let prompt = at.zed.prompt(&at.session, "change it").await;
     for _ in 0..3 {
-        let asked = at.zed.hear("fs/read_text_file").await;
+        let asked = at.zed.receive("fs/read_text_file").await;
         at.zed.reply(&asked, json!({ "content": "unsaved\n" })).await;
     }
-    let asked = at.zed.hear("fs/write_text_file").await;
+    let asked = at.zed.receive("fs/write_text_file").await;
     at.zed.reply(&asked, json!({})).await;
     at.zed.answer(prompt).await;
     // The second question comes before its call, because the call's update includes what it would
@@ -123,7 +123,7 @@ async fn a_slow_editor_is_asked_when_it_has_read_of_the_call() {
     let session = zed.call("session/new", json!({ "cwd": folder.path() })).await["result"]["sessionId"].clone();
     let session = session.as_str().unwrap();
     let prompt = zed.prompt(session, "read it").await;
-    let asked = zed.hear("fs/read_text_file").await;
+    let asked = zed.receive("fs/read_text_file").await;
     let transcript = scene.transcript.take();
     assert!(transcript.contains("\"sessionUpdate\":\"tool_call\""), "it was asked before it was told");
     zed.reply(&asked, json!({ "content": "unsaved\n" })).await;
@@ -136,7 +136,7 @@ async fn text_that_the_person_changed_since_it_was_read_is_not_overwritten() {
     let mut at = helped(files(), &[("a.txt", "saved\n")], read_and_edit()).await;
     let prompt = at.zed.prompt(&at.session, "change it").await;
     for text in ["unsaved\n", "another text\n"] {
-        let asked = at.zed.hear("fs/read_text_file").await;
+        let asked = at.zed.receive("fs/read_text_file").await;
         at.zed.reply(&asked, json!({ "content": text })).await;
     }
     at.zed.answer(prompt).await;
@@ -151,9 +151,9 @@ async fn an_editor_that_refuses_or_is_silent_means_the_disk_for_reading() {
     let answers = vec![read(), read(), vec![Step::text("Done."), Step::end()]];
     let mut at = helped(files(), &[("a.txt", "saved\n")], answers).await;
     let prompt = at.zed.prompt(&at.session, "read it").await;
-    let asked = at.zed.hear("fs/read_text_file").await;
+    let asked = at.zed.receive("fs/read_text_file").await;
     at.refuse(&asked, "the file is not open").await;
-    at.zed.hear("fs/read_text_file").await;
+    at.zed.receive("fs/read_text_file").await;
     // The paused clock does not advance by itself while a thread waits.
     tokio::time::advance(Duration::from_secs(11)).await;
     at.zed.answer(prompt).await;
@@ -168,7 +168,7 @@ async fn a_write_that_the_editor_refuses_fails_the_call() {
     let answers = vec![vec![Step::call("write_file", write), Step::end()], vec![Step::text("Oh."), Step::end()]];
     let mut at = helped(files(), &[], answers).await;
     let prompt = at.zed.prompt(&at.session, "write it").await;
-    let asked = at.zed.hear("fs/write_text_file").await;
+    let asked = at.zed.receive("fs/write_text_file").await;
     at.refuse(&asked, "read-only buffer").await;
     at.zed.answer(prompt).await;
     assert!(!at.folder.path().join("new/b.txt").exists());
@@ -196,7 +196,7 @@ async fn unsaved_text_that_cannot_be_written_back_is_left_alone() {
     let mut at = helped(offers, &[("a.txt", "saved\n")], read_and_edit()).await;
     let prompt = at.zed.prompt(&at.session, "change it").await;
     for _ in 0..2 {
-        let asked = at.zed.hear("fs/read_text_file").await;
+        let asked = at.zed.receive("fs/read_text_file").await;
         at.zed.reply(&asked, json!({ "content": "unsaved\n" })).await;
     }
     at.zed.answer(prompt).await;
@@ -218,16 +218,16 @@ async fn a_command_runs_in_the_editors_terminal_and_others_get_its_text() {
     let mut at = helped(terminals(), &[], run("make", 60_000)).await;
     let mut vim = at.watcher("vim").await;
     let prompt = at.zed.prompt(&at.session, "build it").await;
-    let asked = at.zed.hear("terminal/create").await;
+    let asked = at.zed.receive("terminal/create").await;
     at.zed.reply(&asked, json!({ "terminalId": "t1" })).await;
-    let exit = at.zed.hear("terminal/wait_for_exit").await;
-    let asked = at.zed.hear("terminal/output").await;
+    let exit = at.zed.receive("terminal/wait_for_exit").await;
+    let asked = at.zed.receive("terminal/output").await;
     at.zed.reply(&asked, json!({ "output": "building\r\n", "truncated": false })).await;
     at.zed.update("tool_call_update").await;
     at.zed.reply(&exit, json!({ "exitCode": 2, "signal": null })).await;
-    let asked = at.zed.hear("terminal/output").await;
+    let asked = at.zed.receive("terminal/output").await;
     at.zed.reply(&asked, json!({ "output": "building\r\nbroken\r\n", "truncated": false })).await;
-    at.zed.hear("terminal/release").await;
+    at.zed.receive("terminal/release").await;
     at.zed.answer(prompt).await;
     vim.silence().await;
     expect![[r##"
@@ -269,15 +269,15 @@ async fn a_command_runs_in_the_editors_terminal_and_others_get_its_text() {
 async fn cancelling_kills_the_command_in_the_terminal_and_releases_it() {
     let mut at = helped(terminals(), &[], run("sleep 600", 600_000)).await;
     let prompt = at.zed.prompt(&at.session, "wait").await;
-    let asked = at.zed.hear("terminal/create").await;
+    let asked = at.zed.receive("terminal/create").await;
     at.zed.reply(&asked, json!({ "terminalId": "t1" })).await;
-    at.zed.hear("terminal/wait_for_exit").await;
+    at.zed.receive("terminal/wait_for_exit").await;
     at.zed.notify("session/cancel", json!({ "sessionId": at.session })).await;
-    let asked = at.zed.hear("terminal/kill").await;
+    let asked = at.zed.receive("terminal/kill").await;
     at.zed.reply(&asked, json!({})).await;
-    let asked = at.zed.hear("terminal/output").await;
+    let asked = at.zed.receive("terminal/output").await;
     at.zed.reply(&asked, json!({ "output": "", "truncated": false })).await;
-    at.zed.hear("terminal/release").await;
+    at.zed.receive("terminal/release").await;
     let answer = at.zed.answer(prompt).await;
     assert_eq!(answer["result"]["stopReason"], "cancelled");
 }
@@ -286,11 +286,11 @@ async fn cancelling_kills_the_command_in_the_terminal_and_releases_it() {
 async fn a_terminal_that_opens_after_the_cancel_is_released_too() {
     let mut at = helped(terminals(), &[], run("sleep 600", 600_000)).await;
     let prompt = at.zed.prompt(&at.session, "wait").await;
-    let asked = at.zed.hear("terminal/create").await;
+    let asked = at.zed.receive("terminal/create").await;
     at.zed.notify("session/cancel", json!({ "sessionId": at.session })).await;
     at.zed.answer(prompt).await;
     at.zed.reply(&asked, json!({ "terminalId": "t1" })).await;
-    let released = at.zed.hear("terminal/release").await;
+    let released = at.zed.receive("terminal/release").await;
     assert_eq!(released["params"]["terminalId"], "t1");
 }
 
@@ -298,13 +298,13 @@ async fn a_terminal_that_opens_after_the_cancel_is_released_too() {
 async fn a_command_that_takes_too_long_is_killed_in_the_terminal() {
     let mut at = helped(terminals(), &[], run("sleep 600", 500)).await;
     let prompt = at.zed.prompt(&at.session, "wait").await;
-    let asked = at.zed.hear("terminal/create").await;
+    let asked = at.zed.receive("terminal/create").await;
     at.zed.reply(&asked, json!({ "terminalId": "t1" })).await;
-    let asked = at.zed.hear("terminal/kill").await;
+    let asked = at.zed.receive("terminal/kill").await;
     at.zed.reply(&asked, json!({})).await;
-    let asked = at.zed.hear("terminal/output").await;
+    let asked = at.zed.receive("terminal/output").await;
     at.zed.reply(&asked, json!({ "output": "zzz\n", "truncated": false })).await;
-    at.zed.hear("terminal/release").await;
+    at.zed.receive("terminal/release").await;
     at.zed.answer(prompt).await;
     let transcript = at.transcript();
     assert!(transcript.contains("results: zzz\n[timed out after 500 ms; the command was ended]"), "{transcript}");
@@ -315,9 +315,9 @@ async fn a_call_in_an_editors_terminal_fails_if_the_editor_disconnects() {
     let mut at = helped(terminals(), &[], run("make", 60_000)).await;
     let mut vim = at.watcher("vim").await;
     at.zed.prompt(&at.session, "build it").await;
-    let asked = at.zed.hear("terminal/create").await;
+    let asked = at.zed.receive("terminal/create").await;
     at.zed.reply(&asked, json!({ "terminalId": "t1" })).await;
-    at.zed.hear("terminal/wait_for_exit").await;
+    at.zed.receive("terminal/wait_for_exit").await;
     at.zed.close().await;
     vim.update("agent_message_chunk").await;
     let transcript = at.transcript();
@@ -347,7 +347,7 @@ async fn a_slow_write_by_the_editor_is_not_made_on_disk() {
     let answers = vec![vec![Step::call("write_file", write), Step::end()], vec![Step::text("Done."), Step::end()]];
     let mut at = helped(files(), &[], answers).await;
     let prompt = at.zed.prompt(&at.session, "write it").await;
-    let asked = at.zed.hear("fs/write_text_file").await;
+    let asked = at.zed.receive("fs/write_text_file").await;
     tokio::time::advance(Duration::from_secs(600)).await;
     at.zed.reply(&asked, json!({})).await;
     at.zed.answer(prompt).await;
@@ -363,9 +363,9 @@ async fn cancelling_a_turn_withdraws_an_editors_unfinished_write() {
     // A thread waits for the editor, and the clock must advance while the call is abandoned.
     tokio::time::resume();
     let prompt = at.zed.prompt(&at.session, "write it").await;
-    let asked = at.zed.hear("fs/write_text_file").await;
+    let asked = at.zed.receive("fs/write_text_file").await;
     at.zed.notify("session/cancel", json!({ "sessionId": at.session })).await;
-    let withdrawn = at.zed.hear("$/cancel_request").await;
+    let withdrawn = at.zed.receive("$/cancel_request").await;
     assert_eq!(withdrawn["params"]["requestId"], asked["id"]);
     assert_eq!(at.zed.answer(prompt).await["result"]["stopReason"], "cancelled");
     assert!(!at.folder.path().join("b.txt").exists());
@@ -380,7 +380,7 @@ async fn a_repeated_load_does_not_withdraw_requests_of_the_running_turn() {
     let prompt = at.zed.prompt(&at.session, "hello").await;
     at.zed.answer(prompt).await;
     let prompt = at.zed.prompt(&at.session, "write it").await;
-    let asked = at.zed.hear("fs/write_text_file").await;
+    let asked = at.zed.receive("fs/write_text_file").await;
     let load = json!({ "sessionId": at.session, "cwd": at.folder.path(), "mcpServers": [] });
     at.zed.call("session/load", load).await;
     at.zed.reply(&asked, json!({})).await;
@@ -393,13 +393,13 @@ async fn a_repeated_load_does_not_withdraw_requests_of_the_running_turn() {
 async fn a_terminal_created_after_its_turn_ended_is_released() {
     let mut at = helped(terminals(), &[], run("sleep 600", 600_000)).await;
     let prompt = at.zed.prompt(&at.session, "wait").await;
-    let asked = at.zed.hear("terminal/create").await;
+    let asked = at.zed.receive("terminal/create").await;
     at.zed.notify("session/cancel", json!({ "sessionId": at.session })).await;
-    let withdrawn = at.zed.hear("$/cancel_request").await;
+    let withdrawn = at.zed.receive("$/cancel_request").await;
     assert_eq!(withdrawn["params"]["requestId"], asked["id"]);
     at.zed.answer(prompt).await;
     at.zed.reply(&asked, json!({ "terminalId": "t9" })).await;
-    let released = at.zed.hear("terminal/release").await;
+    let released = at.zed.receive("terminal/release").await;
     assert_eq!(released["params"]["terminalId"], "t9");
 }
 
@@ -434,7 +434,7 @@ async fn a_part_of_a_file_is_asked_for_by_its_lines() {
     for replies in [vec!["2\n3"], vec!["two\n3", "1\ntwo\n3\n4\n"], vec!["1\n2\n3\n4\n"]] {
         let prompt = at.zed.prompt(&at.session, "read it").await;
         for text in replies {
-            let asked = at.zed.hear("fs/read_text_file").await;
+            let asked = at.zed.receive("fs/read_text_file").await;
             at.zed.reply(&asked, json!({ "content": text })).await;
         }
         at.zed.answer(prompt).await;

@@ -31,7 +31,7 @@ impl Child {
     }
 
     /// The next message, which must have this method.
-    async fn hear(&mut self, method: &str) -> Value {
+    async fn receive(&mut self, method: &str) -> Value {
         let message = self.next().await;
         assert_eq!(message["method"], method, "{message}");
         message
@@ -61,7 +61,7 @@ impl Child {
     }
 
     async fn initialize(&mut self, auth: Value) {
-        let request = self.hear("initialize").await;
+        let request = self.receive("initialize").await;
         assert_eq!(request["params"]["clientCapabilities"]["terminal"], true);
         let sessions = json!({ "resume": {} });
         let capabilities = json!({ "loadSession": true, "sessionCapabilities": sessions });
@@ -72,7 +72,7 @@ impl Child {
     /// Introduces itself and opens its session in this way.
     async fn open(&mut self, method: &str) -> Value {
         self.initialize(json!([])).await;
-        let request = self.hear(method).await;
+        let request = self.receive(method).await;
         let modes = json!({
             "currentModeId": "ask",
             "availableModes": [{ "id": "ask", "name": "Ask" }, { "id": "code", "name": "Code" }],
@@ -114,7 +114,7 @@ async fn a_childs_actions_are_in_the_log_and_reach_every_client() {
     let (scene, mut children) = scene();
     let (mut zed, session, mut child) = opened(&scene, &mut children).await;
     let id = zed.prompt(&session, "look around").await;
-    let prompt = child.hear("session/prompt").await;
+    let prompt = child.receive("session/prompt").await;
     assert_eq!(prompt["params"]["prompt"], json!([{ "type": "text", "text": "look around" }]));
     child.say("I will ").await;
     child.say("look.").await;
@@ -164,7 +164,7 @@ async fn an_update_that_acpd_does_not_interpret_is_kept_and_passed_on_as_it_is()
     let (scene, mut children) = scene();
     let (mut zed, session, mut child) = opened(&scene, &mut children).await;
     let id = zed.prompt(&session, "go").await;
-    let prompt = child.hear("session/prompt").await;
+    let prompt = child.receive("session/prompt").await;
     // Of a shape that the editor in this test accepts, and that acpd does not interpret.
     child.update(json!({ "sessionUpdate": "session_info_update", "_meta": { "sky": "blue" } })).await;
     child.end(&prompt).await;
@@ -194,10 +194,10 @@ async fn a_childs_question_reaches_both_editors_and_is_answered_once() {
     let mut vim = scene.editor("vim").await;
     vim.call("session/resume", json!({ "sessionId": session })).await;
     let id = zed.prompt(&session, "make it").await;
-    let prompt = child.hear("session/prompt").await;
+    let prompt = child.receive("session/prompt").await;
     child.send(ask(70)).await;
-    let first = zed.hear("session/request_permission").await;
-    let second = vim.hear("session/request_permission").await;
+    let first = zed.receive("session/request_permission").await;
+    let second = vim.receive("session/request_permission").await;
     for asked in [&first, &second] {
         let options = &asked["params"]["options"];
         assert_eq!((&options[0]["optionId"], &options[1]["name"]), (&json!("yolo"), &json!("Do not")), "{asked}");
@@ -208,7 +208,7 @@ async fn a_childs_question_reaches_both_editors_and_is_answered_once() {
         answer,
         json!({ "jsonrpc": "2.0", "id": 70, "result": { "outcome": { "outcome": "selected", "optionId": "yolo" } } })
     );
-    zed.hear("$/cancel_request").await;
+    zed.receive("$/cancel_request").await;
     child.end(&prompt).await;
     zed.answer(id).await;
 }
@@ -218,9 +218,9 @@ async fn ctl_answers_a_question_of_a_child_by_its_kind() {
     let (scene, mut children) = scene();
     let (mut zed, session, mut child) = opened(&scene, &mut children).await;
     let id = zed.prompt(&session, "make it").await;
-    let prompt = child.hear("session/prompt").await;
+    let prompt = child.receive("session/prompt").await;
     child.send(ask(70)).await;
-    zed.hear("session/request_permission").await;
+    zed.receive("session/request_permission").await;
     let mut ctl = scene.editor("ctl").await;
     ctl.call("_acpd/answer", json!({ "sessionId": session, "optionId": "reject_once" })).await;
     assert_eq!(child.next().await["result"]["outcome"]["optionId"], "nope");
@@ -233,9 +233,9 @@ async fn a_child_that_dies_ends_its_turn_and_resumes_with_the_next_prompt() {
     let (scene, mut children) = scene();
     let (mut zed, session, mut child) = opened(&scene, &mut children).await;
     let id = zed.prompt(&session, "go").await;
-    child.hear("session/prompt").await;
+    child.receive("session/prompt").await;
     child.send(ask(70)).await;
-    zed.hear("session/request_permission").await;
+    zed.receive("session/request_permission").await;
     drop(child);
     let failed = zed.until(|message| message["id"] == id).await;
     assert_eq!(failed["error"]["code"], -32603, "{failed}");
@@ -245,7 +245,7 @@ async fn a_child_that_dies_ends_its_turn_and_resumes_with_the_next_prompt() {
     let mut child = children.next().await;
     let resumed = child.open("session/resume").await;
     assert_eq!(resumed["params"]["sessionId"], "c1");
-    let prompt = child.hear("session/prompt").await;
+    let prompt = child.receive("session/prompt").await;
     assert_eq!(prompt["params"]["prompt"][0]["text"], "again");
     child.end(&prompt).await;
     zed.answer(id).await;
@@ -256,7 +256,7 @@ async fn a_child_that_lost_its_session_gets_a_summary_and_the_person_a_notice() 
     let (scene, mut children) = scene();
     let (mut zed, session, mut child) = opened(&scene, &mut children).await;
     let id = zed.prompt(&session, "remember blue").await;
-    let prompt = child.hear("session/prompt").await;
+    let prompt = child.receive("session/prompt").await;
     child.say("I remember blue.").await;
     child.end(&prompt).await;
     zed.answer(id).await;
@@ -266,12 +266,12 @@ async fn a_child_that_lost_its_session_gets_a_summary_and_the_person_a_notice() 
     let mut child = children.next().await;
     child.initialize(json!([])).await;
     for method in ["session/resume", "session/load"] {
-        let request = child.hear(method).await;
+        let request = child.receive(method).await;
         child.refuse(&request, -32602).await;
     }
-    let request = child.hear("session/new").await;
+    let request = child.receive("session/new").await;
     child.answer(&request, json!({ "sessionId": "c1" })).await;
-    let prompt = child.hear("session/prompt").await;
+    let prompt = child.receive("session/prompt").await;
     let blocks = prompt["params"]["prompt"].as_array().unwrap();
     let summary = blocks[0]["text"].as_str().unwrap();
     assert!(summary.contains("User: remember blue") && summary.contains("I remember blue."), "{summary}");
@@ -288,9 +288,9 @@ async fn a_child_that_does_not_end_a_cancelled_turn_is_ended() {
     let (scene, mut children) = scene();
     let (mut zed, session, mut child) = opened(&scene, &mut children).await;
     let id = zed.prompt(&session, "go").await;
-    child.hear("session/prompt").await;
+    child.receive("session/prompt").await;
     zed.notify("session/cancel", json!({ "sessionId": session })).await;
-    child.hear("session/cancel").await;
+    child.receive("session/cancel").await;
     assert_eq!(zed.answer(id).await["result"]["stopReason"], "cancelled");
     assert_eq!(child.lines.next_line().await.unwrap(), None, "its pipe is closed");
 }
@@ -300,11 +300,11 @@ async fn a_cancelled_childs_updates_count_until_it_reports_its_end() {
     let (scene, mut children) = scene();
     let (mut zed, session, mut child) = opened(&scene, &mut children).await;
     let id = zed.prompt(&session, "go").await;
-    let prompt = child.hear("session/prompt").await;
+    let prompt = child.receive("session/prompt").await;
     child.send(ask(70)).await;
-    zed.hear("session/request_permission").await;
+    zed.receive("session/request_permission").await;
     zed.notify("session/cancel", json!({ "sessionId": session })).await;
-    child.hear("session/cancel").await;
+    child.receive("session/cancel").await;
     assert_eq!(child.next().await["result"]["outcome"]["outcome"], "cancelled");
     child.say("Stopped.").await;
     child.answer(&prompt, json!({ "stopReason": "cancelled" })).await;
@@ -312,7 +312,7 @@ async fn a_cancelled_childs_updates_count_until_it_reports_its_end() {
     assert_eq!(zed.answer(id).await["result"]["stopReason"], "cancelled");
     // The child is still there.
     let id = zed.prompt(&session, "again").await;
-    let prompt = child.hear("session/prompt").await;
+    let prompt = child.receive("session/prompt").await;
     child.end(&prompt).await;
     zed.answer(id).await;
 }
@@ -326,7 +326,7 @@ async fn the_modes_of_a_child_are_its_own_and_are_set_again_when_it_forgets_them
     assert_eq!(resumed["result"]["modes"]["currentModeId"], "ask", "{resumed}");
     assert_eq!(resumed["result"]["modes"]["availableModes"].as_array().unwrap().len(), 2);
     let set = zed.request("session/set_mode", json!({ "sessionId": session, "modeId": "code" })).await;
-    let request = child.hear("session/set_mode").await;
+    let request = child.receive("session/set_mode").await;
     assert_eq!(request["params"], json!({ "sessionId": "c1", "modeId": "code" }));
     child.answer(&request, json!({})).await;
     zed.answer(set).await;
@@ -336,9 +336,9 @@ async fn the_modes_of_a_child_are_its_own_and_are_set_again_when_it_forgets_them
     let id = zed.prompt(&session, "go").await;
     let mut child = children.next().await;
     child.open("session/resume").await;
-    let request = child.hear("session/set_mode").await;
+    let request = child.receive("session/set_mode").await;
     assert_eq!(request["params"]["modeId"], "code");
-    let prompt = child.hear("session/prompt").await;
+    let prompt = child.receive("session/prompt").await;
     child.answer(&request, json!({})).await;
     child.end(&prompt).await;
     zed.answer(id).await;
@@ -349,7 +349,7 @@ async fn a_childs_updates_without_a_prompt_are_shown_and_marked() {
     let (scene, mut children) = scene();
     let (mut zed, session, mut child) = opened(&scene, &mut children).await;
     let id = zed.prompt(&session, "go").await;
-    let prompt = child.hear("session/prompt").await;
+    let prompt = child.receive("session/prompt").await;
     child.end(&prompt).await;
     zed.answer(id).await;
     child.say("By the way.").await;
@@ -357,7 +357,7 @@ async fn a_childs_updates_without_a_prompt_are_shown_and_marked() {
     assert_eq!(late["params"]["update"]["content"]["text"], "By the way.");
     // An export shows what is written; the end of a turn is.
     let id = zed.prompt(&session, "thanks").await;
-    let prompt = child.hear("session/prompt").await;
+    let prompt = child.receive("session/prompt").await;
     child.end(&prompt).await;
     zed.answer(id).await;
     let export = zed.call("_acpd/export", json!({ "sessionId": session })).await;
@@ -377,7 +377,7 @@ async fn a_child_that_wants_a_login_refuses_the_session_with_its_methods() {
     let id = zed.request("session/new", json!({ "cwd": "/work", "mcpServers": [] })).await;
     let mut child = children.next().await;
     child.initialize(json!([{ "id": "browser", "name": "Log in" }])).await;
-    let request = child.hear("session/new").await;
+    let request = child.receive("session/new").await;
     child.refuse(&request, -32000).await;
     let refused = zed.until(|message| message["id"] == id).await;
     assert_eq!(refused["error"]["code"], -32000, "{refused}");
@@ -407,13 +407,13 @@ async fn a_client_of_version_2_sees_a_child_in_its_own_words() {
     let resumed = vim.call("session/resume", json!({ "sessionId": session, "cwd": "/work" })).await;
     assert_eq!(resumed["result"]["configOptions"][0]["configId"], "mode", "{resumed}");
     let id = zed.prompt(&session, "go").await;
-    let prompt = child.hear("session/prompt").await;
+    let prompt = child.receive("session/prompt").await;
     let call = json!({ "sessionUpdate": "tool_call", "toolCallId": "t1", "title": "List", "kind": "read" });
     child.update(call).await;
     let call = vim.update("tool_call_update").await["params"]["update"].clone();
     assert_eq!((&call["toolCallId"], &call["title"]), (&json!("t1"), &json!("List")), "{call}");
     child.send(ask(70)).await;
-    let asked = vim.hear("session/request_permission").await;
+    let asked = vim.receive("session/request_permission").await;
     assert_eq!(asked["params"]["options"][0]["optionId"], "yolo", "{asked}");
     vim.choose(&asked, "yolo").await;
     assert_eq!(child.next().await["result"]["outcome"]["optionId"], "yolo");

@@ -140,12 +140,12 @@ impl McpFixture {
     }
 
     /// Waits until the editor has received something that contains this text.
-    pub(crate) async fn heard(&mut self, part: &str) {
+    pub(crate) async fn wait_for(&mut self, part: &str) {
         while !self.next().await.to_string().contains(part) {}
     }
 
     /// The same for several texts, in any order.
-    pub(crate) async fn heard_all(&mut self, parts: &[&str]) {
+    pub(crate) async fn wait_for_all(&mut self, parts: &[&str]) {
         let mut open = parts.to_vec();
         while !open.is_empty() {
             let message = self.next().await.to_string();

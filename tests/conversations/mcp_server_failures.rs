@@ -53,7 +53,7 @@ async fn a_failing_mcp_server_causes_a_notice_and_a_log_line_only() {
     let missing = json!({ "name": "missing", "command": "/no/such/program" });
     let bad = json!({ "name": "bad", "type": "http", "url": "http://127.0.0.1:1/mcp" });
     let session = at.open(json!([at.server("broken", "crash"), missing, bad])).await;
-    at.heard_all(&[
+    at.wait_for_all(&[
         "The MCP server `broken` is not there: it ended with exit status 3: no such database.",
         "The MCP server `missing` is not there: starting /no/such/program: No such file or directory",
         "The MCP server `bad` is not there: ",
@@ -72,7 +72,7 @@ async fn an_mcp_server_that_writes_nonsense_or_endlessly_is_given_up() {
     {
         let mut at = McpFixture::new(vec![]).await;
         let session = at.open(json!([at.server("mad", how)])).await;
-        at.heard(&format!("The MCP server `mad` is not there: {why}.")).await;
+        at.wait_for(&format!("The MCP server `mad` is not there: {why}.")).await;
         ended(at.pids()[0]).await;
         at.zed.call("session/close", json!({ "sessionId": session })).await;
     }
@@ -86,7 +86,7 @@ async fn an_mcp_server_that_floods_requests_is_given_up_and_its_call_fails() {
     has(&told, "results: The connection to the server was lost; the call may or may not have had an effect.");
     let notice = "The MCP server `sh` is not there: it floods acpd with requests, and too many of them are open.";
     if !told.contains(notice) {
-        at.heard(notice).await;
+        at.wait_for(notice).await;
     }
     ended(at.pids()[0]).await;
 }
@@ -95,8 +95,10 @@ async fn an_mcp_server_that_floods_requests_is_given_up_and_its_call_fails() {
 async fn an_invalid_mcp_tool_is_reported_and_hides_no_other() {
     let mut at = McpFixture::new(calls(&[("mcp__sh__echo", json!({ "text": "hi" }))])).await;
     let session = at.open(json!([at.server("sh", "odd")])).await;
-    at.heard("The MCP server `sh` offers what cannot be used: the tool `bad` (missing field `inputSchema`), the tool")
-        .await;
+    at.wait_for(
+        "The MCP server `sh` offers what cannot be used: the tool `bad` (missing field `inputSchema`), the tool",
+    )
+    .await;
     has(&at.say(&session, "call it").await, "echo: hi in DIR");
     has(&at.say(&session, "/mcp").await, "log: `[left out: the tool 'bad' (missing field 'inputSchema')]`");
 }
@@ -112,7 +114,7 @@ async fn an_mcp_server_that_dies_fails_its_call_and_is_restarted() {
     let back = "The MCP server `sh` is there again.";
     // The server may be back before the turn has ended.
     if !told.contains(back) {
-        at.heard(back).await;
+        at.wait_for(back).await;
     }
     has(&at.say(&session, "call it").await, "echo: back in DIR");
     assert_eq!(at.pids().len(), 2);

@@ -21,7 +21,7 @@ async fn mcp_tool_errors_fail_calls_and_changed_lists_apply_at_once() {
     let mut at = McpFixture::new(answers).await;
     let session = at.open(json!([at.server("sh", "well")])).await;
     let prompt = at.prompt(&session, json!([{ "type": "text", "text": "call both" }])).await;
-    let asked = at.zed.hear("session/request_permission").await;
+    let asked = at.zed.receive("session/request_permission").await;
     has(&asked.to_string(), r#""title":"sh: Drop it (by its own word may destroy)""#);
     at.zed.choose(&asked, "allow_once").await;
     let told = at.finish(prompt).await;
@@ -67,7 +67,7 @@ async fn modes_exclude_mcp_tools_unless_the_server_is_trusted() {
 async fn mcp_prompts_are_slash_commands_that_expand_for_the_model() {
     let mut at = McpFixture::new(calls(&[])).await;
     let session = at.open(json!([at.server("sh", "well")])).await;
-    at.heard("sh:greet").await;
+    at.wait_for("sh:greet").await;
     let told = at.say(&session, "/sh:greet \"the world\"").await;
     has(&told, "model  < user: Greet the world warmly.");
     let told = at.say(&session, "/sh:greet").await;
@@ -100,7 +100,7 @@ async fn mcp_progress_is_shown_and_cancelling_notifies_the_server() {
     let session = at.open(json!([at.server("sh", "well")])).await;
     at.configure(&session, "approval", "never").await;
     let prompt = at.prompt(&session, json!([{ "type": "text", "text": "wait" }])).await;
-    at.heard("thinking (2 of 5)").await;
+    at.wait_for("thinking (2 of 5)").await;
     at.zed.notify("session/cancel", json!({ "sessionId": session })).await;
     let told = at.finish(prompt).await;
     has(&told, r#""stopReason":"cancelled""#);
@@ -114,7 +114,7 @@ async fn a_question_of_a_server_goes_to_the_editor_of_the_prompt() {
     let session = at.open(json!([at.server("sh", "well")])).await;
     at.configure(&session, "approval", "never").await;
     let prompt = at.prompt(&session, json!([{ "type": "text", "text": "ask me" }])).await;
-    let asked = at.zed.hear("elicitation/create").await;
+    let asked = at.zed.receive("elicitation/create").await;
     has(&asked["params"].to_string(), r#""message":"sh: Your name?""#);
     assert_eq!(asked["params"]["requestedSchema"]["properties"]["name"]["type"], "string");
     at.zed.reply(&asked, json!({ "action": "accept", "content": { "name": "Ann" } })).await;
@@ -137,7 +137,7 @@ async fn a_question_of_a_server_that_works_for_two_sessions_is_declined() {
     at.configure(&waiting, "approval", "never").await;
     at.configure(&asking, "approval", "never").await;
     let prompt = at.prompt(&waiting, json!([{ "type": "text", "text": "wait" }])).await;
-    at.heard("thinking (2 of 5)").await;
+    at.wait_for("thinking (2 of 5)").await;
     has(&at.say(&asking, "ask me").await, "results: the person said decline");
     assert_eq!(at.pids().len(), 1, "they share the server");
     at.zed.notify("session/cancel", json!({ "sessionId": waiting })).await;
@@ -151,11 +151,11 @@ async fn a_question_is_taken_back_when_its_turn_is_cancelled() {
     let session = at.open(json!([at.server("sh", "well")])).await;
     at.configure(&session, "approval", "never").await;
     at.prompt(&session, json!([{ "type": "text", "text": "ask me" }])).await;
-    let asked = at.zed.hear("elicitation/create").await;
+    let asked = at.zed.receive("elicitation/create").await;
     at.zed.notify("session/cancel", json!({ "sessionId": session })).await;
     // The order of the two does not matter.
     let withdrawn = format!(r#""params":{{"requestId":{}}}"#, asked["id"]);
-    at.heard_all(&["$/cancel_request", &withdrawn, r#""stopReason":"cancelled""#]).await;
+    at.wait_for_all(&["$/cancel_request", &withdrawn, r#""stopReason":"cancelled""#]).await;
 }
 
 #[actix::test]
@@ -251,7 +251,7 @@ async fn the_completion_of_a_page_is_sent_once_and_only_to_its_editor() {
     let session = at.open(json!([at.server("sh", "well")])).await;
     at.configure(&session, "approval", "never").await;
     let prompt = at.prompt(&session, json!([{ "type": "text", "text": "log in" }])).await;
-    let asked = at.zed.hear("elicitation/create").await;
+    let asked = at.zed.receive("elicitation/create").await;
     at.zed.reply(&asked, json!({ "action": "accept" })).await;
     let told = at.finish(prompt).await;
     has(&told, "results: it is done");
@@ -263,7 +263,7 @@ async fn after_a_crash_a_pending_call_runs_once_allowed_even_without_an_editor()
     let mut at = McpFixture::new(calls(&[("mcp__sh__echo", json!({ "text": "hello" }))])).await;
     let session = at.open(json!([at.server("sh", "well")])).await;
     at.prompt(&session, json!([{ "type": "text", "text": "call it" }])).await;
-    at.zed.hear("session/request_permission").await;
+    at.zed.receive("session/request_permission").await;
     at.scene.crash().await;
     let mut ctl = at.scene.client("ctl");
     let mut until = async |state: &str| {

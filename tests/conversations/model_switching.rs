@@ -29,11 +29,11 @@ async fn a_changed_model_or_thought_level_applies_from_the_next_request() {
     let scene = Scene::adjusted(|ports| ports.models = shelf);
     let (mut zed, session) = scene.editor_with_session("zed").await;
     let prompt = zed.prompt(&session, "go").await;
-    let question = zed.hear("session/request_permission").await;
+    let question = zed.receive("session/request_permission").await;
     set(&mut zed, &session, "model", "second").await;
     set(&mut zed, &session, "thought_level", "high").await;
     zed.choose(&question, "allow_once").await;
-    let question = zed.hear("session/request_permission").await;
+    let question = zed.receive("session/request_permission").await;
     set(&mut zed, &session, "thought_level", "low").await;
     zed.choose(&question, "allow_once").await;
     assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
@@ -60,9 +60,9 @@ async fn a_sub_agent_without_its_own_model_follows_the_sessions_model() {
         let opened = zed.call("session/new", json!({ "cwd": folder.path(), "mcpServers": [] })).await;
         let session = opened["result"]["sessionId"].as_str().unwrap().to_owned();
         let prompt = zed.prompt(&session, "go").await;
-        let may_delegate = zed.hear("session/request_permission").await;
+        let may_delegate = zed.receive("session/request_permission").await;
         zed.choose(&may_delegate, "allow_once").await;
-        let may_write = zed.hear("session/request_permission").await;
+        let may_write = zed.receive("session/request_permission").await;
         set(&mut zed, &session, "model", "second").await;
         zed.choose(&may_write, "allow_once").await;
         assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");

@@ -39,7 +39,7 @@ fn write_then_done() -> Vec<Vec<Step>> {
 async fn unattended_questions_and_turn_ends_cause_notifications() {
     let mut at = noticed("unattended", write_then_done()).await;
     at.zed.prompt(&at.session, "write it").await;
-    at.zed.hear("session/request_permission").await;
+    at.zed.receive("session/request_permission").await;
     at.zed.close().await;
     let (session, cwd) = (at.session.clone(), at.folder.path().to_owned());
     let waiting = json!({

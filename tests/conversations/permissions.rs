@@ -16,7 +16,7 @@ async fn a_call_that_asks_runs_after_it_was_allowed() {
     let scene = Scene::new(touch_then_done());
     let (mut zed, session) = scene.editor_with_session("zed").await;
     let prompt = zed.prompt(&session, "touch it").await;
-    let question = zed.hear("session/request_permission").await;
+    let question = zed.receive("session/request_permission").await;
     zed.silence().await;
     zed.choose(&question, "allow_once").await;
     zed.answer(prompt).await;
@@ -42,7 +42,7 @@ async fn a_rejected_call_does_not_run_and_the_model_learns_it() {
     let scene = Scene::new(touch_then_done());
     let (mut zed, session) = scene.editor_with_session("zed").await;
     let prompt = zed.prompt(&session, "touch it").await;
-    let question = zed.hear("session/request_permission").await;
+    let question = zed.receive("session/request_permission").await;
     zed.choose(&question, "reject_once").await;
     zed.answer(prompt).await;
     expect![[r##"
@@ -64,7 +64,7 @@ async fn a_cancelled_question_ends_the_turn() {
     let scene = Scene::new(touch_then_done());
     let (mut zed, session) = scene.editor_with_session("zed").await;
     let prompt = zed.prompt(&session, "touch it").await;
-    let question = zed.hear("session/request_permission").await;
+    let question = zed.receive("session/request_permission").await;
     zed.reply(&question, json!({ "outcome": { "outcome": "cancelled" } })).await;
     zed.answer(prompt).await;
     expect![[r##"
@@ -84,7 +84,7 @@ async fn cancelling_the_turn_withdraws_its_open_question() {
     let scene = Scene::new(touch_then_done());
     let (mut zed, session) = scene.editor_with_session("zed").await;
     let prompt = zed.prompt(&session, "touch it").await;
-    let question = zed.hear("session/request_permission").await;
+    let question = zed.receive("session/request_permission").await;
     zed.notify("session/cancel", json!({ "sessionId": session })).await;
     zed.answer(prompt).await;
     zed.choose(&question, "allow_once").await;
@@ -112,7 +112,7 @@ async fn always_is_remembered_for_the_session_and_kept_with_it() {
     let scene = Scene::new(answers);
     let (mut zed, session) = scene.editor_with_session("zed").await;
     let prompt = zed.prompt(&session, "touch it").await;
-    let question = zed.hear("session/request_permission").await;
+    let question = zed.receive("session/request_permission").await;
     zed.choose(&question, "allow_always").await;
     zed.answer(prompt).await;
     let prompt = zed.prompt(&session, "again").await;
@@ -142,7 +142,7 @@ async fn reject_always_denies_without_asking_again() {
     let scene = Scene::new(answers);
     let (mut zed, session) = scene.editor_with_session("zed").await;
     let prompt = zed.prompt(&session, "touch it").await;
-    let question = zed.hear("session/request_permission").await;
+    let question = zed.receive("session/request_permission").await;
     zed.choose(&question, "reject_always").await;
     zed.answer(prompt).await;
     scene.transcript.take();
@@ -167,10 +167,10 @@ async fn a_question_goes_to_every_attached_editor_and_the_first_answer_wins() {
     vim.call("session/load", json!({ "sessionId": session, "cwd": "/work", "mcpServers": [] })).await;
     scene.transcript.take();
     let prompt = zed.prompt(&session, "touch it").await;
-    let for_zed = zed.hear("session/request_permission").await;
-    let for_vim = vim.hear("session/request_permission").await;
+    let for_zed = zed.receive("session/request_permission").await;
+    let for_vim = vim.receive("session/request_permission").await;
     vim.choose(&for_vim, "allow_once").await;
-    zed.hear("$/cancel_request").await;
+    zed.receive("$/cancel_request").await;
     zed.choose(&for_zed, "reject_once").await;
     zed.answer(prompt).await;
     vim.silence().await;
@@ -205,7 +205,7 @@ async fn an_unattended_question_waits_and_is_asked_of_later_clients() {
     let scene = Scene::new(touch_then_done());
     let (mut zed, session) = scene.editor_with_session("zed").await;
     zed.prompt(&session, "touch it").await;
-    zed.hear("session/request_permission").await;
+    zed.receive("session/request_permission").await;
     drop(zed);
     let mut vim = scene.editor("vim").await;
     let card = vim.call("_acpd/sessions", json!({})).await;
@@ -213,7 +213,7 @@ async fn an_unattended_question_waits_and_is_asked_of_later_clients() {
     scene.transcript.take();
     let load = vim.request("session/load", json!({ "sessionId": session, "cwd": "/work", "mcpServers": [] })).await;
     vim.answer(load).await;
-    let question = vim.hear("session/request_permission").await;
+    let question = vim.receive("session/request_permission").await;
     vim.choose(&question, "allow_once").await;
     vim.silence().await;
     expect![[r##"
@@ -249,8 +249,8 @@ async fn an_error_is_no_answer_and_the_question_stays_open() {
     let mut vim = scene.editor("vim").await;
     vim.call("session/load", json!({ "sessionId": session, "cwd": "/work", "mcpServers": [] })).await;
     let prompt = zed.prompt(&session, "touch it").await;
-    let for_zed = zed.hear("session/request_permission").await;
-    let for_vim = vim.hear("session/request_permission").await;
+    let for_zed = zed.receive("session/request_permission").await;
+    let for_vim = vim.receive("session/request_permission").await;
     cannot(&mut zed, &for_zed, json!({})).await;
     zed.silence().await;
     let sessions = zed.call("_acpd/sessions", json!({})).await;
@@ -265,7 +265,7 @@ async fn a_question_that_no_attached_client_can_answer_is_rejected_with_the_reas
     let scene = Scene::new(touch_then_done());
     let (mut zed, session) = scene.editor_with_session("zed").await;
     let prompt = zed.prompt(&session, "touch it").await;
-    let question = zed.hear("session/request_permission").await;
+    let question = zed.receive("session/request_permission").await;
     scene.transcript.take();
     cannot(&mut zed, &question, json!({})).await;
     zed.answer(prompt).await;
@@ -284,7 +284,7 @@ async fn a_reply_with_result_and_error_allows_nothing_and_settles_the_request() 
     let scene = Scene::new(touch_then_done());
     let (mut zed, session) = scene.editor_with_session("zed").await;
     let prompt = zed.prompt(&session, "touch it").await;
-    let question = zed.hear("session/request_permission").await;
+    let question = zed.receive("session/request_permission").await;
     let allowed = json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } });
     cannot(&mut zed, &question, json!({ "result": allowed })).await;
     assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
@@ -299,8 +299,8 @@ async fn when_the_last_client_that_can_answer_leaves_the_question_is_rejected() 
     let mut vim = scene.editor("vim").await;
     vim.call("session/load", json!({ "sessionId": session, "cwd": "/work", "mcpServers": [] })).await;
     let prompt = zed.prompt(&session, "touch it").await;
-    let question = zed.hear("session/request_permission").await;
-    vim.hear("session/request_permission").await;
+    let question = zed.receive("session/request_permission").await;
+    vim.receive("session/request_permission").await;
     cannot(&mut zed, &question, json!({})).await;
     zed.silence().await;
     drop(vim);
@@ -313,12 +313,12 @@ async fn an_attached_client_restarts_the_time_limit_of_an_unattended_question() 
     let scene = Scene::with(touch_then_done(), |settings| settings.unattended = Unattended::DenyAfter(patience));
     let (mut zed, session) = scene.editor_with_session("zed").await;
     zed.prompt(&session, "touch it").await;
-    zed.hear("session/request_permission").await;
+    zed.receive("session/request_permission").await;
     drop(zed);
     tokio::time::sleep(Duration::from_secs(90)).await;
     let mut vim = scene.editor("vim").await;
     vim.request("session/load", json!({ "sessionId": session, "cwd": "/work", "mcpServers": [] })).await;
-    vim.hear("session/request_permission").await;
+    vim.receive("session/request_permission").await;
     drop(vim);
     let mut ctl = scene.client("ctl");
     for (seconds, state) in [(50, "waiting"), (51, "idle")] {

@@ -46,7 +46,7 @@ async fn asked(scene: &Scene) -> (Editor, String, u64, Value) {
     scene.transcript.take();
     let prompt = zed.prompt(&session, "touch it").await;
     let seen = place(&zed.update("tool_call").await);
-    zed.hear("session/request_permission").await;
+    zed.receive("session/request_permission").await;
     (zed, session, prompt, seen)
 }
 
@@ -109,7 +109,7 @@ async fn a_stopping_daemon_suspends_a_question_and_the_next_asks_both_editors() 
     let (mut zed, session, prompt, seen) = asked(&scene).await;
     let mut vim = scene.editor("vim").await;
     vim.request("session/load", json!({ "sessionId": session })).await;
-    vim.hear("session/request_permission").await;
+    vim.receive("session/request_permission").await;
     scene.transcript.take();
     scene.runtime.drain(Duration::from_secs(5)).await;
     zed.silence().await;
@@ -127,7 +127,7 @@ async fn a_stopping_daemon_suspends_a_question_and_the_next_asks_both_editors() 
     drop((zed, vim));
     let mut vim = scene.editor("vim").await;
     vim.request("session/load", json!({ "sessionId": session })).await;
-    let for_vim = vim.hear("session/request_permission").await;
+    let for_vim = vim.receive("session/request_permission").await;
     let (mut zed, for_zed) = asked_again(&scene, &session, prompt, seen).await;
     scene.transcript.take();
     vim.choose(&for_vim, "allow_once").await;
@@ -147,7 +147,7 @@ async fn an_answer_during_eviction_is_not_recorded_and_the_question_returns() {
     let (mut zed, session, prompt, seen) = asked(&scene).await;
     let mut vim = scene.editor("vim").await;
     vim.request("session/load", json!({ "sessionId": session })).await;
-    let question = vim.hear("session/request_permission").await;
+    let question = vim.receive("session/request_permission").await;
     scene.history.hold();
     let drained = actix::spawn(scene.runtime.drain(Duration::from_secs(60)));
     zed.silence().await;
@@ -179,7 +179,7 @@ async fn cancelled_while_leaving(after: Duration) -> String {
     let mut vim = scene.editor("vim").await;
     vim.call("session/load", json!({ "sessionId": session })).await;
     zed.prompt(&session, "look at both").await;
-    vim.hear("session/request_permission").await;
+    vim.receive("session/request_permission").await;
     scene.history.hold();
     let drained = actix::spawn(scene.runtime.drain(Duration::from_secs(60)));
     tokio::time::sleep(after).await;
@@ -208,7 +208,7 @@ async fn a_client_without_a_bridge_learns_on_shutdown_that_its_turn_waits() {
     let scene = Scene::new(vec![vec![touch("a"), Step::end()]]);
     let (mut zed, session) = scene.editor_with_session("zed").await;
     let prompt = zed.prompt(&session, "touch it").await;
-    zed.hear("session/request_permission").await;
+    zed.receive("session/request_permission").await;
     scene.transcript.take();
     scene.runtime.drain(Duration::from_secs(5)).await;
     zed.answer(prompt).await;
@@ -223,22 +223,22 @@ async fn calls_behind_the_one_in_question_come_back_with_it() {
     let scene = Scene::new(vec![calls, done()]);
     let (mut zed, session) = scene.editor_with_session("zed").await;
     zed.prompt(&session, "touch them").await;
-    zed.hear("session/request_permission").await;
+    zed.receive("session/request_permission").await;
     drop(zed);
     scene.crash().await;
     let mut vim = scene.editor("vim").await;
     vim.request("session/resume", json!({ "sessionId": session, "cwd": "/work", "mcpServers": [] })).await;
-    let first = vim.hear("session/request_permission").await;
+    let first = vim.receive("session/request_permission").await;
     vim.choose(&first, "allow_once").await;
-    let second = vim.hear("session/request_permission").await;
+    let second = vim.receive("session/request_permission").await;
     drop(vim);
     scene.crash().await;
     let mut vim = scene.editor("vim").await;
     vim.request("session/resume", json!({ "sessionId": session, "cwd": "/work", "mcpServers": [] })).await;
-    let again = vim.hear("session/request_permission").await;
+    let again = vim.receive("session/request_permission").await;
     assert_eq!(second["params"]["toolCall"], again["params"]["toolCall"]);
     vim.choose(&again, "reject_once").await;
-    let third = vim.hear("session/request_permission").await;
+    let third = vim.receive("session/request_permission").await;
     vim.choose(&third, "allow_once").await;
     vim.silence().await;
     let told = scene.transcript.take();
@@ -266,7 +266,7 @@ async fn a_turn_waiting_since_before_a_crash_can_be_cancelled_or_rejected() {
 
     let prompt = zed.prompt(&session, "touch that").await;
     let seen = place(&zed.update("tool_call").await);
-    zed.hear("session/request_permission").await;
+    zed.receive("session/request_permission").await;
     drop(zed);
     scene.crash().await;
     scene.transcript.take();
@@ -291,7 +291,7 @@ async fn a_question_is_shown_only_when_a_crash_cannot_take_it_back() {
     let told = scene.transcript.take();
     assert!(!told.contains("session/request_permission"), "{told}");
     scene.history.release();
-    zed.hear("session/request_permission").await;
+    zed.receive("session/request_permission").await;
 }
 
 /// What the editor receives after a crash if unattended questions are denied.
@@ -335,7 +335,7 @@ async fn edit_in_question() -> Project {
     ];
     let mut at = Project::new(json!({}), &[("a.txt", "one\n")], answers, |_| {}).await;
     at.zed.prompt(&at.session, "change it").await;
-    at.zed.hear("session/request_permission").await;
+    at.zed.receive("session/request_permission").await;
     at
 }
 
@@ -348,7 +348,7 @@ async fn edit_allowed_after_a_crash(change: Option<&str>) -> (Project, String) {
     }
     at.transcript();
     at.zed.request("session/load", json!({ "sessionId": at.session })).await;
-    let question = at.zed.hear("session/request_permission").await;
+    let question = at.zed.receive("session/request_permission").await;
     at.zed.choose(&question, "allow_once").await;
     at.zed.until(|message| message["params"]["update"]["content"]["text"] == "Done.").await;
     let told = at.transcript();

@@ -56,7 +56,7 @@ async fn the_rules_of_a_project_do_not_count_in_another() {
     let rules = json!({ "project": [{ "folder": "/elsewhere", "allow": ["edit(b.txt)"] }] });
     let mut at = ruled(rules, call_then_done("write_file", json!({ "path": "b.txt", "content": "b\n" }))).await;
     at.zed.prompt(&at.session, "write it").await;
-    at.zed.hear("session/request_permission").await;
+    at.zed.receive("session/request_permission").await;
 }
 
 #[actix::test]
@@ -65,7 +65,7 @@ async fn a_rule_that_asks_overrides_a_permissive_approval_setting() {
     let mut at = ruled(json!({ "ask": ["read(*.txt)"] }), answers).await;
     at.configure("approval", "never").await;
     let prompt = at.zed.prompt(&at.session, "read it").await;
-    let question = at.zed.hear("session/request_permission").await;
+    let question = at.zed.receive("session/request_permission").await;
     at.zed.choose(&question, "allow_once").await;
     at.zed.answer(prompt).await;
     assert!(at.transcript().contains("results:      1\ta\n"));
@@ -77,10 +77,10 @@ async fn a_rule_that_asks_wins_over_what_was_always_allowed() {
     let answers = vec![write("b.txt"), write("c.txt"), write("secret.txt"), vec![Step::text("Done."), Step::end()]];
     let mut at = ruled(json!({ "ask": ["edit(secret.txt)"] }), answers).await;
     let prompt = at.zed.prompt(&at.session, "write them").await;
-    let question = at.zed.hear("session/request_permission").await;
+    let question = at.zed.receive("session/request_permission").await;
     assert_eq!(question["params"]["options"].as_array().unwrap().len(), 4);
     at.zed.choose(&question, "allow_always").await;
-    let question = at.zed.hear("session/request_permission").await;
+    let question = at.zed.receive("session/request_permission").await;
     assert!(question["params"]["toolCall"]["title"].as_str().unwrap().contains("secret.txt"), "{question}");
     // The rule asks again whatever the answer, so no permanent answer is offered.
     let offered: Vec<&Value> =
@@ -127,7 +127,7 @@ async fn ctl_shows_what_a_session_remembers_and_what_the_rules_say() {
     let mut at =
         ruled(json!({ "ask": ["bash"], "project": [{ "folder": "/", "deny": ["read(.env)"] }] }), answers).await;
     let prompt = at.zed.prompt(&at.session, "write it").await;
-    let question = at.zed.hear("session/request_permission").await;
+    let question = at.zed.receive("session/request_permission").await;
     at.zed.choose(&question, "allow_always").await;
     at.zed.answer(prompt).await;
     at.transcript();
@@ -148,7 +148,7 @@ async fn a_command_that_may_hide_a_denied_one_always_asks() {
     let mut at = ruled(json!({ "allow": ["bash"], "deny": ["bash(rm)"] }), answers).await;
     at.configure("approval", "never").await;
     let prompt = at.zed.prompt(&at.session, "run it").await;
-    let question = at.zed.hear("session/request_permission").await;
+    let question = at.zed.receive("session/request_permission").await;
     at.zed.choose(&question, "reject_once").await;
     at.zed.answer(prompt).await;
     assert!(at.transcript().contains("results: Permission denied: the user declined this call.\n"));
@@ -159,7 +159,7 @@ async fn questions_show_invisible_characters_escaped() {
     let command = "echo \u{202e}hidden\r; rm\u{a0}x\u{1b}[2K";
     let mut at = ruled(json!({}), call_then_done("bash", json!({ "command": command }))).await;
     at.zed.prompt(&at.session, "run it").await;
-    let question = at.zed.hear("session/request_permission").await;
+    let question = at.zed.receive("session/request_permission").await;
     let call = &question["params"]["toolCall"];
     let shown = "echo \\u{202e}hidden\\u{d}; rm\\u{a0}x\\u{1b}[2K";
     assert_eq!((&call["title"], &call["content"][0]["content"]["text"]), (&json!(shown), &json!(shown)));
@@ -171,7 +171,7 @@ async fn a_long_command_is_shown_to_its_end() {
     let command = format!("set -e\n{}echo the end", "echo one more line of this script\n".repeat(500));
     let mut at = ruled(json!({}), call_then_done("bash", json!({ "command": command }))).await;
     at.zed.prompt(&at.session, "run it").await;
-    let question = at.zed.hear("session/request_permission").await;
+    let question = at.zed.receive("session/request_permission").await;
     let call = &question["params"]["toolCall"];
     assert_eq!((&call["title"], &call["content"][0]["content"]["text"]), (&json!("set -e …"), &json!(command)));
 }
@@ -179,7 +179,7 @@ async fn a_long_command_is_shown_to_its_end() {
 async fn always_for(command: &str) -> Value {
     let mut at = ruled(json!({}), call_then_done("bash", json!({ "command": command }))).await;
     at.zed.prompt(&at.session, "run it").await;
-    let question = at.zed.hear("session/request_permission").await;
+    let question = at.zed.receive("session/request_permission").await;
     question["params"]["options"][1].clone()
 }
 
@@ -210,7 +210,7 @@ async fn a_rejected_write_leaves_the_file_and_the_model_receives_the_reason() {
     ];
     let mut at = ruled(json!({}), answers).await;
     let prompt = at.zed.prompt(&at.session, "write it").await;
-    let question = at.zed.hear("session/request_permission").await;
+    let question = at.zed.receive("session/request_permission").await;
     at.zed.choose(&question, "reject_once").await;
     at.zed.answer(prompt).await;
     assert_eq!(at.text("a.txt"), "a\n");

@@ -156,25 +156,25 @@ async fn clients_of_both_versions_share_a_session_and_either_may_answer() {
     new.prompt(&session, "first").await;
     let mut old = scene.client("old");
     old.initialize().await;
-    let asked_new = new.hear("session/request_permission").await;
+    let asked_new = new.receive("session/request_permission").await;
     assert_eq!(asked_new["params"]["subject"]["type"], "tool_call");
     assert!(asked_new["params"]["title"].is_string() && asked_new["params"]["description"].is_string());
     old.call("session/load", json!({ "sessionId": session })).await;
-    let asked_old = old.hear("session/request_permission").await;
+    let asked_old = old.receive("session/request_permission").await;
     assert!(asked_old["params"]["toolCall"].is_object());
     // The first version answers, and the question is withdrawn at the second.
     old.choose(&asked_old, "allow_once").await;
-    let withdrawn = new.hear("$/cancel_request").await;
+    let withdrawn = new.receive("$/cancel_request").await;
     assert_eq!(withdrawn["params"]["requestId"], asked_new["id"]);
     assert_eq!(update(&new.until_idle().await)["stopReason"], "end_turn");
     // A prompt of the first is shown to the second, and the second answers.
     let prompt = old.prompt(&session, "second").await;
     let shown = new.update("user_message").await;
     assert_eq!(update(&shown)["content"], json!([{ "type": "text", "text": "second" }]));
-    let asked_new = new.hear("session/request_permission").await;
-    let asked_old = old.hear("session/request_permission").await;
+    let asked_new = new.receive("session/request_permission").await;
+    let asked_old = old.receive("session/request_permission").await;
     new.choose(&asked_new, "allow_once").await;
-    let withdrawn = old.hear("$/cancel_request").await;
+    let withdrawn = old.receive("$/cancel_request").await;
     assert_eq!(withdrawn["params"]["requestId"], asked_old["id"]);
     assert_eq!(old.answer(prompt).await["result"]["stopReason"], "end_turn");
     let said = new.update("agent_message_chunk").await;
@@ -224,7 +224,7 @@ async fn an_outcome_that_the_protocol_does_not_define_approves_nothing() {
         Scene::new(vec![vec![Step::call("touch", json!({})), Step::end()], vec![Step::text("No."), Step::end()]]);
     let (mut zed, session) = with_session(&scene, "zed").await;
     zed.prompt(&session, "touch").await;
-    let asked = zed.hear("session/request_permission").await;
+    let asked = zed.receive("session/request_permission").await;
     zed.reply(&asked, json!({ "outcome": { "outcome": "allowed" } })).await;
     zed.until(|message| update(message)["status"] == "failed").await;
     zed.until_idle().await;
@@ -343,9 +343,9 @@ async fn closing_reports_the_end_of_the_work_before_the_answer_and_nothing_after
     }
     assert_eq!(dropped["error"]["code"], -32800);
     assert_eq!(closed["result"], json!({}));
-    let heard = zed.heard();
+    let received = zed.received();
     zed.silence().await;
-    assert_eq!(zed.heard(), heard);
+    assert_eq!(zed.received(), received);
 }
 
 #[actix::test]
@@ -372,12 +372,12 @@ async fn a_login_opens_a_page_in_version_2_too() {
     let params = json!({ "protocolVersion": 2, "info": info, "capabilities": capabilities });
     zed.call("initialize", params).await;
     let login = zed.request("auth/login", json!({ "methodId": "github" })).await;
-    let page = zed.hear("elicitation/create").await;
+    let page = zed.receive("elicitation/create").await;
     assert_eq!(page["params"]["requestId"], json!(login));
     zed.reply(&page, json!({ "action": "accept" })).await;
     zed.silence().await;
     scene.accounts.finish_login(Ok(()));
-    let done = zed.hear("elicitation/complete").await;
+    let done = zed.receive("elicitation/complete").await;
     assert_eq!(done["params"]["elicitationId"], page["params"]["elicitationId"]);
     assert_eq!(zed.answer(login).await["result"], json!({}));
     assert_eq!(zed.call("auth/logout", json!({})).await["result"], json!({}));
@@ -422,11 +422,11 @@ async fn a_sub_agent_that_waits_for_the_user_is_shown_as_paused() {
     let at = Project::new(json!({}), &[], answers, |_| {}).await;
     let mut new = attached(&at, "new").await;
     new.prompt(&at.session, "delegate").await;
-    let start = new.hear("session/request_permission").await;
+    let start = new.receive("session/request_permission").await;
     let agent = start["params"]["subject"]["toolCall"]["toolCallId"].clone();
     new.choose(&start, "allow_once").await;
     until_status(&mut new, &agent, "paused").await;
-    let question = new.hear("session/request_permission").await;
+    let question = new.receive("session/request_permission").await;
     // A client that was not there sees the same.
     let mut late = at.scene.client("late");
     late.initialize_v2().await;

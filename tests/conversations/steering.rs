@@ -20,12 +20,12 @@ async fn a_second_prompt_steers_the_running_turn_after_the_outcomes_of_its_calls
     let mut vim = scene.editor("vim").await;
     vim.call("session/resume", json!({ "sessionId": session })).await;
     let first = zed.prompt(&session, "touch twice").await;
-    let question = zed.hear("session/request_permission").await;
+    let question = zed.receive("session/request_permission").await;
     scene.transcript.take();
     let second = vim.prompt(&session, "and say so").await;
     vim.silence().await;
     zed.choose(&question, "allow_once").await;
-    let question = zed.hear("session/request_permission").await;
+    let question = zed.receive("session/request_permission").await;
     zed.choose(&question, "allow_once").await;
     zed.answer(first).await;
     vim.answer(second).await;

@@ -208,7 +208,7 @@ async fn deletions_and_moves_are_undone_and_redone() {
     at.configure("approval", "accept-edits").await;
     let prompt = at.zed.prompt(&at.session, "tidy up").await;
     for kind in ["delete", "move"] {
-        let question = at.zed.hear("session/request_permission").await;
+        let question = at.zed.receive("session/request_permission").await;
         assert_eq!(question["params"]["toolCall"]["kind"], kind);
         at.zed.choose(&question, "allow_once").await;
     }

@@ -126,7 +126,7 @@ async fn prompts_resources_and_elicitations_of_the_reference_server_work() {
     assert!(!told.contains("cannot be used"), "{told}");
     at.configure(&session, "approval", "never").await;
     let prompt = at.prompt(&session, json!([{ "type": "text", "text": "ask me" }])).await;
-    let asked = at.zed.hear("elicitation/create").await;
+    let asked = at.zed.receive("elicitation/create").await;
     has(&asked["params"]["message"].to_string(), "every: ");
     at.zed.reply(&asked, json!({ "action": "accept", "content": { "name": "Ann" } })).await;
     has(&at.finish(prompt).await, "Ann");

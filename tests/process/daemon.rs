@@ -167,7 +167,7 @@ fn the_service_manager_is_notified_of_ready_watchdog_and_stopping() {
     let path = home.path().join("notify");
     let manager = UnixDatagram::bind(&path).unwrap();
     manager.set_read_timeout(Some(DEADLINE)).unwrap();
-    let hear = || {
+    let receive = || {
         let mut message = [0; 200];
         let length = manager.recv(&mut message).expect("the manager hears something");
         String::from_utf8_lossy(&message[..length]).trim().to_owned()
@@ -175,11 +175,11 @@ fn the_service_manager_is_notified_of_ready_watchdog_and_stopping() {
     let mut serve = home.acpd(&["serve"]);
     serve.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", Duration::from_millis(50).as_micros().to_string());
     let mut daemon = home.start(serve);
-    assert_eq!(hear(), "READY=1");
-    assert_eq!(hear(), "WATCHDOG=1");
-    assert_eq!(hear(), "WATCHDOG=1");
+    assert_eq!(receive(), "READY=1");
+    assert_eq!(receive(), "WATCHDOG=1");
+    assert_eq!(receive(), "WATCHDOG=1");
     daemon.send(Signal::TERM);
-    while hear() != "STOPPING=1" {}
+    while receive() != "STOPPING=1" {}
     assert!(daemon.wait().success());
 }
 

@@ -82,7 +82,7 @@ fn sighup_reloads_and_notifies_the_service_manager() {
     let manager = UnixDatagram::bind(&socket).unwrap();
     manager.set_read_timeout(Some(crate::harness::DEADLINE)).unwrap();
     let mut heard = String::new();
-    let mut hear = |word: &str| {
+    let mut receive = |word: &str| {
         until(word, || {
             let mut piece = [0; 4096];
             let length = manager.recv(&mut piece).unwrap();
@@ -95,11 +95,11 @@ fn sighup_reloads_and_notifies_the_service_manager() {
     let mut serve = home.acpd(&["serve"]);
     serve.env("NOTIFY_SOCKET", &socket);
     let daemon = home.start(serve);
-    hear("READY=1");
+    receive("READY=1");
     configure(&home, "[log]\nfilter = \"debug\"\n");
     daemon.send(Signal::HUP);
-    hear("RELOADING=1");
-    hear("READY=1");
+    receive("RELOADING=1");
+    receive("READY=1");
     until("the log to say so", || home.log().contains("read the configuration again").then_some(()));
     assert!(home.log().contains("log.filter"), "{}", home.log());
 }

@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     /// Describes bytes of this type to the model.
-    fn told(mime: Option<&str>, blob: &str) -> String {
+    fn shown(mime: Option<&str>, blob: &str) -> String {
         let resource =
             Payload::BlobResource { uri: "file:///x".into(), mime: mime.map(str::to_owned), blob: blob.to_owned() };
         Content::from(resource).for_model_in(Path::new("/work")).as_text()
@@ -218,17 +218,17 @@ mod tests {
     fn text_sent_as_bytes_is_shown_as_text() {
         let hello = "<resource uri=\"file:///x\">\nhello\n</resource>";
         for mime in ["text/plain", "TEXT/x-rust; charset=utf-8", "application/json", "application/vnd.api+json"] {
-            assert_eq!(told(Some(mime), "aGVsbG8="), hello, "{mime}");
+            assert_eq!(shown(Some(mime), "aGVsbG8="), hello, "{mime}");
         }
-        assert_eq!(told(Some("text/plain"), "aGVs\nbG8"), hello, "without padding, over two lines");
-        assert_eq!(told(None, "aGVsbG8="), hello);
+        assert_eq!(shown(Some("text/plain"), "aGVs\nbG8"), hello, "without padding, over two lines");
+        assert_eq!(shown(None, "aGVsbG8="), hello);
     }
 
     #[test]
     fn binary_content_becomes_a_marker() {
-        assert_eq!(told(Some("application/zip"), "aGVsbG8="), "[resource: application/zip file:///x]");
-        assert_eq!(told(Some("text/plain"), "/w=="), "[resource: text/plain file:///x]");
-        assert_eq!(told(Some("text/plain"), "!!"), "[resource: text/plain file:///x]");
-        assert_eq!(told(None, "AAAA"), "[resource: application/octet-stream file:///x]");
+        assert_eq!(shown(Some("application/zip"), "aGVsbG8="), "[resource: application/zip file:///x]");
+        assert_eq!(shown(Some("text/plain"), "/w=="), "[resource: text/plain file:///x]");
+        assert_eq!(shown(Some("text/plain"), "!!"), "[resource: text/plain file:///x]");
+        assert_eq!(shown(None, "AAAA"), "[resource: application/octet-stream file:///x]");
     }
 }

@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn a_linked_file_is_described_to_the_model_as_unread() {
         let label = |uri, name| Label { uri, name, mime: None, title: None, description: None, size: None, path: None };
-        let told = |label: Label| {
+        let shown = |label: Label| {
             let path = path_for_model(label.uri, Path::new("/work"));
             Label { path: path.as_deref(), ..label }.describe()
         };
@@ -129,13 +129,13 @@ mod tests {
             ..label("file:///work/src/a.rs#L3:9", "a.rs")
         };
         assert_eq!(
-            told(full),
+            shown(full),
             "[file: src/a.rs at L3:9 (\"A\", the first, text/rust, 7 bytes); not read yet, read_file reads it]"
         );
         let outside = label("file:///workshop/a%20b.rs", "B");
-        assert_eq!(told(outside), "[file: /workshop/a b.rs (\"B\"); not read yet, read_file reads it]");
-        assert_eq!(told(label("file:///work/src/", "src")), "[folder: src; list_files lists it]");
-        assert_eq!(told(label("file:///work", "work")), "[folder: .; list_files lists it]");
-        assert_eq!(told(label("https://example.org/x", "x")), "[link: x https://example.org/x]");
+        assert_eq!(shown(outside), "[file: /workshop/a b.rs (\"B\"); not read yet, read_file reads it]");
+        assert_eq!(shown(label("file:///work/src/", "src")), "[folder: src; list_files lists it]");
+        assert_eq!(shown(label("file:///work", "work")), "[folder: .; list_files lists it]");
+        assert_eq!(shown(label("https://example.org/x", "x")), "[link: x https://example.org/x]");
     }
 }

@@ -428,7 +428,7 @@ pub trait Job: Send + 'static {
 
     /// Runs the call. When the host reports `cancelled`, the job ends what it started and returns.
     /// If the future is dropped instead, what it started must end, too.
-    fn run(self: Box<Self>, desk: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome>;
+    fn run(self: Box<Self>, host: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome>;
 }
 
 /// Why a request could not be planned.

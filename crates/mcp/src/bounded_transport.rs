@@ -48,7 +48,7 @@ impl DisconnectReason {
     }
 
     /// Resolves with the reason once there is one.
-    pub(crate) async fn told(&self) -> String {
+    pub(crate) async fn failure(&self) -> String {
         let mut reason = self.0.subscribe();
         // We hold the sender, so the wait can only end with a value.
         let _ = reason.wait_for(Option::is_some).await;
@@ -178,7 +178,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for BoundedTransport<T> {
         tokio::task::coop::consume_budget().await;
         let message = tokio::select! {
             biased;
-            _ = self.traffic.disconnect.told() => return None,
+            _ = self.traffic.disconnect.failure() => return None,
             message = self.transport.receive() => message?,
         };
         match &message {

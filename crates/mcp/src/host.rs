@@ -76,7 +76,7 @@ impl McpHost {
             tokio::task::spawn_blocking(move || look(&folder, &settings.servers))
         };
         // A session that does not read its events delays them, not the server.
-        let (tell, told) = mpsc::channel(SUPPLIES);
+        let (tell, events) = mpsc::channel(SUPPLIES);
         let start = async move {
             let looked = tokio::time::timeout(LOOK, look).await.ok().and_then(Result::ok);
             let project = looked.unwrap_or_else(|| project_file::unanswered(&request.cwd, LOOK));
@@ -95,8 +95,8 @@ impl McpHost {
                 Err(error) => Some(McpEvent::Lost(format!("The session's MCP servers cannot be started: {error}."))),
             }
         };
-        let news = stream::unfold(told, |mut told| async move { Some((told.recv().await?, told)) });
-        Some(stream::once(start).filter_map(std::future::ready).chain(news).boxed())
+        let notifications = stream::unfold(events, |mut events| async move { Some((events.recv().await?, events)) });
+        Some(stream::once(start).filter_map(std::future::ready).chain(notifications).boxed())
     }
 
     pub fn keep(&self, session: &SessionId, servers: Vec<McpServer>) -> BoxFuture<'static, Option<String>> {
@@ -200,8 +200,8 @@ mod tests {
         let transport = McpTransport::Http { url: "http://127.0.0.1:1/".to_owned(), headers: Vec::new() };
         let request = request(vec![McpServer { name: "one".to_owned(), transport }]);
         let session = request.session.clone();
-        let news: Vec<McpEvent> = mcp.set_servers(request).unwrap().collect().await;
-        assert_eq!(news, [McpEvent::Lost("The session's MCP servers cannot be started: no room.".to_owned())]);
+        let notifications: Vec<McpEvent> = mcp.set_servers(request).unwrap().collect().await;
+        assert_eq!(notifications, [McpEvent::Lost("The session's MCP servers cannot be started: no room.".to_owned())]);
         let prepared = mcp.prepare(&session, &[Content::text("hello")]).unwrap().await;
         assert_eq!(prepared, Prepared::default());
     }
@@ -218,11 +218,11 @@ mod tests {
         };
         let request = request(Vec::new());
         let session = request.session.clone();
-        let news = tokio::spawn(mcp.set_servers(request).unwrap().collect::<Vec<McpEvent>>());
+        let notifications = tokio::spawn(mcp.set_servers(request).unwrap().collect::<Vec<McpEvent>>());
         // Reading the folder has begun before the time passes.
         tokio::task::yield_now().await;
         tokio::time::advance(LOOK + Duration::from_millis(1)).await;
-        assert_eq!(news.await.unwrap(), []);
+        assert_eq!(notifications.await.unwrap(), []);
         let reason = "the folder did not answer within 5 s".to_owned();
         let [card] = &mcp.servers(&session)[..] else { panic!("one line says what is wrong") };
         assert_eq!(card.state, ServerState::Off { reason: format!("{} cannot be used: {reason}", project_file::FILE) });

@@ -97,8 +97,8 @@ mod tests {
         for server in servers {
             for tool in tools {
                 let name = Names::default().tool(server, tool).unwrap();
-                let told = servers.map(key).into_iter().find(|key| name.starts_with(&format!("{PREFIX}{key}__")));
-                assert_eq!(told, Some(key(server)), "{name}");
+                let found = servers.map(key).into_iter().find(|key| name.starts_with(&format!("{PREFIX}{key}__")));
+                assert_eq!(found, Some(key(server)), "{name}");
             }
         }
         assert_eq!(key("my server"), key("my_server"), "such servers are not both taken");

@@ -98,14 +98,15 @@ mod tests {
             "d": {"command": "d", "env": "TOKEN=hush"}}}"#;
         let read: Vec<(String, Result<&str, String>)> =
             parse(text).into_iter().map(|(name, server)| (name, server.map(|server| server.transport()))).collect();
-        let told = |name: &str, server: Result<&'static str, &str>| (name.to_owned(), server.map_err(str::to_owned));
+        let read_server =
+            |name: &str, server: Result<&'static str, &str>| (name.to_owned(), server.map_err(str::to_owned));
         assert_eq!(
             read,
             [
-                told("a", Ok("stdio")),
-                told("b", Ok("http")),
-                told("c", Err("a server has either a `command` or a `url`")),
-                told("d", Err("expected a table, found a string"))
+                read_server("a", Ok("stdio")),
+                read_server("b", Ok("http")),
+                read_server("c", Err("a server has either a `command` or a `url`")),
+                read_server("d", Err("expected a table, found a string"))
             ]
         );
         assert!(parse("{}").is_empty() && parse("[]").is_empty());

@@ -61,11 +61,11 @@ pub(crate) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
             (_, None) => break,
         };
     }
-    let mut told = error.to_string();
+    let mut text = error.to_string();
     if let Some(url) = error.downcast_ref::<reqwest::Error>().and_then(reqwest::Error::url) {
-        told = told.replace(&format!(" for url ({url})"), "").replace(url.as_str(), "its address");
+        text = text.replace(&format!(" for url ({url})"), "").replace(url.as_str(), "its address");
     }
-    domain::text::cut(&told, 300)
+    domain::text::cut(&text, 300)
 }
 
 /// Follows redirects within one host only: headers may hold keys.
@@ -227,7 +227,7 @@ mod tests {
         let client = client().await.unwrap();
         let limited = LimitedHttpClient { client, log: Arc::default(), disconnect: DisconnectReason::default() };
         let Err(error) = SseTransport::connect(limited, &url, &[]).await else { panic!("it is not there") };
-        let told = error.to_string();
-        assert!(told.contains("404") && !told.contains("t0p"), "{told}");
+        let text = error.to_string();
+        assert!(text.contains("404") && !text.contains("t0p"), "{text}");
     }
 }

@@ -267,8 +267,9 @@ mod tests {
             assert!(stored.clone().of(SessionId::from(id)).await.is_empty());
         }
         fs::write(home.path().join("file"), "").unwrap();
-        let told = StoredServers::new(Some(home.path().join("file"))).keep(SessionId::new(), servers()).await.unwrap();
-        assert!(told.starts_with("The session's MCP servers are there, but could not be stored"), "{told}");
-        assert!(!told.contains("hush"), "{told}");
+        let notice =
+            StoredServers::new(Some(home.path().join("file"))).keep(SessionId::new(), servers()).await.unwrap();
+        assert!(notice.starts_with("The session's MCP servers are there, but could not be stored"), "{notice}");
+        assert!(!notice.contains("hush"), "{notice}");
     }
 }

@@ -207,7 +207,7 @@ impl Supervisor {
         let _ = self.shared.suspected.notified().now_or_never();
         let mut lost = tokio::select! {
             biased;
-            reason = disconnect.told() => Some(reason),
+            reason = disconnect.failure() => Some(reason),
             reason = quitting(&mut quit) => Some(reason),
             ending = gone(process.as_mut()) => Some(self.ended(&ending).await),
             () = self.shared.suspected.notified() => Some("it does not answer any more".to_owned()),

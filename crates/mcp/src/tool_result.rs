@@ -14,10 +14,10 @@ pub(crate) fn of(result: CallToolResult, limit: usize) -> Outcome {
     let CallToolResult { content, structured_content, is_error, .. } = result;
     let mut read = ResultReader { limit, ..ResultReader::default() };
     content.into_iter().for_each(|block| read.take(block));
-    if let (true, Some(structured)) = (read.told.is_empty() && read.shown.is_empty(), &structured_content) {
+    if let (true, Some(structured)) = (read.for_model.is_empty() && read.shown.is_empty(), &structured_content) {
         read.text(serde_json::to_string_pretty(structured).unwrap_or_default());
     }
-    let text = limited(&read.told.join("\n"), limit);
+    let text = limited(&read.for_model.join("\n"), limit);
     let said = match text.is_empty() {
         true if read.shown.is_empty() => "The tool gave nothing.".to_owned(),
         _ => text,
@@ -52,7 +52,7 @@ fn raw(structured: Option<Value>, limit: usize) -> Value {
 struct ResultReader {
     limit: usize,
     /// For the model.
-    told: Vec<String>,
+    for_model: Vec<String>,
     /// What of that is plain text.
     plain: Vec<String>,
     /// For people, beside the text.
@@ -68,16 +68,16 @@ impl ResultReader {
             Payload::Text { text } => self.text(text),
             Payload::Image { data, mime, .. } => self.image(data, mime),
             Payload::Audio { ref mime, .. } => {
-                self.told.push(format!("[audio: {mime}]"));
+                self.for_model.push(format!("[audio: {mime}]"));
                 self.block(content);
             }
             Payload::Link { ref uri, ref name, ref title, ref description, .. } => {
                 let about = description.as_ref().map(|about| format!(": {about}")).unwrap_or_default();
-                self.told.push(format!("[{}]({uri}){about}", title.as_ref().unwrap_or(name)));
+                self.for_model.push(format!("[{}]({uri}){about}", title.as_ref().unwrap_or(name)));
                 self.block(content);
             }
             Payload::TextResource { uri, mime, text } => {
-                self.told.push(format!("<resource uri=\"{uri}\">\n{text}\n</resource>"));
+                self.for_model.push(format!("<resource uri=\"{uri}\">\n{text}\n</resource>"));
                 let text = limited(&text, self.limit);
                 self.block(Payload::TextResource { uri, mime, text }.into());
             }
@@ -86,7 +86,7 @@ impl ResultReader {
                 if kind.starts_with("image/") {
                     return self.image(blob, kind);
                 }
-                self.told.push(format!("[resource: {kind} {uri}]"));
+                self.for_model.push(format!("[resource: {kind} {uri}]"));
                 self.block(Payload::BlobResource { uri, mime, blob }.into());
             }
         }
@@ -94,7 +94,7 @@ impl ResultReader {
 
     fn text(&mut self, text: String) {
         self.plain.push(text.clone());
-        self.told.push(text);
+        self.for_model.push(text);
     }
 
     fn image(&mut self, data: String, mime: String) {
@@ -110,7 +110,7 @@ impl ResultReader {
     fn block(&mut self, block: Content) {
         self.block_bytes += block.weight();
         if self.block_bytes > MAX_IMAGES {
-            self.plain.extend(self.told.last().cloned());
+            self.plain.extend(self.for_model.last().cloned());
         } else {
             self.shown.push(ToolContent::Block { block: block.into() });
         }

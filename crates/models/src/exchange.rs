@@ -129,7 +129,7 @@ enum Phase {
     Waiting {
         until: Instant,
         /// When the person is next notified of the wait.
-        told: Instant,
+        shown_at: Instant,
     },
     ResponseReader(Box<ResponseReader>),
     Failed(ModelError),
@@ -148,8 +148,8 @@ impl Exchange {
                     Ok((response, fold)) => Phase::ResponseReader(Box::new(ResponseReader::new(response, fold))),
                     Err(failure) => self.weigh(failure, Usage::default()),
                 },
-                Phase::Waiting { until, told } => {
-                    tokio::time::sleep_until(until.min(told + COUNTDOWN)).await;
+                Phase::Waiting { until, shown_at } => {
+                    tokio::time::sleep_until(until.min(shown_at + COUNTDOWN)).await;
                     self.wait_on(until)
                 }
                 Phase::ResponseReader(mut reading) => {
@@ -278,7 +278,7 @@ impl Exchange {
                 self.ready.push_back(Delta::Notice(self.notice(&failure, wait)));
             }
             let now = Instant::now();
-            return Phase::Waiting { until: now + wait, told: now };
+            return Phase::Waiting { until: now + wait, shown_at: now };
         }
         let failure = if is_partial { failure.after_output() } else { failure };
         if spent != Usage::default() {
@@ -295,7 +295,7 @@ impl Exchange {
         }
         let (name, left) = (&self.question.service.name, (until - now).as_secs_f64().ceil());
         self.ready.push_back(Delta::Notice(format!("{name}: trying again in {left} s")));
-        Phase::Waiting { until, told: now }
+        Phase::Waiting { until, shown_at: now }
     }
 
     fn notice(&self, failure: &Failure, wait: Duration) -> String {

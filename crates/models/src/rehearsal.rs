@@ -110,7 +110,8 @@ fn answer(request: &ModelRequest) -> Vec<Delta> {
 }
 
 fn ended(request: &ModelRequest, mut deltas: Vec<Delta>) -> Vec<Delta> {
-    let usage = Usage { input: tokens(heard(request)), output: tokens(told(&deltas)), ..Usage::default() };
+    let usage =
+        Usage { input: tokens(request_size(request)), output: tokens(answer_size(&deltas)), ..Usage::default() };
     deltas.extend([Delta::Usage(usage), Delta::Stopped(StopReason::EndTurn)]);
     deltas
 }
@@ -131,7 +132,7 @@ fn tokens(bytes: usize) -> u64 {
     bytes.div_ceil(4) as u64
 }
 
-fn heard(request: &ModelRequest) -> usize {
+fn request_size(request: &ModelRequest) -> usize {
     let tools =
         request.tools.iter().map(|tool| tool.name.len() + tool.description.len() + tool.schema.to_string().len());
     let messages = request.messages.iter().map(|message| match &**message {
@@ -150,7 +151,7 @@ fn weight(part: &Part) -> usize {
     }
 }
 
-fn told(deltas: &[Delta]) -> usize {
+fn answer_size(deltas: &[Delta]) -> usize {
     let sizes = deltas.iter().map(|delta| match delta {
         Delta::Text(text) | Delta::Thought(text) => text.len(),
         Delta::Call { tool, input, .. } => tool.len() + input.to_string().len(),

@@ -50,14 +50,14 @@ mod tests {
     #[tokio::test]
     async fn network_clients_wait_for_settings_and_share_equal_ones() {
         assert_eq!(current().await, None);
-        let (known, told) = futures_util::future::abortable(std::future::pending::<()>());
+        let (known, finished) = futures_util::future::abortable(std::future::pending::<()>());
         wait_for(known.map(|_| ()));
         install(Network::default());
         let mut waiting = Box::pin(current());
         assert!(waiting.as_mut().now_or_never().is_none(), "it is not known yet");
         let found = Network { no_proxy: "localhost".to_owned(), ..Network::default() };
         install(found.clone());
-        told.abort();
+        finished.abort();
         let first = waiting.await.unwrap();
         assert_eq!(*first, found);
         install(found);

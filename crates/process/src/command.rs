@@ -104,7 +104,7 @@ impl CommandSpec {
         let mut environment = self.environment;
         let tag = ProcessTag::started(environment.get(tag::VARIABLE), helper.id().unwrap_or_default());
         environment.insert(tag::VARIABLE.to_owned(), tag.value());
-        let mut process = Process { helper, control: UnixStream::from_std(ours)?, heard: Vec::new(), tag };
+        let mut process = Process { helper, control: UnixStream::from_std(ours)?, received: Vec::new(), tag };
         let folders = self.sandbox.as_ref().map(|sandbox| sandbox.writable.clone()).unwrap_or_default();
         let order = HelperRequest {
             program: self.program,
@@ -149,7 +149,7 @@ pub struct Process {
     helper: Child,
     control: UnixStream,
     /// The part of the report received so far, so that `ended` can be dropped and called again.
-    heard: Vec<u8>,
+    received: Vec<u8>,
     /// The tag in the environment of everything that the command starts.
     tag: ProcessTag,
 }
@@ -170,8 +170,8 @@ impl Process {
     /// Resolves when the command and everything that it started is gone. May be dropped and called again.
     pub async fn ended(&mut self) -> CommandExit {
         // An error means the same as end of file: the helper is gone.
-        while matches!(self.control.read_buf(&mut self.heard).await, Ok(length) if length > 0) {}
-        let ending = serde_json::from_slice(&self.heard).unwrap_or(CommandExit::Lost);
+        while matches!(self.control.read_buf(&mut self.received).await, Ok(length) if length > 0) {}
+        let ending = serde_json::from_slice(&self.received).unwrap_or(CommandExit::Lost);
         if let (CommandExit::Lost, Some(leader)) = (&ending, self.helper.id()) {
             // The helper is dead but not reaped, so its session id still belongs to it.
             let start = self.tag.start.clone();

@@ -98,7 +98,7 @@ impl SharedOutput {
 /// Returns when everything that the command started is gone. `show` is called now and then when there is more to see.
 pub async fn watch(
     started: RunningCommand,
-    heard: &SharedOutput,
+    captured: &SharedOutput,
     timeout: Option<Duration>,
     cancelled: impl Future<Output = ()>,
     mut show: impl FnMut(),
@@ -112,14 +112,14 @@ pub async fn watch(
     let mut next_show = began + FIRST_INTERVAL;
     let mut deadline = Instant::now() + timeout.unwrap_or(FOREVER);
     let mut cancelled = pin!(cancelled);
-    let mut spill = heard.overflow.clone().map(Spill::new);
+    let mut spill = captured.overflow.clone().map(Spill::new);
 
     let ending = loop {
         tokio::select! {
             read = pipe.read(&mut buffer), if open => match read {
                 Ok(0) | Err(_) => open = false,
                 Ok(length) => {
-                    add(&buffer[..length], heard, &mut spill).await;
+                    add(&buffer[..length], captured, &mut spill).await;
                     total += length as u64;
                     if total > FLOOD {
                         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -150,7 +150,7 @@ pub async fn watch(
         }
     };
     if open {
-        drain(&mut pipe, &mut buffer, heard, &mut spill).await;
+        drain(&mut pipe, &mut buffer, captured, &mut spill).await;
     }
     CommandResult { exit: ending, interruption: cut }
 }

@@ -34,7 +34,7 @@ pub(crate) struct NoteReader<'a> {
     pub(crate) text: String,
     /// Sentences for the person about files that were left out.
     pub(crate) notices: Vec<String>,
-    told: BTreeSet<PathBuf>,
+    included: BTreeSet<PathBuf>,
     imports: usize,
     imported: usize,
 }
@@ -55,7 +55,7 @@ impl<'a> NoteReader<'a> {
             home: None,
             text: String::new(),
             notices: Vec::new(),
-            told: BTreeSet::new(),
+            included: BTreeSet::new(),
             imports: 0,
             imported: 0,
         }
@@ -95,7 +95,7 @@ impl<'a> NoteReader<'a> {
     }
 
     fn add(&mut self, file: &Path, note: &str) {
-        self.told.insert(file.to_owned());
+        self.included.insert(file.to_owned());
         self.text.push_str(&format!("\n<notes file=\"{}\">\n{}\n</notes>\n", file.display(), note.trim_end()));
     }
 
@@ -103,7 +103,7 @@ impl<'a> NoteReader<'a> {
     fn import(&mut self, note: &str, importer: &Path, owner: Owner<'_>, depth: usize) {
         let Some(folder) = importer.parent().filter(|_| depth > 0) else { return };
         for word in mentions(note) {
-            let Some(path) = self.resolve(word, folder, owner).filter(|path| !self.told.contains(path)) else {
+            let Some(path) = self.resolve(word, folder, owner).filter(|path| !self.included.contains(path)) else {
                 continue;
             };
             if self.imports == IMPORTS || self.imported >= IMPORTED_BYTES {
@@ -247,7 +247,7 @@ mod tests {
     }
 
     /// The notes and notices for the project's AGENTS.md.
-    fn told(folder: &Path, rules: &serde_json::Value) -> (String, Vec<String>) {
+    fn included(folder: &Path, rules: &serde_json::Value) -> (String, Vec<String>) {
         let rules: Rules = serde_json::from_value(rules.clone()).unwrap();
         let protected = ProtectedFiles::locate(&[]);
         let mut reader = NoteReader::new(&rules, &protected);
@@ -271,7 +271,7 @@ mod tests {
             ("docs/d.md", "D: @e.md"),
             ("docs/e.md", "too deep"),
         ]);
-        let (text, notices) = told(folder.path(), &serde_json::json!({}));
+        let (text, notices) = included(folder.path(), &serde_json::json!({}));
         let order = ["See @docs", "A:", "B:", "C:", "D:"].map(|part| text.find(part).unwrap());
         assert!(order.is_sorted() && text.matches("<notes").count() == 5 && notices.is_empty(), "{text}");
     }
@@ -287,7 +287,7 @@ mod tests {
         ]);
         let folder = around.path().join("p");
         std::os::unix::fs::symlink("../secret", folder.join("link")).unwrap();
-        let (text, notices) = told(&folder, &serde_json::json!({ "deny": ["read(.env)"], "ask": ["read(*.key)"] }));
+        let (text, notices) = included(&folder, &serde_json::json!({ "deny": ["read(.env)"], "ask": ["read(*.key)"] }));
         assert!(!text.contains("hush") && text.contains("all well"), "{text}");
         assert_eq!(text.matches("<notes").count(), 2, "{text}");
         assert_eq!(notices.len(), 2, "{notices:?}");
@@ -318,10 +318,10 @@ mod tests {
         let mentions: Vec<String> = names.iter().map(|name| format!("@{name}")).collect();
         let folder = project(&[("AGENTS.md", &mentions.join(" "))]);
         names.iter().for_each(|name| fs::write(folder.path().join(name), "x").unwrap());
-        let (text, _) = told(folder.path(), &serde_json::json!({}));
+        let (text, _) = included(folder.path(), &serde_json::json!({}));
         assert_eq!(text.matches("<notes").count(), 1 + IMPORTS);
         names.iter().for_each(|name| fs::write(folder.path().join(name), "y".repeat(50_000)).unwrap());
-        let (text, _) = told(folder.path(), &serde_json::json!({}));
+        let (text, _) = included(folder.path(), &serde_json::json!({}));
         assert_eq!(text.matches("<notes").count(), 4);
     }
 }

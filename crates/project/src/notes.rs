@@ -150,9 +150,9 @@ impl Notes {
         let root = facts::root(&place.cwd).unwrap_or(&place.cwd);
         // Notes of nearer folders come later and count more.
         for folder in folders(&place.cwd) {
-            let told = self.names.iter().find(|name| reader.add_project(root, folder, name));
+            let included = self.names.iter().find(|name| reader.add_project(root, folder, name));
             // Files that the project's configuration names are added.
-            for name in project.notes.iter().filter(|name| Some(*name) != told) {
+            for name in project.notes.iter().filter(|name| Some(*name) != included) {
                 reader.add_project(root, folder, name);
             }
         }
@@ -196,7 +196,7 @@ mod tests {
 
     impl Notes {
         /// The notes in a folder, without the system prompt before them.
-        fn told(&self, cwd: &Path) -> Brief {
+        fn included(&self, cwd: &Path) -> Brief {
             let place = Workplace { cwd: cwd.to_owned(), extra_roots: Vec::new(), mode: Mode::Full };
             let Brief { text, notices } = self.write(&place, &ModelId::from("some/model"));
             let (_, rest) = text.split_once("# Place").unwrap();
@@ -219,7 +219,7 @@ mod tests {
         let own = folder.path().join("own.md");
         fs::write(&own, "always").unwrap();
         let notes = Notes { own: Some(own), ..Notes::default() };
-        let text = notes.told(&deep).text;
+        let text = notes.included(&deep).text;
         let order: Vec<usize> = ["always", "at the root", "here"].map(|note| text.find(note).unwrap()).to_vec();
         assert!(order.is_sorted(), "{text}");
         assert!(!text.contains("above"), "{text}");
@@ -239,7 +239,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        let text = Notes { own: Some(own), ..Notes::default() }.told(&project).text;
+        let text = Notes { own: Some(own), ..Notes::default() }.included(&project).text;
         let places = ["own notes", "- about the user", "notes of the project", "- about the project"];
         assert!(places.map(|part| text.find(part).unwrap()).is_sorted(), "{text}");
     }
@@ -251,7 +251,7 @@ mod tests {
         fs::create_dir(&inner).unwrap();
         fs::write(folder.path().join("AGENTS.md"), "above").unwrap();
         fs::write(inner.join("CLAUDE.md"), "é".repeat(40_000)).unwrap();
-        let text = Notes::default().told(&inner).text;
+        let text = Notes::default().included(&inner).text;
         assert!(!text.contains("above") && text.contains("[the rest of the file was left out]"));
     }
 
@@ -268,9 +268,9 @@ mod tests {
         }
         fs::write(inner.join("GEMINI.md"), "near").unwrap();
         for gone in order {
-            let text = Notes::default().told(&inner).text;
-            let told: Vec<&&str> = order.iter().filter(|name| text.contains(&format!("in {name}"))).collect();
-            assert_eq!(told, [&gone], "{text}");
+            let text = Notes::default().included(&inner).text;
+            let included: Vec<&&str> = order.iter().filter(|name| text.contains(&format!("in {name}"))).collect();
+            assert_eq!(included, [&gone], "{text}");
             assert!(text.find("in ") < text.find("near"), "{text}");
             fs::remove_file(folder.path().join(gone)).unwrap();
         }
@@ -278,7 +278,7 @@ mod tests {
         fs::write(folder.path().join("RULES.md"), "on top").unwrap();
         fs::write(folder.path().join(".acpd/config.toml"), "[session]\nnotes = [\"RULES.md\", \"AGENTS.md\"]\n")
             .unwrap();
-        let text = Notes::default().told(&inner).text;
+        let text = Notes::default().included(&inner).text;
         assert_eq!((text.matches("first").count(), text.matches("on top").count()), (1, 1), "{text}");
     }
 
@@ -303,7 +303,7 @@ mod tests {
         .unwrap();
         let notes = Notes { rules: Some(Arc::new(FolderRules::new(permissions))), ..Notes::default() };
         for cwd in [folder.path(), &link] {
-            let Brief { text, notices } = notes.told(cwd);
+            let Brief { text, notices } = notes.included(cwd);
             assert!(!text.contains("hush") && !text.contains("asked") && text.contains("fine"), "{text}");
             assert!(notices[0].ends_with("AGENTS.md was not sent to the model: a rule asks before it is read."));
             assert!(notices[1].ends_with(".env was not sent to the model: a rule denies reading it."));
@@ -317,7 +317,7 @@ mod tests {
         fs::create_dir_all(project.join(".git")).unwrap();
         fs::write(folder.path().join("secret"), "hush").unwrap();
         std::os::unix::fs::symlink("../secret", project.join("AGENTS.md")).unwrap();
-        let text = Notes::default().told(&project).text;
+        let text = Notes::default().included(&project).text;
         assert!(!text.contains("hush"), "{text}");
     }
 
@@ -331,9 +331,9 @@ mod tests {
         fs::hard_link(state.join("AGENTS.md"), project.join("AGENTS.md")).unwrap();
         let notes = Notes { protected_paths: vec![state.clone()], ..Notes::default() };
         for cwd in [&state, &project] {
-            assert!(!notes.told(cwd).text.contains("hush"), "{}", cwd.display());
+            assert!(!notes.included(cwd).text.contains("hush"), "{}", cwd.display());
         }
         let own = Notes { own: Some(state.join("AGENTS.md")), ..notes };
-        assert!(own.told(&project).text.contains("hush"));
+        assert!(own.included(&project).text.contains("hush"));
     }
 }

@@ -142,11 +142,11 @@ mod tests {
         write(&own, "root.md", "root, own");
         write(&own, "own.md", "---\ndescription: My own\nargument-hint: [what]\n---\nDo $1.");
         let listed = list(&deep, Some(&own), &Rules::default());
-        let told: Vec<String> = listed
+        let listed_commands: Vec<String> = listed
             .iter()
             .map(|command| format!("{}: {} {:?}", command.name, command.description, command.hint))
             .collect();
-        assert_eq!(told, ["near: near, deep None", "own: My own Some(\"[what]\")", "root: root None"]);
+        assert_eq!(listed_commands, ["near: near, deep None", "own: My own Some(\"[what]\")", "root: root None"]);
         let text = |text: &str| Some(Expansion::Text(text.to_owned()));
         let expand = |cwd: &Path, own, call| expand(cwd, own, &Rules::default(), &call);
         assert_eq!(expand(&deep, Some(&own), call("own", "it")), text("Do it."));

@@ -41,7 +41,7 @@ impl LogMarkdown {
                 Some(card) => self.block(&called(&card, outcome)),
                 None => String::new(),
             },
-            other => match told(other) {
+            other => match describe(other) {
                 Some(text) => self.block(&text),
                 None => String::new(),
             },
@@ -93,7 +93,7 @@ impl LogMarkdown {
 }
 
 /// The text of an event that is complete in itself.
-fn told(kind: &EventKind) -> Option<String> {
+fn describe(kind: &EventKind) -> Option<String> {
     Some(match kind {
         EventKind::Created { cwd, agent: Some(agent), .. } => {
             format!("# Session in {}\n\nAgent: {agent}", cwd.display())

@@ -95,7 +95,7 @@ impl Editor {
     }
 
     /// Reads until a request or notification with this method arrives.
-    pub async fn hear(&mut self, method: &str) -> Value {
+    pub async fn receive(&mut self, method: &str) -> Value {
         self.until(|message| message["method"] == json!(method)).await
     }
 
@@ -140,7 +140,7 @@ impl Editor {
             return None;
         };
         let body = &frame[body];
-        if let Err(why) = self.replies.heard(body) {
+        if let Err(why) = self.replies.received(body) {
             panic!("{} received an invalid message: {why}\n{frame}\n{}", self.name, self.transcript.take());
         }
         self.transcript.message(&format!("{:7}<", self.name), body);
@@ -213,8 +213,8 @@ impl Editor {
     }
 
     /// Returns the number of messages received.
-    pub fn heard(&self) -> usize {
-        self.replies.heard_so_far()
+    pub fn received(&self) -> usize {
+        self.replies.received_count()
     }
 
     /// Returns the number of errors without an id that do not answer a frame of this editor.

@@ -19,7 +19,7 @@ pub(crate) struct ReplyTracker {
     asked: BTreeSet<String>,
     /// Errors without an id that do not answer a complete message.
     strays: usize,
-    heard: usize,
+    received: usize,
     /// The version of the protocol that was agreed on; version 1 before that.
     version: Version,
 }
@@ -113,8 +113,8 @@ impl ReplyTracker {
     }
 
     /// Checks a received frame against the protocol and against the requests that were sent.
-    pub(crate) fn heard(&mut self, frame: &str) -> Result<(), String> {
-        self.heard += 1;
+    pub(crate) fn received(&mut self, frame: &str) -> Result<(), String> {
+        self.received += 1;
         let fields: Fields = serde_json::from_str(frame).map_err(|error| format!("not a message: {error}"))?;
         if let Some(odd) = fields.keys().find(|key| !ENVELOPE.contains(&key.as_str())) {
             return Err(format!("a message has no field `{odd}`"));
@@ -192,8 +192,8 @@ impl ReplyTracker {
         self.strays
     }
 
-    pub(crate) fn heard_so_far(&self) -> usize {
-        self.heard
+    pub(crate) fn received_count(&self) -> usize {
+        self.received
     }
 }
 
@@ -207,10 +207,10 @@ mod tests {
     fn each_request_is_paid_once_with_its_own_id() {
         let mut accounts = ReplyTracker::default();
         accounts.sent(br#"{"id":1.0,"method":"session/set_mode"}"#);
-        assert!(accounts.heard(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#).is_err());
+        assert!(accounts.received(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#).is_err());
         assert_eq!(accounts.unpaid(), [("1.0".to_owned(), "session/set_mode".to_owned())]);
-        accounts.heard(r#"{"jsonrpc":"2.0","id":1.0,"result":{}}"#).unwrap();
-        assert!(accounts.heard(r#"{"jsonrpc":"2.0","id":1.0,"result":{}}"#).is_err());
+        accounts.received(r#"{"jsonrpc":"2.0","id":1.0,"result":{}}"#).unwrap();
+        assert!(accounts.received(r#"{"jsonrpc":"2.0","id":1.0,"result":{}}"#).is_err());
         assert_eq!(accounts.unpaid(), []);
     }
 
@@ -227,11 +227,11 @@ mod tests {
             expected_reply_ids(br#"[{"id":1,"method":"a"},{"method":"a"},{"id":"b"},7]"#),
             ["1", "\"b\"", "null"]
         );
-        assert!(accounts.heard(r#"{"jsonrpc":"2.0","id":null,"result":{}}"#).is_err());
+        assert!(accounts.received(r#"{"jsonrpc":"2.0","id":null,"result":{}}"#).is_err());
         let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no","data":{}}}"#;
-        (0..6).for_each(|_| accounts.heard(error).unwrap());
+        (0..6).for_each(|_| accounts.received(error).unwrap());
         assert_eq!((accounts.unpaid().len(), accounts.strays()), (0, 0));
-        accounts.heard(error).unwrap();
+        accounts.received(error).unwrap();
         assert_eq!(accounts.strays(), 1);
     }
 
@@ -239,8 +239,8 @@ mod tests {
     fn updates_of_a_session_reach_only_clients_that_opened_it() {
         let update = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"plan","entries":[]}}}"#;
         let mut accounts = ReplyTracker::default();
-        assert!(accounts.heard(update).is_err());
+        assert!(accounts.received(update).is_err());
         accounts.sent(br#"{"id":1,"method":"session/load","params":{"sessionId":"s"}}"#);
-        accounts.heard(update).unwrap();
+        accounts.received(update).unwrap();
     }
 }

@@ -207,8 +207,8 @@ impl Catalogue for ScriptedCatalogue {
 
     fn find(&self, id: &ModelId) -> Option<Arc<dyn Model>> {
         assert!(id.as_str() != PANICKY, "the catalogue was told to panic");
-        let witness = LoggedModel { script: self.script.clone(), transcript: self.transcript.clone() };
-        (*id == self.script.info().id).then(|| Arc::new(witness) as Arc<dyn Model>)
+        let logged = LoggedModel { script: self.script.clone(), transcript: self.transcript.clone() };
+        (*id == self.script.info().id).then(|| Arc::new(logged) as Arc<dyn Model>)
     }
 
     fn default_model(&self, _: &Environment) -> ModelId {
@@ -228,8 +228,8 @@ impl Model for LoggedModel {
     }
 
     fn respond(&self, request: ModelRequest) -> BoxStream<'static, Result<Delta, ModelError>> {
-        let told: Vec<String> = request.messages.iter().map(|message| brief(message)).collect();
-        self.transcript.note(format!("model  < {}", told.join(" | ")));
+        let texts: Vec<String> = request.messages.iter().map(|message| brief(message)).collect();
+        self.transcript.note(format!("model  < {}", texts.join(" | ")));
         // A scripted model costs nothing unless the script reports usage. Otherwise estimates would
         // be in every transcript.
         let nothing = stream::iter([Ok(Delta::Usage(Usage::default()))]);

@@ -78,13 +78,13 @@ impl Job for ScriptedJob {
         &self.card
     }
 
-    fn run(self: Box<Self>, desk: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, host: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
         Box::pin(async move {
             self.transcript.note(format!("tool   : {} runs", self.card.title));
             match self.card.tool.as_str() {
                 "wait" => {
-                    desk.progress(vec![ToolContent::text("waiting")]);
-                    desk.cancelled().await;
+                    host.progress(vec![ToolContent::text("waiting")]);
+                    host.cancelled().await;
                     self.transcript.note("tool   : wait heard that it is cancelled");
                     Outcome::cancelled()
                 }

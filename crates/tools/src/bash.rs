@@ -261,8 +261,8 @@ impl Job for BashJob {
             let overflow = self.overflow().await;
             match self.background {
                 None => {
-                    let heard = SharedOutput::new(self.settings.output_limit).overflowing_to(overflow);
-                    attend(started, self.timeout, &self.site, &heard, host.as_ref()).await
+                    let captured = SharedOutput::new(self.settings.output_limit).overflowing_to(overflow);
+                    attend(started, self.timeout, &self.site, &captured, host.as_ref()).await
                 }
                 Some(background) => {
                     let start = BackgroundStart {
@@ -351,12 +351,12 @@ async fn attend(
     started: RunningCommand,
     timeout: Option<Duration>,
     site: &CallSite,
-    heard: &SharedOutput,
+    captured: &SharedOutput,
     host: &dyn ToolHost,
 ) -> Outcome {
-    let show = || host.progress(vec![ToolContent::text(heard.lock().live(LIVE_LIMIT))]);
-    let end = watch(started, heard, timeout, host.cancelled(), show).await;
-    let output = heard.lock();
+    let show = || host.progress(vec![ToolContent::text(captured.lock().live(LIVE_LIMIT))]);
+    let end = watch(started, captured, timeout, host.cancelled(), show).await;
+    let output = captured.lock();
     conclude(&output, &end, site.mode)
 }
 
@@ -386,8 +386,8 @@ fn conclude(output: &Output, end: &CommandResult, mode: Mode) -> Outcome {
         return if written.is_empty() { outcome } else { outcome.showing(vec![ToolContent::text(written)]) };
     }
     if end.is_success() {
-        let heard = if written.trim().is_empty() { "(no output)".to_owned() } else { written };
-        return Outcome::completed(heard).with_raw(raw);
+        let text = if written.trim().is_empty() { "(no output)".to_owned() } else { written };
+        return Outcome::completed(text).with_raw(raw);
     }
     let mut note = end.describe();
     if mode == Mode::Sandbox && end.exit_code().is_some() {

@@ -20,7 +20,7 @@ pub(crate) fn has_changed_files(outcome: &Outcome) -> bool {
 
 /// Adds what the files hold now. Blocks, so it must not run on the thread of an actor.
 pub(crate) fn add(mut outcome: Outcome, site: &CallSite, limits: &AccessLimits) -> Outcome {
-    let mut told = String::new();
+    let mut notes = String::new();
     for content in &mut outcome.content {
         let ToolContent::Diff { path, old, new } = content else { continue };
         let Ok(confined) = Roots::open(site, limits).and_then(|roots| roots.find(&path.to_string_lossy())) else {
@@ -33,10 +33,10 @@ pub(crate) fn add(mut outcome: Outcome, site: &CallSite, limits: &AccessLimits) 
         if now == *new || old.as_ref().map_or(0, String::len) + now.len() > LARGEST_DIFF {
             continue;
         }
-        told.push_str(&format!("\n[a hook has changed {} afterwards:]\n{}", confined.shown, what_changed(new, &now)));
+        notes.push_str(&format!("\n[a hook has changed {} afterwards:]\n{}", confined.shown, what_changed(new, &now)));
         site.seen.note_text(&confined.real, fingerprint::of(now.as_bytes()), &now);
         *new = now;
     }
-    outcome.text.push_str(&told);
+    outcome.text.push_str(&notes);
     outcome
 }

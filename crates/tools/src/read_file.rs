@@ -227,22 +227,22 @@ fn read(
     }
     if let Some(text) = (!input.raw && input.path.ends_with(".ipynb")).then(|| notebook::read(&bytes)).flatten() {
         let page = number_lines(&text, input, output_limit)?;
-        let told = format!("{}\n{}", page.text.trim_end(), notebook::NOTE);
+        let answer = format!("{}\n{}", page.text.trim_end(), notebook::NOTE);
         return Ok(
-            Outcome::completed(told).with_raw(json!({"bytes": length, "lines": page.total, "truncated": page.cut}))
+            Outcome::completed(answer).with_raw(json!({"bytes": length, "lines": page.total, "truncated": page.cut}))
         );
     }
     let text = String::from_utf8_lossy(&bytes);
     let torn = matches!(text, std::borrow::Cow::Owned(_));
     let page = number_lines(text.trim_start_matches('\u{feff}'), input, output_limit)?;
     site.seen.note_text(&confined.real, fingerprint::of(&bytes), &text);
-    let mut heard = page.text;
+    let mut answer = page.text;
     if torn {
-        heard.push_str(
+        answer.push_str(
             "\n[the file is not valid UTF-8; bad bytes are shown as \u{fffd} and edit_file cannot change it]",
         );
     }
-    Ok(Outcome::completed(heard)
+    Ok(Outcome::completed(answer)
         .with_raw(json!({"bytes": length, "lines": page.total, "truncated": page.cut, "unsaved": unsaved})))
 }
 
@@ -265,8 +265,8 @@ fn read_pdf(
         Err(error) => return Err(RefusalReason(format!("{what}; {error}"))),
     };
     let page = number_lines(&text, input, output_limit)?;
-    let told = format!("{}\n{PDF_NOTE}", page.text.trim_end());
-    Ok(Outcome::completed(told).with_raw(json!({"bytes": length, "lines": page.total, "truncated": page.cut})))
+    let answer = format!("{}\n{PDF_NOTE}", page.text.trim_end());
+    Ok(Outcome::completed(answer).with_raw(json!({"bytes": length, "lines": page.total, "truncated": page.cut})))
 }
 
 /// Whether the model accepts images is not known here, so the text is true either way.

@@ -165,7 +165,7 @@ async fn fetch(url: Url, rules: &Rules, settings: &Settings) -> Outcome {
     let mime = kind.clone();
     let read = tokio::task::spawn_blocking(move || text::read(&bytes, mime.as_deref())).await;
     let readable = read.unwrap_or(Readable::Binary("unreadable"));
-    let mut heard = match readable {
+    let mut page_text = match readable {
         Readable::Text(text) => text,
         Readable::Html(html) => markdown_of(html, settings).await,
         Readable::Binary(what) => {
@@ -175,21 +175,21 @@ async fn fetch(url: Url, rules: &Rules, settings: &Settings) -> Outcome {
         }
     };
     if !status.is_success() {
-        shorten(&mut heard, ERROR_LIMIT);
-        return Outcome::failed(format!("{url} answered {status}\n\n{heard}").trim_end()).with_raw(raw);
+        shorten(&mut page_text, ERROR_LIMIT);
+        return Outcome::failed(format!("{url} answered {status}\n\n{page_text}").trim_end()).with_raw(raw);
     }
-    if heard.trim().is_empty() {
-        heard = "[the page has no text]".to_owned();
+    if page_text.trim().is_empty() {
+        page_text = "[the page has no text]".to_owned();
     }
-    shorten(&mut heard, settings.web.output_limit);
+    shorten(&mut page_text, settings.web.output_limit);
     if cut {
-        write!(heard, "\n[only the first {} of the page were read]", size(length as u64))
+        write!(page_text, "\n[only the first {} of the page were read]", size(length as u64))
             .expect("writing to a string does not fail");
     }
     if url != asked {
-        write!(heard, "\n[redirected to {url}]").expect("writing to a string does not fail");
+        write!(page_text, "\n[redirected to {url}]").expect("writing to a string does not fail");
     }
-    Outcome::completed(heard).with_raw(raw)
+    Outcome::completed(page_text).with_raw(raw)
 }
 
 async fn markdown_of(mut html: String, settings: &Settings) -> String {

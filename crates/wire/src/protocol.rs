@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn an_unknown_session_has_the_code_of_the_version() {
         let session = SessionId::from("s");
-        let told = |version: ProtocolVersion| version.error(RpcError::unknown_session(), Some(&session)).code;
-        assert_eq!([told(ProtocolVersion::V1), told(ProtocolVersion::V2)], [-32602, -32002]);
+        let error_code = |version: ProtocolVersion| version.error(RpcError::unknown_session(), Some(&session)).code;
+        assert_eq!([error_code(ProtocolVersion::V1), error_code(ProtocolVersion::V2)], [-32602, -32002]);
     }
 }

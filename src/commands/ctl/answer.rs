@@ -41,9 +41,9 @@ pub(super) async fn run(daemon: &mut DaemonClient, args: &Answer, choices: [Choi
     }
     let answer = json!({ "sessionId": session, "questionId": asked.id, "optionId": choice.id() });
     let _: Value = daemon.client.call(method::ANSWER, &answer).await?;
-    let told = json!({ "sessionId": session, "optionId": choice.id(), "question": asked });
+    let report = json!({ "sessionId": session, "optionId": choice.id(), "question": asked });
     let done = if choice.allows() { "allowed" } else { "denied" };
-    daemon.show(&told, || format!("{done}: {}; session {session}", consent.title()));
+    daemon.show(&report, || format!("{done}: {}; session {session}", consent.title()));
     Ok(())
 }
 

@@ -40,8 +40,8 @@ pub(super) async fn run(mut daemon: DaemonClient, places: &Places, now: bool) ->
         Err(_) => bail!("the daemon (process {}) does not let go; `acpd ctl stop --force` kills it", before.pid),
     }
     let after = returned(places, daemon.json, &before).await?;
-    let told = json!({ "before": before, "after": after });
-    daemon.show(&told, || format!("restarted: process {}, version {}", after.pid, after.version));
+    let report = json!({ "before": before, "after": after });
+    daemon.show(&report, || format!("restarted: process {}, version {}", after.pid, after.version));
     Ok(())
 }
 

@@ -172,7 +172,7 @@ mod tests {
         json!({ "event": "compacted", "summary": "SUM", "kept_from": kept_from, "kept_of_user": kept_of_user })
     }
 
-    fn told(conversation: &Conversation) -> String {
+    fn shown(conversation: &Conversation) -> String {
         let texts = conversation.messages().iter().map(|message| match &**message {
             Message::User { content, .. } => content.iter().map(Content::as_text).collect::<Vec<_>>().join(" "),
             Message::Assistant { parts, .. } => format!("{parts:?}"),
@@ -187,7 +187,7 @@ mod tests {
             [asked("a", "first", "old facts"), said("b"), asked("c", "second", "new facts"), said("d"), said("e")];
         let once = fold(&[&log[..], &[compacted("e", 10_000)]].concat());
         let twice = fold(&[&log[..], &[compacted("e", 10_000), said("f"), compacted("f", 10_000)]].concat());
-        for text in [told(&once), told(&twice)] {
+        for text in [shown(&once), shown(&twice)] {
             let order = ["first", "second", "new facts", "SUM"].map(|part| text.find(part).unwrap());
             assert!(order.is_sorted() && !text.contains("old facts"), "{text}");
             assert_eq!(text.matches("SUM").count(), 1, "{text}");
@@ -199,12 +199,12 @@ mod tests {
         let long = "x".repeat(1_000);
         let log =
             [asked("a", "lost", ""), asked("b", &long, ""), asked("c", "kept", ""), said("d"), compacted("d", 300)];
-        let text = told(&fold(&log));
+        let text = shown(&fold(&log));
         assert!(!text.contains("lost") && text.contains("[the rest of this message was left out]"), "{text}");
         assert!(text.find("xxx") < text.find("kept"), "{text}");
         let old_log =
             [asked("a", "gone", ""), said("d"), json!({ "event": "compacted", "summary": "S", "kept_from": "d" })];
-        assert!(!told(&fold(&old_log)).contains("gone"));
+        assert!(!shown(&fold(&old_log)).contains("gone"));
     }
 
     #[test]
@@ -227,7 +227,7 @@ mod tests {
             said("z"),
             compacted("z", 10_000),
         ];
-        let text = told(&fold(&log));
+        let text = shown(&fold(&log));
         assert!(text.contains("- Build (completed)\n- Test (in progress)\n"), "{text}");
         assert!(text.contains("- bg-one: npm start\n") && !text.contains("bg-two"), "{text}");
     }
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn cleared_results_say_how_to_see_them_again() {
         let result = |call: &str| json!({ "event": "tool_ended", "call": call, "outcome": { "verdict": "completed", "text": format!("long {call}") } });
-        let text = told(&fold(&[result("c1"), result("c2"), json!({ "event": "results_cleared", "calls": ["c1"] })]));
+        let text = shown(&fold(&[result("c1"), result("c2"), json!({ "event": "results_cleared", "calls": ["c1"] })]));
         assert!(!text.contains("long c1") && text.contains("`result` = `c1`") && text.contains("long c2"), "{text}");
     }
 }

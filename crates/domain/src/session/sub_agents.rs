@@ -349,12 +349,12 @@ impl SessionMachine {
         running.agents.is_awaited = false;
         let turn = running.id.clone();
         let reports = std::mem::take(&mut running.agents.reports);
-        let told: Vec<String> = reports
+        let summaries: Vec<String> = reports
             .into_iter()
             .map(|(id, outcome)| format!("The sub-agent `{id}` in the background has reported:\n{}", outcome.text))
             .collect();
         self.notice_passing("The model gets the reports of sub-agents that worked in the background.".to_owned());
-        self.go_on_with(turn, told.join("\n\n"));
+        self.go_on_with(turn, summaries.join("\n\n"));
     }
 
     /// A call of a sub-agent is recorded as such, and shown as a step of the call that waits for the sub-agent.

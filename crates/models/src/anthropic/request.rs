@@ -66,13 +66,17 @@ fn messages(entry: &OutlineEntry<'_>, info: &ModelInfo, provider: &str) -> Vec<V
         }
         OutlineEntry::Assistant { parts, results } => {
             let said = json!({ "role": "assistant", "content": response(parts, provider) });
-            let heard = results.iter().map(|result| {
+            let results_json = results.iter().map(|result| {
                 let id = own_id(result.origin, provider).unwrap_or(result.call.as_str());
                 json!({ "type": "tool_result", "tool_use_id": id, "content": outcome(result, info),
                     "is_error": result.failed })
             });
-            let heard: Vec<Value> = heard.collect();
-            if heard.is_empty() { vec![said] } else { vec![said, json!({ "role": "user", "content": heard })] }
+            let results_json: Vec<Value> = results_json.collect();
+            if results_json.is_empty() {
+                vec![said]
+            } else {
+                vec![said, json!({ "role": "user", "content": results_json })]
+            }
         }
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct ResponseReader {
     events: VecDeque<String>,
     fold: Box<dyn Fold>,
     /// Whether anything but comments has arrived.
-    heard: bool,
+    has_events: bool,
     /// The number of bytes that have arrived.
     read: usize,
 }
@@ -50,7 +50,7 @@ impl ResponseReader {
             false if is_whole => Framing::Whole(Vec::new()),
             false => Framing::Events(Sse::default()),
         };
-        Self { response, framing, events: VecDeque::new(), fold, heard: false, read: 0 }
+        Self { response, framing, events: VecDeque::new(), fold, has_events: false, read: 0 }
     }
 
     pub(super) fn spent(&self) -> Usage {
@@ -64,7 +64,7 @@ impl ResponseReader {
         patience: &ProviderTimeouts,
     ) -> Result<ReadProgress, Failure> {
         while deltas.is_empty() {
-            let limit = match (self.fold.has_stopped(), self.heard) {
+            let limit = match (self.fold.has_stopped(), self.has_events) {
                 (true, _) => patience.idle().min(AFTER_STOP),
                 (false, true) => patience.idle(),
                 (false, false) => patience.first(),
@@ -108,7 +108,7 @@ impl ResponseReader {
             }
             Framing::Whole(body) => body.extend_from_slice(bytes),
         }
-        self.heard |= !self.events.is_empty();
+        self.has_events |= !self.events.is_empty();
         Ok(())
     }
 

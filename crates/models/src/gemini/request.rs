@@ -76,8 +76,9 @@ fn contents(entry: &OutlineEntry<'_>, info: &ModelInfo, provider: &str) -> Vec<V
                 return vec![said];
             }
             let tools: Vec<&str> = parts.iter().filter_map(|part| call_name(part)).collect();
-            let heard = results.iter().zip(tools).flat_map(|(result, tool)| outcome(result, tool, info, provider));
-            vec![said, json!({ "role": "user", "parts": heard.collect::<Vec<_>>() })]
+            let results_json =
+                results.iter().zip(tools).flat_map(|(result, tool)| outcome(result, tool, info, provider));
+            vec![said, json!({ "role": "user", "parts": results_json.collect::<Vec<_>>() })]
         }
     }
 }

@@ -96,9 +96,9 @@ impl<'a> TaskProgress<'a> {
 
 /// Follows one direction through the remaining calls, and consumes those that were made for it.
 fn stage_of<'a>(direction: &Direction, calls: &mut &'a [MadeCall<'a>], offered: &impl Fn(&str) -> bool) -> Stage<'a> {
-    let mut heard = Vec::new();
+    let mut outcomes = Vec::new();
     loop {
-        let call = match work::next(direction, &heard) {
+        let call = match work::next(direction, &outcomes) {
             Next::Call(call) => call,
             Next::Done(answer) => return Stage::Done { answer },
             Next::Failed(reason) => return Stage::Failed { reason },
@@ -106,14 +106,14 @@ fn stage_of<'a>(direction: &Direction, calls: &mut &'a [MadeCall<'a>], offered: 
         let Some(at) = calls.iter().position(|made| made.tool == call.tool) else {
             // A partial direction is worthless, so all of its tools must be offered before it
             // begins.
-            let all = if heard.is_empty() { work::tools(direction) } else { &[] };
+            let all = if outcomes.is_empty() { work::tools(direction) } else { &[] };
             let missing = all.iter().chain([&call.tool]).find(|tool| !offered(tool));
             return match missing {
                 Some(tool) => Stage::Missing { tool },
                 None => Stage::Due(call),
             };
         };
-        heard.push(match calls[at].result {
+        outcomes.push(match calls[at].result {
             Some(result) if !result.failed => Ok(result.text.as_str()),
             Some(result) => Err(result.text.as_str()),
             None => Err("the conversation does not say what became of it"),

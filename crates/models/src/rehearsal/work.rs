@@ -37,35 +37,35 @@ pub(super) fn tools(direction: &Direction) -> &'static [&'static str] {
 }
 
 /// Returns the next step of the direction after the outcomes so far.
-pub(super) fn next<'a>(direction: &Direction, heard: &[ToolOutcome<'a>]) -> Next<'a> {
+pub(super) fn next<'a>(direction: &Direction, outcomes: &[ToolOutcome<'a>]) -> Next<'a> {
     match direction {
-        Direction::Look => once("list_files", json!({ "path": "." }), heard),
-        Direction::List { folder } => once("list_files", json!({ "path": folder }), heard),
-        Direction::Read { file } => once("read_file", json!({ "path": file }), heard),
-        Direction::Search { pattern, folder: None, .. } => once("grep", json!({ "pattern": pattern }), heard),
+        Direction::Look => once("list_files", json!({ "path": "." }), outcomes),
+        Direction::List { folder } => once("list_files", json!({ "path": folder }), outcomes),
+        Direction::Read { file } => once("read_file", json!({ "path": file }), outcomes),
+        Direction::Search { pattern, folder: None, .. } => once("grep", json!({ "pattern": pattern }), outcomes),
         Direction::Search { pattern, folder: Some(folder), .. } => {
-            once("grep", json!({ "pattern": pattern, "path": folder }), heard)
+            once("grep", json!({ "pattern": pattern, "path": folder }), outcomes)
         }
-        Direction::Find { pattern } => once("glob", json!({ "pattern": pattern }), heard),
-        Direction::Write { file, content } => write(file, content, heard),
-        Direction::Append { file, content } => match heard {
+        Direction::Find { pattern } => once("glob", json!({ "pattern": pattern }), outcomes),
+        Direction::Write { file, content } => write(file, content, outcomes),
+        Direction::Append { file, content } => match outcomes {
             [Ok(text), then @ ..] => append(file, content, text, then),
-            [Err(_), ..] | [] => once("read_file", json!({ "path": file }), heard),
+            [Err(_), ..] | [] => once("read_file", json!({ "path": file }), outcomes),
         },
-        Direction::Replace { file, old, new } => match heard {
+        Direction::Replace { file, old, new } => match outcomes {
             [Ok(_), then @ ..] => {
                 let edit = json!({ "old_text": old, "new_text": new, "replace_all": true });
                 once("edit_file", json!({ "path": file, "edits": [edit] }), then)
             }
-            [Err(_), ..] | [] => once("read_file", json!({ "path": file }), heard),
+            [Err(_), ..] | [] => once("read_file", json!({ "path": file }), outcomes),
         },
-        Direction::Run { command } => once("bash", json!({ "command": command }), heard),
+        Direction::Run { command } => once("bash", json!({ "command": command }), outcomes),
     }
 }
 
 /// Makes one call, whose outcome is that of the direction.
-fn once<'a>(tool: &'static str, input: Value, heard: &[ToolOutcome<'a>]) -> Next<'a> {
-    match heard {
+fn once<'a>(tool: &'static str, input: Value, outcomes: &[ToolOutcome<'a>]) -> Next<'a> {
+    match outcomes {
         [] => Next::Call(RehearsedCall { tool, input }),
         [Ok(answer), ..] => Next::Done(answer),
         [Err(reason), ..] => Next::Failed(reason),
@@ -74,14 +74,14 @@ fn once<'a>(tool: &'static str, input: Value, heard: &[ToolOutcome<'a>]) -> Next
 
 /// Writes a file. Most written files are new; the refusal of an existing one says that it must be
 /// read first.
-fn write<'a>(file: &str, content: &str, heard: &[ToolOutcome<'a>]) -> Next<'a> {
+fn write<'a>(file: &str, content: &str, outcomes: &[ToolOutcome<'a>]) -> Next<'a> {
     let input = json!({ "path": file, "content": content });
-    match heard {
+    match outcomes {
         [Err(reason), then @ ..] if reason.contains("read_file") => match then {
             [Ok(_), then @ ..] => once("write_file", input, then),
             [Err(_), ..] | [] => once("read_file", json!({ "path": file }), then),
         },
-        [] | [Ok(_) | Err(_), ..] => once("write_file", input, heard),
+        [] | [Ok(_) | Err(_), ..] => once("write_file", input, outcomes),
     }
 }
 
@@ -120,8 +120,8 @@ mod tests {
 
     const NEW: &str = "new\n";
 
-    fn append_after(heard: &[ToolOutcome<'static>]) -> Next<'static> {
-        next(&Direction::Append { file: "a.txt".to_owned(), content: NEW.to_owned() }, heard)
+    fn append_after(outcomes: &[ToolOutcome<'static>]) -> Next<'static> {
+        next(&Direction::Append { file: "a.txt".to_owned(), content: NEW.to_owned() }, outcomes)
     }
 
     fn edit(old: &str, new: &str) -> Next<'static> {
@@ -163,7 +163,7 @@ mod tests {
     fn a_file_that_exists_is_read_and_then_written() {
         let direction = Direction::Write { file: "a.txt".to_owned(), content: NEW.to_owned() };
         let exists = Err("a.txt exists and was not read; read it first with read_file");
-        let tool = |heard: &[ToolOutcome<'static>]| match next(&direction, heard) {
+        let tool = |outcomes: &[ToolOutcome<'static>]| match next(&direction, outcomes) {
             Next::Call(call) => call.tool,
             Next::Done(_) => "done",
             Next::Failed(_) => "failed",

@@ -67,11 +67,11 @@ fn items(entry: &OutlineEntry<'_>, info: &ModelInfo, provider: &str) -> Vec<Valu
         }
         OutlineEntry::Assistant { parts, results } => {
             let said = parts.iter().flat_map(|part| said(part, provider));
-            let heard = results.iter().map(|result| {
+            let results_json = results.iter().map(|result| {
                 json!({ "type": "function_call_output", "call_id": call_id(result, provider),
                     "output": output(result, info) })
             });
-            said.chain(heard).collect()
+            said.chain(results_json).collect()
         }
     }
 }

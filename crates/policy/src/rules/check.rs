@@ -69,14 +69,14 @@ fn wrong_with(pattern: &str, tools: &[(&str, ToolKind)]) -> Option<&'static str>
     });
     let first = reasons.next().unwrap_or(Some(NOTHING))?;
     // The reason of a tool that accepts patterns is more helpful.
-    let mut told = Some(first);
+    let mut kept = Some(first);
     for reason in reasons {
-        told = Some(match reason? {
-            NOTHING => told?,
+        kept = Some(match reason? {
+            NOTHING => kept?,
             more => more,
         });
     }
-    told
+    kept
 }
 
 const NOTHING: &str = "calls of this tool touch nothing that a pattern could name; leave out the parentheses";

@@ -135,7 +135,7 @@ impl Block {
         let failed = self.0.remove("is_error").or_else(|| self.0.remove("isError")) == Some(Value::Bool(true));
         let contents = self.0.remove("content").or_else(|| self.0.remove("text")).unwrap_or_default();
         let heading = if failed { "tool result, failed" } else { "tool result" };
-        Payload::Text { text: format!("[{heading}]\n{}", told(contents)) }
+        Payload::Text { text: format!("[{heading}]\n{}", plain_text(contents)) }
     }
 
     fn either(&mut self, name: &str, other: &str) -> Option<String> {
@@ -155,16 +155,16 @@ impl Block {
 }
 
 /// The text of a tool result. Anything that is not text is replaced by the name of its type.
-fn told(contents: Value) -> String {
+fn plain_text(contents: Value) -> String {
     match contents {
         Value::Null => String::new(),
         Value::String(text) => text,
-        Value::Array(blocks) => blocks.into_iter().map(told).collect::<Vec<_>>().join("\n"),
+        Value::Array(blocks) => blocks.into_iter().map(plain_text).collect::<Vec<_>>().join("\n"),
         Value::Object(fields) => {
             let mut block = Block(fields);
             match (block.text("text"), block.0.remove("content")) {
                 (Some(text), _) => text,
-                (None, Some(inner)) => told(inner),
+                (None, Some(inner)) => plain_text(inner),
                 (None, None) => format!("[{}]", block.text("type").unwrap_or_else(|| "no text".to_owned())),
             }
         }

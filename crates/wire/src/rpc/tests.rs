@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// What the frame is, and what goes back at once if anything does.
-fn told(frame: &str) -> String {
+fn described(frame: &str) -> String {
     match read(frame.as_bytes()) {
         Incoming::Request { id, call: Ok(call), .. } => format!("request {id:?} {call:?}"),
         Incoming::Request { id, call: Err(error), .. } => String::from_utf8(failure(&id, &error)).unwrap(),
@@ -18,8 +18,8 @@ fn told(frame: &str) -> String {
 }
 
 fn check(frames: &[&str], expected: &Expect) {
-    let told: Vec<String> = frames.iter().map(|frame| told(frame)).collect();
-    expected.assert_eq(&(told.join("\n") + "\n"));
+    let described: Vec<String> = frames.iter().map(|frame| described(frame)).collect();
+    expected.assert_eq(&(described.join("\n") + "\n"));
 }
 
 #[test]
@@ -145,8 +145,8 @@ fn deep_nesting_is_refused_where_values_are_built_and_costs_nothing_elsewhere() 
         let nest = "[".repeat(50_000) + &"]".repeat(50_000);
         format!(r#"{{"id":1,"method":"{method}","params":{{"sessionId":"s","cwd":{nest}}}}}"#)
     };
-    assert!(told(&deep("session/load")).contains("-32602"));
-    assert!(told(&deep("unknown")).contains("-32601"));
+    assert!(described(&deep("session/load")).contains("-32602"));
+    assert!(described(&deep("unknown")).contains("-32601"));
 }
 
 /// Any JSON value, as text.

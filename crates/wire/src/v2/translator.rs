@@ -64,7 +64,7 @@ pub struct Translator {
     starts_blind: bool,
     compactions: Compactions,
     /// The state that the client knows.
-    told: State,
+    sent: State,
 }
 
 /// The running turn.
@@ -119,9 +119,9 @@ impl Translator {
             background: attach.background,
             starts_blind: next == attach.head + 1,
             compactions: Compactions::default(),
-            told: State::default(),
+            sent: State::default(),
         };
-        translator.told = translator.state();
+        translator.sent = translator.state();
         translator
     }
 
@@ -145,8 +145,8 @@ impl Translator {
             }
             updates.extend(self.pause());
         }
-        self.told = self.state();
-        updates.push(self.told.update());
+        self.sent = self.state();
+        updates.push(self.sent.update());
         updates.iter().map(|update| self.notification(update, None)).collect()
     }
 
@@ -169,9 +169,9 @@ impl Translator {
         self.take(event, &mut said);
         said.updates.extend(self.pause());
         let state = self.state();
-        if event.number >= self.live_from && state != self.told {
+        if event.number >= self.live_from && state != self.sent {
             said.update(state.update());
-            self.told = state;
+            self.sent = state;
         }
         self.deliver(said, self.place(event))
     }

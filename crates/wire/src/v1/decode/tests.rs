@@ -7,7 +7,7 @@ use serde_json::json;
 use super::*;
 use crate::decode::permission::{PermissionReply, lenient};
 
-fn told(method: &str, params: &Value) -> String {
+fn decoded(method: &str, params: &Value) -> String {
     let raw = serde_json::value::to_raw_value(params).unwrap();
     match request(method, Some(&raw)) {
         Ok(call) => format!("{call:?}"),
@@ -16,8 +16,8 @@ fn told(method: &str, params: &Value) -> String {
 }
 
 fn check(method: &str, params: &[Value], expected: &Expect) {
-    let told: Vec<String> = params.iter().map(|params| told(method, params)).collect();
-    expected.assert_eq(&(told.join("\n") + "\n"));
+    let decoded: Vec<String> = params.iter().map(|params| decoded(method, params)).collect();
+    expected.assert_eq(&(decoded.join("\n") + "\n"));
 }
 
 #[test]
@@ -267,8 +267,8 @@ fn all_methods_that_change_a_setting_have_the_same_effect() {
         "#]],
     );
     assert_eq!(
-        told("session/set_config_option", &json!({"sessionId": "s", "configId": "c", "value": "v"})),
-        told("config/set", &json!({"sessionId": "s", "configId": "c", "value": "v"}))
+        decoded("session/set_config_option", &json!({"sessionId": "s", "configId": "c", "value": "v"})),
+        decoded("config/set", &json!({"sessionId": "s", "configId": "c", "value": "v"}))
     );
 }
 

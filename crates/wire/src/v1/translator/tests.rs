@@ -168,7 +168,7 @@ fn story() -> Vec<Event> {
     ])
 }
 
-fn tell(translator: &mut Translator, events: &[Event]) -> Vec<Outbound> {
+fn translate_all(translator: &mut Translator, events: &[Event]) -> Vec<Outbound> {
     events.iter().flat_map(|event| translator.translate(event)).collect()
 }
 
@@ -204,8 +204,8 @@ fn transcript(said: &[Outbound]) -> String {
         }
         Outbound::TurnOver { turn } => format!("over {turn}"),
     };
-    let told = said.iter().filter(|said| !matches!(said, Outbound::TurnOver { .. }));
-    told.map(|said| line(said) + "\n").collect()
+    let shown = said.iter().filter(|said| !matches!(said, Outbound::TurnOver { .. }));
+    shown.map(|said| line(said) + "\n").collect()
 }
 
 fn check(said: &[Outbound], expected: &Expect) {
@@ -216,7 +216,7 @@ fn check(said: &[Outbound], expected: &Expect) {
 fn a_watching_client_receives_every_update_in_order() {
     let mut translator = Translator::new(attach("other", 0));
     check(
-        &tell(&mut translator, &story()),
+        &translate_all(&mut translator, &story()),
         &expect![[r#"
         {"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"hi"},"messageId":"u"}
         {"sessionUpdate":"user_message_chunk","content":{"type":"resource","annotations":{"audience":["user"]},"resource":{"text":"A","uri":"file:///a","_meta":{"r":1}},"_meta":{"k":"v"}},"messageId":"u"}
@@ -247,7 +247,7 @@ fn a_watching_client_receives_every_update_in_order() {
 #[test]
 fn the_sender_sees_its_own_prompt_only_on_load() {
     let shown = |head| {
-        let said = tell(&mut Translator::new(attach("me", head)), &story());
+        let said = translate_all(&mut Translator::new(attach("me", head)), &story());
         transcript(&said).lines().filter(|line| line.contains("user_message_chunk")).count()
     };
     assert_eq!((shown(0), shown(2), shown(3)), (0, 0, 2));
@@ -256,8 +256,8 @@ fn the_sender_sees_its_own_prompt_only_on_load() {
 #[test]
 fn a_load_replays_what_live_clients_saw_without_settled_questions() {
     let events = story();
-    let live = tell(&mut Translator::new(attach("other", 0)), &events);
-    let load = tell(&mut Translator::new(attach("other", events.len() as u64)), &events);
+    let live = translate_all(&mut Translator::new(attach("other", 0)), &events);
+    let load = translate_all(&mut Translator::new(attach("other", events.len() as u64)), &events);
     let live: Vec<_> = live.into_iter().filter(|said| !matches!(said, Outbound::Ask { .. })).collect();
     assert_eq!(live, load);
 }
@@ -272,12 +272,12 @@ fn an_open_question_is_asked_of_later_clients_after_an_announced_call() {
         ..attach("other", 1)
     };
     check(
-        &tell(&mut Translator::new(open), &events),
+        &translate_all(&mut Translator::new(open), &events),
         &expect![[r#"
         ask q {"sessionId":"s","toolCall":{"toolCallId":"d","kind":"other","status":"pending","title":"y","name":"mcp__x__y"},"options":[{"optionId":"allow_once","name":"Allow","kind":"allow_once"},{"optionId":"reject_once","name":"Reject","kind":"reject_once"}]}
     "#]],
     );
-    check(&tell(&mut Translator::new(attach("other", 1)), &events), &expect![[r#""#]]);
+    check(&translate_all(&mut Translator::new(attach("other", 1)), &events), &expect![[r#""#]]);
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn a_client_that_attaches_midway_sees_no_calls_of_sub_agents() {
     };
     assert_eq!(Translator::new(middle()).catch_up(PriorView::Nothing, 1), []);
     check(
-        &tell(&mut Translator::new(middle()), &events),
+        &translate_all(&mut Translator::new(middle()), &events),
         &expect![[r#"
         {"sessionUpdate":"tool_call","toolCallId":"asked","kind":"other","status":"pending","title":"y","name":"mcp__x__y"}
         ask q {"sessionId":"s","toolCall":{"toolCallId":"asked","kind":"other","status":"pending","title":"y","name":"mcp__x__y"},"options":[{"optionId":"allow_once","name":"Allow","kind":"allow_once"},{"optionId":"reject_once","name":"Reject","kind":"reject_once"}]}
@@ -319,16 +319,16 @@ fn notices_and_compaction_reach_supporting_clients_and_notices_are_not_replayed(
         Translator::new(attach)
     };
     check(
-        &tell(&mut knows(0), &events),
+        &translate_all(&mut knows(0), &events),
         &expect![[r#"
         {"sessionUpdate":"notice","severity":"info","title":"trying again in 5 s"}
         {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"an answer"},"messageId":"h"}
         {"sessionUpdate":"compaction_update","compactionId":"compaction-3","status":"completed","summary":[{"type":"text","text":"short"}]}
     "#]],
     );
-    check(&tell(&mut knows(3), &events[..1]), &expect![[r#""#]]);
+    check(&translate_all(&mut knows(3), &events[..1]), &expect![[r#""#]]);
     check(
-        &tell(&mut Translator::new(attach("me", 3)), &events),
+        &translate_all(&mut Translator::new(attach("me", 3)), &events),
         &expect![[r#"
         {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"trying again in 5 s"},"messageId":"n"}
         {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"an answer"},"messageId":"h"}
@@ -343,7 +343,7 @@ fn strictly_there_is_no_usage_in_an_answer() {
     strict.viewer.extras = ExtraSet::NONE;
     let events = log(vec![started("me"), ended(StopReason::EndTurn)]);
     check(
-        &tell(&mut Translator::new(strict), &events),
+        &translate_all(&mut Translator::new(strict), &events),
         &expect![[r#"
         over t {"stopReason":"end_turn"}
     "#]],
@@ -390,7 +390,7 @@ fn a_turn_that_failed_says_so_and_answers_with_an_error() {
     places.viewer.places = true;
     let events = log(vec![started("me"), user(vec![Content::text("hi")]), ended(StopReason::Failed(failure))]);
     check(
-        &tell(&mut Translator::new(places), &events),
+        &translate_all(&mut Translator::new(places), &events),
         &expect![[r#"
             inserted t
             {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"no key"},"messageId":"t"}
@@ -408,7 +408,7 @@ fn bridges_receive_the_place_with_the_last_update_of_each_event() {
         EventKind::AgentText { message: "m".into(), text: "c".to_owned() },
         EventKind::Configured { setting: Setting::Mode(Mode::Safe), automatic: false },
     ]);
-    let said = tell(&mut Translator::new(places), &events);
+    let said = translate_all(&mut Translator::new(places), &events);
     check(
         &said,
         &expect![[r#"
@@ -429,7 +429,7 @@ fn a_path_that_is_not_utf8_is_shown_lossily() {
     let odd = std::path::PathBuf::from(std::ffi::OsString::from_vec(b"/w/\xff".to_vec()));
     let card = ToolCard { locations: vec![Location { path: odd, line: None }], ..other_card() };
     let events = log(vec![EventKind::ToolCalled { call: "c".into(), message: "m".into(), card }]);
-    let said = transcript(&tell(&mut Translator::new(attach("other", 0)), &events));
+    let said = transcript(&translate_all(&mut Translator::new(attach("other", 0)), &events));
     assert!(said.contains("/w/\u{fffd}"), "{said}");
 }
 
@@ -453,7 +453,7 @@ proptest! {
         let meta = places.then(|| encode::ours(json!({"at": [1, 1]})));
         let params = acp::SessionNotification::new("s", update).meta(meta);
         let expected = rpc::notification(method::SESSION_UPDATE, &params);
-        let said = tell(&mut Translator::new(attach), &log(vec![kind]));
+        let said = translate_all(&mut Translator::new(attach), &log(vec![kind]));
         prop_assert_eq!(said, vec![Outbound::Update(expected)]);
     }
 }

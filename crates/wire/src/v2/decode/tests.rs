@@ -4,13 +4,13 @@ use serde_json::json;
 
 use super::*;
 
-fn told(method: &str, params: Value) -> Result<ClientRequest, RpcError> {
+fn decoded(method: &str, params: Value) -> Result<ClientRequest, RpcError> {
     request(method, Some(&serde_json::value::to_raw_value(&params).unwrap()))
 }
 
 #[track_caller]
 fn refused(method: &str, params: Value, field: &str) {
-    let error = told(method, params).unwrap_err();
+    let error = decoded(method, params).unwrap_err();
     assert_eq!(error.code, RpcError::INVALID_PARAMS);
     assert!(error.data.as_ref().unwrap().get(field).is_some(), "{error:?}");
 }
@@ -19,10 +19,10 @@ fn refused(method: &str, params: Value, field: &str) {
 fn a_v2_resume_replays_on_request_and_uses_the_named_servers() {
     let open = json!({ "sessionId": "s", "cwd": "/w" });
     let with = |from: Value| json!({ "sessionId": "s", "cwd": "/w", "replayFrom": from });
-    let Ok(ClientRequest::ResumeSession(resumed)) = told("session/resume", open) else { panic!("a resume") };
+    let Ok(ClientRequest::ResumeSession(resumed)) = decoded("session/resume", open) else { panic!("a resume") };
     assert_eq!(resumed.servers, Some(Vec::new()));
-    assert!(matches!(told("session/resume", with(json!(null))), Ok(ClientRequest::ResumeSession(_))));
-    assert!(matches!(told("session/resume", with(json!({ "type": "start" }))), Ok(ClientRequest::LoadSession(_))));
+    assert!(matches!(decoded("session/resume", with(json!(null))), Ok(ClientRequest::ResumeSession(_))));
+    assert!(matches!(decoded("session/resume", with(json!({ "type": "start" }))), Ok(ClientRequest::LoadSession(_))));
     refused("session/resume", with(json!({ "type": "cursor" })), "replayFrom.type");
     refused("session/resume", with(json!("start")), "replayFrom.type");
     refused("session/resume", json!({ "sessionId": "s" }), "cwd");
@@ -31,7 +31,10 @@ fn a_v2_resume_replays_on_request_and_uses_the_named_servers() {
 #[test]
 fn an_option_has_a_value_of_the_type_that_it_names() {
     let set = |kind: Value, value: Value| {
-        told("session/set_config_option", json!({ "sessionId": "s", "configId": "mode", "type": kind, "value": value }))
+        decoded(
+            "session/set_config_option",
+            json!({ "sessionId": "s", "configId": "mode", "type": kind, "value": value }),
+        )
     };
     let Ok(ClientRequest::Configure(set_mode)) = set(json!("id"), json!("safe")) else { panic!("an option") };
     assert_eq!((set_mode.option.as_str(), set_mode.value.as_str()), ("mode", "safe"));
@@ -44,7 +47,11 @@ fn an_option_has_a_value_of_the_type_that_it_names() {
 #[test]
 fn methods_of_version_1_are_unknown() {
     for method in ["session/load", "session/set_mode", "session/set_model", "authenticate", "logout", "session/fork"] {
-        assert_eq!(told(method, json!({ "sessionId": "s" })).unwrap_err().code, RpcError::METHOD_NOT_FOUND, "{method}");
+        assert_eq!(
+            decoded(method, json!({ "sessionId": "s" })).unwrap_err().code,
+            RpcError::METHOD_NOT_FOUND,
+            "{method}"
+        );
     }
 }
 

@@ -134,7 +134,7 @@ fn update(message: &[u8]) -> Value {
 }
 
 /// What a client receives, in lines; every update is held against the schema.
-fn told(translator: &mut Translator, events: &[Event]) -> Vec<String> {
+fn translated(translator: &mut Translator, events: &[Event]) -> Vec<String> {
     let said = events.iter().flat_map(|event| translator.translate(event)).collect::<Vec<_>>();
     said.into_iter().map(line).collect()
 }
@@ -170,7 +170,7 @@ fn a_turn_with_a_question_and_a_command() {
         tool_ended("c", Outcome::completed("one\ntwo\n").with_raw(json!({ "exitCode": 0, "signal": null }))),
         ended(StopReason::EndTurn),
     ]);
-    let told = told(&mut Translator::new(attach(0)), &events);
+    let translated = translated(&mut Translator::new(attach(0)), &events);
     expect![[r#"
         {"sessionUpdate":"state_update","background":[],"state":"running"}
         answer {"messageId":"u"}
@@ -189,7 +189,7 @@ fn a_turn_with_a_question_and_a_command() {
         {"sessionUpdate":"tool_call_update","toolCallId":"c","status":"completed","rawOutput":{"exitCode":0,"signal":null,"text":"one\ntwo\n"},"capabilities":null,"content":[{"type":"terminal","terminalId":"c"}]}
         {"sessionUpdate":"state_update","background":[],"state":"idle","stopReason":"end_turn"}
         turn over"#]]
-    .assert_eq(&told.join("\n"));
+    .assert_eq(&translated.join("\n"));
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn a_command_goes_on_in_the_background_after_the_turn() {
         EventKind::BackgroundOutput { handle: "bg1".to_owned(), text: "up\n".to_owned() },
         EventKind::BackgroundEnded { handle: "bg1".to_owned(), exit_code: None, signal: Some(15) },
     ]);
-    let shown = told(&mut Translator::new(attach(0)), &events);
+    let shown = translated(&mut Translator::new(attach(0)), &events);
     expect![[r#"
         {"sessionUpdate":"tool_call_update","toolCallId":"c","status":"completed","rawOutput":{"text":"Started."},"capabilities":null,"content":[{"type":"terminal","terminalId":"c"},{"type":"content","content":{"type":"text","text":"Started."}}]}
         {"sessionUpdate":"state_update","background":[{"type":"terminal","terminalId":"c"}],"state":"running"}
@@ -238,8 +238,8 @@ fn a_v2_replay_omits_old_states_and_ends_with_the_current_one() {
         started(),
     ]);
     let mut translator = Translator::new(attach(5));
-    let told = told(&mut translator, &events);
-    assert!(!told.iter().any(|line| line.contains("state_update") || line.contains("notice")), "{told:?}");
+    let translated = translated(&mut translator, &events);
+    assert!(!translated.iter().any(|line| line.contains("state_update") || line.contains("notice")), "{translated:?}");
     let [state] = translator.preface().try_into().unwrap();
     assert_eq!(update(&state)["state"], "running");
 }
@@ -248,9 +248,9 @@ fn a_v2_replay_omits_old_states_and_ends_with_the_current_one() {
 fn an_uninserted_prompt_is_an_error_and_a_failed_turn_is_shown() {
     let failed =
         StopReason::Failed(TurnFailure { kind: FailureKind::Model, message: "it broke".to_owned(), data: Value::Null });
-    let shown = told(&mut Translator::new(attach(0)), &log(vec![started(), ended(StopReason::Cancelled)]));
+    let shown = translated(&mut Translator::new(attach(0)), &log(vec![started(), ended(StopReason::Cancelled)]));
     assert_eq!(shown[1], "answer -32800");
-    let shown = told(&mut Translator::new(attach(0)), &log(vec![started(), user("u", "hi"), ended(failed)]));
+    let shown = translated(&mut Translator::new(attach(0)), &log(vec![started(), user("u", "hi"), ended(failed)]));
     assert!(shown.iter().any(|line| line.contains("agent_message") && line.contains("it broke")), "{shown:?}");
     let idle = shown.iter().find(|line| line.contains("idle")).unwrap();
     assert!(idle.contains(r#""stopReason":"error""#) && idle.contains("-32603"), "{idle}");
@@ -267,7 +267,7 @@ fn a_question_beside_a_running_call_does_not_block_the_turn() {
         asked("b"),
     ]);
     let mut translator = Translator::new(attach(0));
-    let shown = told(&mut translator, &events);
+    let shown = translated(&mut translator, &events);
     assert!(!shown.iter().any(|line| line.contains("requires_action")), "{shown:?}");
     let ended = Event { life: 1, number: 7, at: Millis(1), kind: tool_ended("a", Outcome::completed("")) };
     let shown: Vec<String> = translator.translate(&ended).into_iter().map(line).collect();
