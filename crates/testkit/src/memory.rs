@@ -78,9 +78,17 @@ impl MemoryHistory {
 
     /// Stores the held records, and every record from now on.
     pub fn release(&self) {
+        {
+            let mut state = self.0.lock().unwrap();
+            state.unreadable.send_replace(false);
+            state.behaviour = Behaviour::Prompt;
+        }
+        self.write_held();
+    }
+
+    /// Stores the records that are held now. Later ones are held again.
+    pub fn write_held(&self) {
         let mut state = self.0.lock().unwrap();
-        state.unreadable.send_replace(false);
-        state.behaviour = Behaviour::Prompt;
         let held = std::mem::take(&mut state.held);
         let kept: Vec<_> = held.into_iter().map(|record| state.keep(record)).collect();
         drop(state);
