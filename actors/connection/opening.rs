@@ -17,7 +17,7 @@ use tokio::sync::{oneshot, watch};
 use wire::RpcError;
 
 use super::draft::Draft;
-use super::places::{check_folder, own_folder};
+use super::folders::{check_folder, own_folder};
 use super::rpc_methods::OpenedSession;
 use crate::directory::{Enter, Evict, EvictionReason, Fate, Incarnation, LiveSession, Open, Opening};
 use crate::mail::{child_guard, tell};

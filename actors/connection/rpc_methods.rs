@@ -18,7 +18,7 @@ use wire::{Id, PriorView, ProtocolVersion, RpcError};
 
 use super::attachment::Answering;
 use super::draft::Draft;
-use super::places::{check_folder, check_folders, real_folder, same_folder};
+use super::folders::{check_folder, check_folders, real_folder, same_folder};
 use super::{Connection, Phase, opening};
 use crate::directory::{Describe, Evict, EvictionReason, Fate, Overview};
 use crate::mail::tell;
