@@ -104,7 +104,7 @@ struct DirectoryLinks {
     eviction_refused: WeakRecipient<EvictionRefused>,
 }
 
-/// What the tools receive from the session besides its state.
+/// What the tools receive from the session in addition to its state.
 #[derive(Default)]
 struct ToolContext {
     /// The environment of the client that opened the session; a second client does not change it.
@@ -264,7 +264,7 @@ pub(crate) fn describe(
     }
 }
 
-/// The model that answers, as far as a child agent has told it.
+/// The model that answers. It is unknown until a child agent has reported it.
 fn model(state: &SessionState) -> ModelId {
     match &state.settings.hosted {
         Some(hosted) => ModelId::from(hosted.offer.current_model().unwrap_or_default()),

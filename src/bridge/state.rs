@@ -107,13 +107,13 @@ pub(super) enum FrameVerdict {
     /// It stays here, and this request is sent in its place, to bring the session back.
     Resume(Vec<u8>),
     /// It cancels a session that is not back, and stays here. It also cancels prompts that stayed
-    /// here, of which these are the answers.
+    /// here; these are their answers.
     Cancel {
         answers: Vec<Vec<u8>>,
         /// A request that brings the session back.
         resume: Option<Vec<u8>>,
     },
-    /// It is passed on. It withdraws requests that stayed here, of which these are the answers.
+    /// It is passed on. It withdraws requests that stayed here; these are their answers.
     Withdraw(Vec<Vec<u8>>),
     Refuse(RpcError),
     /// The daemon is about to stop. The editor does not get this frame.

@@ -139,7 +139,7 @@ struct Conversation {
 }
 
 impl Conversation {
-    /// Runs one prompt. What was typed and not sent is shown, because nobody will send it.
+    /// Runs one prompt. Text that was typed and not sent is shown, because it will not be sent.
     async fn once(&mut self, prompt: Vec<Value>) -> anyhow::Result<Ending> {
         let ending = self.turn(prompt).await;
         if !self.draft.trim().is_empty() {

@@ -43,7 +43,7 @@ fn png(bytes: &[u8]) -> Option<(u32, u32)> {
     }
 }
 
-/// Segments up to the picture itself, of which one says the size, and the mark of the end somewhere after.
+/// Reads the segments before the picture itself. One of them holds the size, and a marker ends them.
 fn jpeg(bytes: &[u8]) -> Option<(u32, u32)> {
     let mut pixels = None;
     let mut at = 2;

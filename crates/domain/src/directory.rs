@@ -55,7 +55,7 @@ pub enum Input {
     Enter { id: SessionId, incarnation: Incarnation, permit: Option<PermitId> },
     /// A permit was dropped unused.
     Abandon { id: SessionId, permit: PermitId },
-    /// A session shall leave memory, and its log be kept or deleted.
+    /// Evict a session, and keep or delete its log.
     Evict { id: SessionId, fate: Fate, reason: EvictionReason, caller: Ticket },
     /// An idle session refuses to be evicted, because a client has come.
     EvictionRefused { id: SessionId },

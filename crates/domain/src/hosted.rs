@@ -205,7 +205,7 @@ pub struct Hosted {
     pub offer: Offer,
     /// Whether the child works without a prompt.
     pub unprompted: bool,
-    /// The size of its model's window, if it has told it.
+    /// The size of its model's window, if it has reported it.
     pub window: u64,
 }
 

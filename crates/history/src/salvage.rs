@@ -174,7 +174,7 @@ impl Carrier<'_> {
                 current.finish_event();
                 current.event = Some((number, Parts::beginning_with(part, value)));
                 if current.load_size >= LOAD {
-                    // More is to come, so this is no session that was put away in good order.
+                    // More is to come, so this session was not closed cleanly.
                     current.write(self.into, false)?;
                 }
             }
@@ -186,7 +186,7 @@ impl Carrier<'_> {
         let Some(mut session) = self.current.take() else { return Ok(()) };
         session.finish_event();
         if session.last > 0 {
-            // One that is cut short was not put away in good order, so it is repaired when it is opened.
+            // A session that is cut short was not closed cleanly, so it is repaired when it is opened.
             let clean = session.meta.clean && session.last == session.meta.last;
             session.write(self.into, clean)?;
             self.salvaged.sessions += 1;

@@ -57,7 +57,7 @@ impl PeerChecks {
         given.await.unwrap_or_else(|_| Err(io::Error::other("the check of the connecting process panicked")))
     }
 
-    /// Works through rounds until nobody waits.
+    /// Works in rounds until no request waits.
     fn work(&self) {
         let _reset = ResetOnPanic(self);
         loop {
@@ -239,7 +239,7 @@ mod tests {
         }
         // One round for the first, and one for all the others, each of which looks at the holder.
         assert_eq!(begun.load(Ordering::SeqCst), 51);
-        // The thread gives its last verdict before it finds that nobody waits any more.
+        // The thread gives its last verdict before it finds that no request waits any more.
         while checks.rounds().under_way {
             tokio::task::yield_now().await;
         }

@@ -97,7 +97,7 @@ impl Registry {
         Arc::new(AccessLimits { protected_paths, pinned_roots: Arc::clone(&self.pinned_roots) })
     }
 
-    /// A text for the model about background commands that have ended since it last heard of them.
+    /// A text for the model about background commands that have ended since the last report.
     fn ended_commands(&self, session: &SessionId) -> Option<String> {
         let ended = self.background.take_ended(session);
         let line = |kept: &Arc<BackgroundCommand>| {

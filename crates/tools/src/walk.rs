@@ -52,7 +52,7 @@ impl Read for DeadlineReader<'_> {
     }
 }
 
-/// Paths relative to the folder, sorted. Stops early when the clock says so.
+/// Paths relative to the folder, sorted. Stops early at the deadline.
 pub(crate) fn files(confined: &ConfinedPath, include_ignored: bool, clock: &SearchDeadline<'_>) -> Vec<PathBuf> {
     let folder = confined.real.as_path();
     let protected = Arc::clone(confined.protected());

@@ -50,7 +50,7 @@ pub struct TranslatorStart {
     pub own_from: u64,
     /// The calls that are open where the cursor starts.
     pub open_calls: Vec<(CallId, OpenCall)>,
-    /// The calls of sub-agents, of which most are not shown.
+    /// The calls of sub-agents. Most of them are not shown.
     pub delegated: BTreeMap<CallId, DelegatedCall>,
     /// The questions that are open at `head`. Earlier ones that were settled by then are not asked again.
     pub open_questions: Vec<Asked>,

@@ -48,7 +48,7 @@ struct Waiting {
     prompts: Vec<SentPrompt>,
     /// How the prompt that was answered last ended.
     ended: Option<anyhow::Result<Value>>,
-    /// The open questions, of which the first is being asked.
+    /// The open questions. The first is being asked.
     open: VecDeque<Question>,
     keys: Option<Keys>,
     /// Whether keys are read for the whole turn, and not for questions alone.

@@ -89,7 +89,7 @@ impl Offer {
         commands.into_iter().flatten().filter_map(|command| command.get("name")?.as_str())
     }
 
-    /// Returns the id of the current model, if the child has told it.
+    /// Returns the id of the current model, if the child has reported it.
     pub fn current_model(&self) -> Option<&str> {
         let named = self.models.as_ref().and_then(|models| models.get("currentModelId")?.as_str());
         let option = |value: &Value| value.get("category").and_then(Value::as_str) == Some("model");

@@ -137,7 +137,7 @@ impl SessionMachine {
         let AgentQuestion { id, call, options, rule } = asked;
         let question = Question { id: id.clone(), call, always: None, options };
         if !matches!(self.activity, Activity::Turn(_)) || !self.is_prompted() {
-            // The turn was stopped meanwhile, or nobody has asked for anything.
+            // The turn was stopped meanwhile, or there was no prompt.
             return self.effect(Effect::AnswerAgent { question: id, option: None });
         }
         if rule == Some(Verdict::Deny) {

@@ -35,7 +35,7 @@ struct Executor {
 #[derive(Default)]
 struct Work {
     expanding: bool,
-    /// Steering prompts of which is being read what they name.
+    /// Steering prompts that are being expanded.
     steering: VecDeque<TurnId>,
     backend: Option<TurnId>,
     calls: BTreeMap<CallId, Executor>,

@@ -68,8 +68,8 @@ impl SessionMachine {
         }
     }
 
-    /// A turn of which some files were put back counts as undone: the opposite direction leads back to where it began.
-    /// One of which no file was touched can be tried again at once.
+    /// A turn counts as undone if some of its files were restored: the opposite direction leads back to where it began.
+    /// If no file was touched, it can be tried again at once.
     fn record_cut_short(&mut self, turn: TurnId, direction: RestoreDirection, files: &[Restored]) {
         let reached = |file: &Restored| file.left.as_deref() != Some(NOT_REACHED);
         if files.iter().any(reached) {

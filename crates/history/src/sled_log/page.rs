@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// What a leaf says about a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Statement {
-    /// Where in the log it says so.
+    /// The position in the log that says so.
     pub(super) position: u64,
     /// None if the key does not exist.
     pub(super) value: Option<Vec<u8>>,

@@ -1,4 +1,4 @@
-//! What limits the roots besides their paths: acpd's own places, and what a root led to when the session began.
+//! Limits on the roots beyond their paths: acpd's own files, and the folder that each root led to when the session began.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use super::{MAX_LINKS, PathError, open_in, steps};
 use crate::protected_files::FileId;
 
-/// What limits a tool's access to files besides the session's roots.
+/// Limits a tool's access to files beyond the session's roots.
 #[derive(Clone, Debug, Default)]
 pub struct AccessLimits {
     pub protected_paths: Vec<PathBuf>,

@@ -1,4 +1,4 @@
-//! Which addresses may be fetched from: those of the public internet, and what the operator allows besides.
+//! Which addresses may be fetched from: those of the public internet, and what the operator allows in addition.
 //!
 //! The resolver itself checks. The client connects to the addresses that it returns, so a name that resolves
 //! differently the second time gains nothing. Addresses in a URL are never resolved, and are checked before each

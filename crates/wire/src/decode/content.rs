@@ -130,7 +130,7 @@ impl Block {
         Payload::Text { text: format!("[tool call: {name} {input}]") }
     }
 
-    /// The result of such a call: a text, or blocks, of which only text is kept.
+    /// The result of such a call: a text, or blocks. Only their text is kept.
     fn into_tool_result(mut self) -> Payload {
         let failed = self.0.remove("is_error").or_else(|| self.0.remove("isError")) == Some(Value::Bool(true));
         let contents = self.0.remove("content").or_else(|| self.0.remove("text")).unwrap_or_default();

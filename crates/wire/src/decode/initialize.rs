@@ -23,7 +23,7 @@ pub(crate) fn read(mut params: Params) -> Result<ClientRequest, RpcError> {
     });
     let can = params.take("clientCapabilities").or_else(|| params.take("capabilities")).unwrap_or_default();
     let yes = |pointer: &str| can.pointer(pointer) == Some(&Value::Bool(true));
-    // Newer capabilities are objects, of which `{}` says yes.
+    // Newer capabilities are objects, and `{}` means yes.
     let has =
         |pointer: &str| can.pointer(pointer).is_some_and(|found| found.is_object() || *found == Value::Bool(true));
     let capabilities = ClientCapabilities {
