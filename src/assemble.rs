@@ -140,8 +140,14 @@ fn tool_settings(places: &Places, config: &Config, providers: &Providers) -> too
     settings.library = library(places, config);
     settings.outputs = Some(places.outputs());
     settings.note_names = config.session.notes.clone();
+    settings.diagnostics = Arc::new(diagnostics(config));
     settings.memory = Some(places.config.with_file_name(project::MEMORY));
     settings
+}
+
+/// Returns the language servers and the folders in which they may be started.
+fn diagnostics(config: &Config) -> lsp::Settings {
+    lsp::Settings { trusted: config.mcp.trusted_projects.clone(), ..config.diagnostics.clone() }
 }
 
 /// Returns what child agents get from the settings of tools.

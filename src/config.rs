@@ -55,6 +55,7 @@ pub struct Config {
     pub mcp: McpSettings,
     #[serde(default)]
     pub agents: AgentsSettings,
+    pub diagnostics: lsp::Settings,
     pub network: Network,
     pub tools: Tools,
     pub sandbox: Sandbox,

@@ -75,6 +75,11 @@ pub(super) const BANS: [Ban; 24] = [
         advice: "mcp talks with servers; permission is decided by the registry and the session",
     },
     Ban {
+        who: |path| path.starts_with("crates/lsp/"),
+        names: &["policy", "project", "hooks", "tools", "mcp", "models", "domain::model", "actix", "acpd_actors"],
+        advice: "lsp talks with language servers; the registry decides whose findings join an outcome",
+    },
+    Ban {
         who: |path| path.starts_with("crates/agents/"),
         names: &["policy", "project", "hooks", "tools", "mcp", "models", "domain::model", "actix", "acpd_actors"],
         advice: "agents speaks with child agents; what is asked, recorded and shown is decided by the session",

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::hosted::{AgentFailure, AgentOrder, AgentReport};
 use process::confine::Roots;
-use process::{CommandExit, CommandSpec, PipedCommand, Process, Sandbox};
+use process::{CommandExit, CommandSpec, PipedCommand, Sandbox};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -20,9 +20,6 @@ const LAST_WORDS: Duration = Duration::from_millis(300);
 
 /// How long a child may take to end by itself when its input is closed.
 const FAREWELL: Duration = Duration::from_millis(500);
-
-/// The helper ends everything within 2 seconds. If it takes longer than this, it is stuck and is killed itself.
-const HELPER_PATIENCE: Duration = Duration::from_millis(2500);
 
 /// Starts a child and follows it to its end. Returns the reason if it failed; all its processes are gone then.
 pub(crate) async fn follow(
@@ -63,7 +60,7 @@ pub(crate) async fn follow(
             None
         }
     };
-    end(process).await;
+    process.close().await;
     // The pipe closes with the last of its processes.
     let _ = timeout(LAST_WORDS, log).await;
     failure.map(|failure| with_last_line(failure, &last_line))
@@ -123,13 +120,4 @@ async fn sandbox(order: &AgentOrder, settings: &HostSettings) -> Result<Sandbox,
         Err(_) => return Err("opening the session's folders failed".to_owned()),
     };
     Ok(Sandbox { writable, readable: settings.sandbox_reads.clone(), protected_paths })
-}
-
-/// Ends a child with everything that it started.
-async fn end(mut process: Process) {
-    process.end();
-    if timeout(HELPER_PATIENCE, process.ended()).await.is_err() {
-        process.kill();
-        process.ended().await;
-    }
 }

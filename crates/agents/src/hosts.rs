@@ -8,8 +8,8 @@ use std::time::Duration;
 use domain::Swap;
 use domain::hosted::{AgentFailure, AgentOrder, AgentReport, Agents, StartedAgent};
 use futures_util::stream::{self, StreamExt};
-use process::Launcher;
 use process::confine::{AccessLimits, PinnedRoots};
+use process::{IoThread, Launcher};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -17,7 +17,6 @@ use tokio::time::Instant;
 use crate::child;
 use crate::exchange::{Exchange, Patience, Pipes, run};
 use crate::link::{Link, Order};
-use crate::runtime::AgentRuntime;
 use crate::services::Services;
 use crate::settings::{AgentsSettings, NATIVE};
 
@@ -63,13 +62,13 @@ impl HostSettings {
 /// The agents of the configuration as programs.
 pub struct HostedAgents {
     settings: Swap<HostSettings>,
-    runtime: AgentRuntime,
+    io_thread: IoThread,
     failures: Arc<Failures>,
 }
 
 impl HostedAgents {
     pub fn new(settings: HostSettings) -> Self {
-        Self { settings: Swap::new(settings), runtime: AgentRuntime::default(), failures: Arc::default() }
+        Self { settings: Swap::new(settings), io_thread: IoThread::new("agents"), failures: Arc::default() }
     }
 
     /// Uses other settings for children that are started from now on.
@@ -139,10 +138,13 @@ impl Agents for HostedAgents {
                 let _ = tell.send(AgentReport::Gone(failure)).await;
             }
         };
-        if let Err(error) = self.runtime.spawn(work) {
-            let failure = AgentFailure::broken(format!("no thread for agents can be started: {error}"));
-            let reports = stream::iter([AgentReport::Gone(failure)]).boxed();
-            return StartedAgent { link: Box::new(link), reports };
+        match self.io_thread.spawn(work) {
+            Ok(task) => task.detach(),
+            Err(error) => {
+                let failure = AgentFailure::broken(format!("no thread for agents can be started: {error}"));
+                let reports = stream::iter([AgentReport::Gone(failure)]).boxed();
+                return StartedAgent { link: Box::new(link), reports };
+            }
         }
         StartedAgent { link: Box::new(link), reports: received(reports).boxed() }
     }

@@ -15,7 +15,6 @@ mod exchange;
 mod files;
 mod hosts;
 mod link;
-mod runtime;
 mod services;
 mod settings;
 mod stderr;

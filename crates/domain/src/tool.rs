@@ -42,6 +42,9 @@ pub const AGENT: &str = "agent";
 /// The name of the tool that takes patches. Only models that are trained on its format get it.
 pub const APPLY_PATCH: &str = "apply_patch";
 
+/// The name of the tool that asks language servers about a file.
+pub const DIAGNOSTICS: &str = "diagnostics";
+
 /// A tool as it is offered to a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolSpec {
@@ -372,7 +375,8 @@ pub trait Toolbox: Send + Sync + 'static {
     }
 
     /// Completes the outcome of a call after its hooks: with what the hooks changed in the files that
-    /// the call had changed. None if there is nothing to add. Dropping the future gives it up.
+    /// the call had changed, and with the errors that the change caused. None if there is nothing to
+    /// add. Dropping the future gives it up.
     fn complete(
         &self,
         _outcome: &Outcome,

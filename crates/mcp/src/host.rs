@@ -11,10 +11,10 @@ use domain::tool::{Job, PlanRefusal, ToolRequest, ToolSpec};
 use domain::{CallSite, Content, Mode, SessionId, Swap};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt};
+use process::IoThread;
 use tokio::sync::{mpsc, watch};
 
 use crate::project_file::ProjectServers;
-use crate::runtime::McpRuntime;
 use crate::server_group::{ServerGroup, ServerPool};
 use crate::settings::{HostSettings, McpSettings};
 use crate::stored_servers::StoredServers;
@@ -30,7 +30,7 @@ const SUPPLIES: usize = 64;
 /// The servers of all sessions.
 pub struct McpHost {
     settings: Swap<HostSettings>,
-    runtime: Arc<McpRuntime>,
+    io_thread: Arc<IoThread>,
     pool: Arc<ServerPool>,
     groups: Mutex<HashMap<SessionId, Arc<ServerGroup>>>,
     stored: Arc<StoredServers>,
@@ -44,7 +44,7 @@ impl McpHost {
         let settings = Swap::from(settings);
         Self {
             settings,
-            runtime: Arc::default(),
+            io_thread: Arc::new(IoThread::new("mcp")),
             pool: Arc::default(),
             groups: Mutex::default(),
             stored,
@@ -70,7 +70,7 @@ impl McpHost {
         let group = Arc::new(ServerGroup::new(gathered));
         let mine = Arc::downgrade(&group);
         let before = self.groups().insert(session, group);
-        let (settings, runtime, pool) = (self.settings.get(), self.runtime.clone(), self.pool.clone());
+        let (settings, io_thread, pool) = (self.settings.get(), self.io_thread.clone(), self.pool.clone());
         let look = {
             let (look, folder, settings) = (self.look, request.cwd.clone(), settings.clone());
             tokio::task::spawn_blocking(move || look(&folder, &settings.servers))
@@ -87,7 +87,7 @@ impl McpHost {
                 members.send_replace(Some(Arc::new([])));
                 return None;
             }
-            match runtime.spawn(server_group::watch(request, gathered, settings, pool, before, tell, members)) {
+            match io_thread.spawn(server_group::watch(request, gathered, settings, pool, before, tell, members)) {
                 Ok(watching) => {
                     group.hold(watching);
                     None
@@ -117,14 +117,14 @@ impl McpHost {
         if !prompt_context::is_due(group.members().as_deref(), prompt, patience) {
             return None;
         }
-        let (mut gathered, runtime, prompt) = (group.receiver(), self.runtime.clone(), prompt.to_vec());
+        let (mut gathered, io_thread, prompt) = (group.receiver(), self.io_thread.clone(), prompt.to_vec());
         Some(Box::pin(async move {
             let waited = tokio::time::timeout(patience.max(LOOK), gathered.wait_for(Option::is_some)).await;
             let Some(members) = waited.ok().and_then(|found| found.ok()?.clone()) else { return Prepared::default() };
             if members.is_empty() {
                 return Prepared::default();
             }
-            match runtime.spawn(prompt_context::prepare(members, prompt, patience)) {
+            match io_thread.spawn(prompt_context::prepare(members, prompt, patience)) {
                 Ok(mut task) => task.done().await.unwrap_or_default(),
                 Err(_) => Prepared::default(),
             }
@@ -145,7 +145,7 @@ impl McpHost {
         let tools = self.group(&site.session).map(|group| group.tools()).unwrap_or_default();
         let settings = self.settings.get();
         let context = tool_call::CallContext {
-            runtime: self.runtime.clone(),
+            io_thread: self.io_thread.clone(),
             hints: self.hints(),
             patience: settings.servers.call(),
             output_limit: settings.output_limit,
@@ -196,7 +196,7 @@ mod tests {
     #[tokio::test]
     async fn a_thread_that_cannot_start_is_reported_and_ends_nothing() {
         let mut mcp = McpHost::new(Arc::new(HostSettings::new("/bin/false")));
-        mcp.runtime = Arc::new(McpRuntime::without_room());
+        mcp.io_thread = Arc::new(IoThread::without_room("mcp"));
         let transport = McpTransport::Http { url: "http://127.0.0.1:1/".to_owned(), headers: Vec::new() };
         let request = request(vec![McpServer { name: "one".to_owned(), transport }]);
         let session = request.session.clone();

@@ -2,7 +2,7 @@
 //!
 //! `host` is the entry point. A session's servers are those that its editor passed, those of the user's configuration
 //! and, where the user trusts the folder, those of the project (`server_group`). Sessions share a server only if
-//! nothing about it differs (`server_key`). All communication happens on one thread (`runtime`). `link` is the state
+//! nothing about it differs (`server_key`). All communication happens on one thread (`process::IoThread`). `link` is the state
 //! of a server that both sides see, and `supervisor` connects the server and reconnects it. Programs run under
 //! `process`, so none outlives the last session that wants it.
 
@@ -18,7 +18,6 @@ mod project_file;
 mod prompt_context;
 mod prompts;
 mod remote;
-mod runtime;
 mod server_group;
 mod server_key;
 mod server_log;

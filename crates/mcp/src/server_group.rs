@@ -9,6 +9,7 @@ use std::time::Duration;
 use domain::SessionId;
 use domain::mcp::{McpEvent, McpRequest, McpServer, McpServerSource, McpTransport, ServerCard, ServerState};
 use futures_util::stream::{self, BoxStream, SelectAll, StreamExt};
+use process::IoTask;
 use rmcp::model::Tool;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -18,7 +19,6 @@ use crate::link::{ConnectedServer, ConnectionState, ServerLink, SharedServer};
 use crate::names::{self, Names};
 use crate::project_file::{self, ProjectServers};
 use crate::prompts;
-use crate::runtime::RuntimeTask;
 use crate::server_key::ServerKey;
 use crate::settings::ServerSettings;
 use crate::supervisor::Supervisor;
@@ -31,7 +31,7 @@ const STEADY: Duration = Duration::from_secs(5);
 pub(crate) struct ServerPool(Mutex<HashMap<ServerKey, Weak<ServerLink>>>);
 
 impl ServerPool {
-    /// Returns the server of this key, and starts it if it does not run. Must be called on the runtime's thread.
+    /// Returns the server of this key, and starts it if it does not run. Must be called on the thread for MCP servers.
     fn join(&self, name: &str, key: ServerKey, settings: &HostSettings) -> Arc<ServerLink> {
         let mut links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         links.retain(|_, link| link.strong_count() > 0);
@@ -124,7 +124,7 @@ pub(crate) struct OfferedTool {
 pub(crate) struct ServerGroup {
     members: watch::Receiver<Option<Arc<[Member]>>>,
     /// Set once there is something to watch.
-    watching: OnceLock<RuntimeTask<()>>,
+    watching: OnceLock<IoTask<()>>,
 }
 
 impl ServerGroup {
@@ -133,7 +133,7 @@ impl ServerGroup {
     }
 
     /// Keeps the work running as long as the group exists.
-    pub(crate) fn hold(&self, watching: RuntimeTask<()>) {
+    pub(crate) fn hold(&self, watching: IoTask<()>) {
         // A group has one such task.
         let _ = self.watching.set(watching);
     }
@@ -235,7 +235,7 @@ pub(crate) fn gather(request: &McpRequest, settings: &HostSettings, project: Pro
     all
 }
 
-/// Joins the servers of a session and then reports what happens to them, until it is dropped. Runs on the runtime's
+/// Joins the servers of a session and then reports what happens to them, until it is dropped. Runs on their
 /// thread. `before` is the session's previous group. It is dropped only after joining, so that servers in both groups
 /// keep running.
 pub(crate) async fn watch(

@@ -8,6 +8,7 @@ use domain::text::cut;
 use domain::tool::{Job, PlanRefusal, ToolHost, ToolRequest, ToolSpec};
 use domain::{Access, CallSite, Grant, Mode, Outcome, SessionId, ToolCard, ToolContent, ToolKind};
 use futures_util::future::BoxFuture;
+use process::IoThread;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam, ClientRequest,
     RequestId, ServerResult, Tool,
@@ -18,7 +19,6 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::link::{ConnectedServer, SharedServer};
-use crate::runtime::McpRuntime;
 use crate::server_group::OfferedTool;
 use crate::{names, tool_result};
 
@@ -91,7 +91,7 @@ fn card(offered: &OfferedTool, input: Value, hints: HintPolicy) -> ToolCard {
 
 /// What a call needs besides its request.
 pub(crate) struct CallContext {
-    pub(crate) runtime: Arc<McpRuntime>,
+    pub(crate) io_thread: Arc<IoThread>,
     pub(crate) hints: HintPolicy,
     pub(crate) patience: Duration,
     pub(crate) output_limit: usize,
@@ -133,13 +133,13 @@ pub(crate) fn plan(
         patience: context.patience,
         limit: context.output_limit,
     };
-    Ok(Box::new(McpJob { card, call, runtime: context.runtime }))
+    Ok(Box::new(McpJob { card, call, io_thread: context.io_thread }))
 }
 
 struct McpJob {
     card: ToolCard,
     call: RemoteCall,
-    runtime: Arc<McpRuntime>,
+    io_thread: Arc<IoThread>,
 }
 
 impl Job for McpJob {
@@ -149,7 +149,7 @@ impl Job for McpJob {
 
     fn run(self: Box<Self>, host: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
         Box::pin(async move {
-            let mut task = match self.runtime.spawn(self.call.run(host.clone())) {
+            let mut task = match self.io_thread.spawn(self.call.run(host.clone())) {
                 Ok(task) => task,
                 Err(error) => return Outcome::failed(format!("The call could not be started: {error}.")),
             };
@@ -163,7 +163,7 @@ impl Job for McpJob {
     }
 }
 
-/// A call, as it runs on the runtime's thread.
+/// A call, as it runs on the thread for MCP servers.
 struct RemoteCall {
     connected: Arc<ConnectedServer>,
     shared: Arc<SharedServer>,

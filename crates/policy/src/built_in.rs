@@ -4,7 +4,7 @@
 use domain::ToolKind;
 
 /// Every built-in tool, in the order in which models see them.
-pub const TOOLS: [(&str, ToolKind); 20] = [
+pub const TOOLS: [(&str, ToolKind); 21] = [
     ("read_file", ToolKind::Read),
     ("list_files", ToolKind::Read),
     ("glob", ToolKind::Search),
@@ -25,4 +25,5 @@ pub const TOOLS: [(&str, ToolKind); 20] = [
     ("switch_mode", ToolKind::SwitchMode),
     ("skill", ToolKind::Read),
     ("recall", ToolKind::Search),
+    ("diagnostics", ToolKind::Read),
 ];

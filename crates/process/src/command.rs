@@ -8,6 +8,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::time::Duration;
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown};
 use rustix::process::{Pid, Signal};
@@ -15,9 +16,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::process::Child;
+use tokio::time::timeout;
 
 use super::{CommandExit, HelperRequest, MAX_DESCRIPTORS, SUBCOMMAND, Sandbox, descendants};
 use crate::tag::{self, ProcessTag};
+
+/// The helper ends everything within 2 seconds. If it takes longer than this, it is stuck and is killed itself.
+const HELPER_PATIENCE: Duration = Duration::from_millis(2500);
 
 /// What to run, and where.
 #[derive(Debug)]
@@ -179,6 +184,15 @@ impl Process {
         }
         let _ = self.helper.wait().await;
         ending
+    }
+
+    /// Ends everything, and kills a helper that does not react. Resolves when all of it is gone.
+    pub async fn close(mut self) {
+        self.end();
+        if timeout(HELPER_PATIENCE, self.ended()).await.is_err() {
+            self.kill();
+            self.ended().await;
+        }
     }
 
     fn signal_helper(&self, signal: Signal) {

@@ -11,6 +11,7 @@ mod bash_output;
 mod bash_stop;
 mod change;
 mod delete_file;
+mod diagnostics;
 mod document;
 mod edit_file;
 mod glob;

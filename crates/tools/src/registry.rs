@@ -10,11 +10,13 @@ use domain::checkpoint::{Restore, Restored};
 use domain::mcp::{McpEvent, McpRequest, McpServer, Prepared, ServerCard};
 use domain::permission::RuleTexts;
 use domain::tool::{
-    AGENT, BackgroundReport, HookPoint, HooksRun, Job, Notification, PlanRefusal, ToolRequest, ToolSpec, Toolbox,
+    AGENT, BackgroundReport, DIAGNOSTICS, HookPoint, HooksRun, Job, Notification, PlanRefusal, ToolRequest, ToolSpec,
+    Toolbox,
 };
 use domain::{CallSite, Content, Mode, Outcome, SessionId, Swap, ToolCard, ToolKind, TurnId, Verdict};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
+use lsp::LanguageServers;
 use mcp::McpHost;
 use process::background::{BackgroundCommand, BackgroundCommands};
 use process::confine::{AccessLimits, PinnedRoots};
@@ -26,8 +28,8 @@ use crate::limited_job::LimitedJob;
 use crate::settings::{FileWrites, Settings};
 use crate::tool::{CallRequest, RefusalReason, Tool};
 use crate::{
-    agent, apply_patch, bash, bash_input, bash_output, bash_stop, change, delete_file, edit_file, glob, grep,
-    hook_changes, input, list_files, memory, move_file, outputs, read_file, recall, restore, skill, switch_mode,
+    agent, apply_patch, bash, bash_input, bash_output, bash_stop, change, delete_file, diagnostics, edit_file, glob,
+    grep, hook_changes, input, list_files, memory, move_file, outputs, read_file, recall, restore, skill, switch_mode,
     update_plan, web_fetch, write_file,
 };
 
@@ -54,6 +56,7 @@ fn built_in() -> Vec<Arc<dyn Tool>> {
         Arc::new(switch_mode::SwitchModeTool),
         Arc::new(skill::SkillTool),
         Arc::new(recall::RecallTool),
+        Arc::new(diagnostics::DiagnosticsTool),
     ]
 }
 
@@ -65,6 +68,7 @@ pub struct Registry {
     mcp: Arc<McpHost>,
     rules: Arc<FolderRules>,
     pinned_roots: Arc<PinnedRoots>,
+    language_servers: Arc<LanguageServers>,
 }
 
 impl Registry {
@@ -76,6 +80,7 @@ impl Registry {
             tools: built_in(),
             background: Arc::default(),
             pinned_roots: Arc::default(),
+            language_servers: Arc::default(),
         }
     }
 
@@ -112,15 +117,15 @@ impl Registry {
             let names: Vec<_> = self.offered(mode).map(|tool| tool.name()).collect();
             return Err(format!("there is no tool `{name}`; the tools are {}", names.join(", ")));
         };
-        if !offers(mode, tool.as_ref(), self.settings.get().sandbox.file_writes) {
+        if !offers(mode, tool.as_ref(), &self.settings.get()) {
             return Err(format!("the session's mode `{}` leaves out `{name}`; only the user can change it", mode.id()));
         }
         Ok(Arc::clone(tool))
     }
 
     fn offered(&self, mode: Mode) -> impl Iterator<Item = &Arc<dyn Tool>> {
-        let writes = self.settings.get().sandbox.file_writes;
-        self.tools.iter().filter(move |tool| offers(mode, tool.as_ref(), writes))
+        let settings = self.settings.get();
+        self.tools.iter().filter(move |tool| offers(mode, tool.as_ref(), &settings))
     }
 }
 
@@ -206,7 +211,7 @@ impl Toolbox for Registry {
         let ToolRequest { tool: name, input } = request;
         let found = self.find(&name, site.mode);
         let (settings, background) = (self.settings.get(), Arc::clone(&self.background));
-        let limits = self.limits();
+        let (limits, language_servers) = (self.limits(), Arc::clone(&self.language_servers));
         Box::pin(async move {
             let tool = found.map_err(|reason| PlanRefusal { kind: ToolKind::Other, title: name, reason })?;
             let (kind, title) = (tool.kind(), refused_title(tool.as_ref(), &input));
@@ -215,7 +220,7 @@ impl Toolbox for Registry {
             let plan = move || {
                 rules.learn(&site);
                 let rules = rules.known(&site.cwd);
-                tool.plan(CallRequest { input, site, rules, settings, background, limits })
+                tool.plan(CallRequest { input, site, rules, settings, background, limits, language_servers })
             };
             let planned = tokio::task::spawn_blocking(plan).await;
             let RefusalReason(reason) = match planned {
@@ -292,15 +297,23 @@ impl Toolbox for Registry {
     ) -> Option<BoxFuture<'static, Outcome>> {
         let ended = self.ended_commands(&site.session);
         let hooked = hooks == HooksRun::Some && hook_changes::has_changed_files(outcome);
-        if ended.is_none() && !hooked {
+        let (settings, language_servers) = (self.settings.get(), Arc::clone(&self.language_servers));
+        let checked = language_servers.cover(&settings.diagnostics, site, &diagnostics::changed_paths(outcome));
+        if ended.is_none() && !hooked && !checked {
             return None;
         }
         let (mut outcome, site, limits) = (outcome.clone(), Arc::clone(site), self.limits());
         Some(Box::pin(async move {
             if hooked {
-                let before = outcome.clone();
+                let (before, site) = (outcome.clone(), Arc::clone(&site));
                 let read = tokio::task::spawn_blocking(move || hook_changes::add(outcome, &site, &limits)).await;
                 outcome = read.unwrap_or(before);
+            }
+            if checked {
+                let changes = diagnostics::changes(&outcome);
+                let errors =
+                    language_servers.new_errors(&settings.diagnostics, &settings.launcher, &site, changes).await;
+                outcome.text.extend(errors.map(|errors| format!("\n{errors}")));
             }
             if let Some(ended) = ended {
                 outcome.text.push_str(&format!("\n{ended}"));
@@ -350,14 +363,18 @@ impl Toolbox for Registry {
     fn close(&self, session: &SessionId) {
         self.background.close(session);
         self.mcp.close(session);
+        self.language_servers.close(session);
         self.pinned_roots.forget(session);
     }
 }
 
 /// Whether a mode offers a tool. A sub-agent has no more than the mode that starts it, so one that may only look is
-/// offered where only looking is allowed.
-fn offers(mode: Mode, tool: &dyn Tool, writes: FileWrites) -> bool {
-    allows(mode, tool.kind(), writes) || (mode == Mode::ReadOnly && tool.name() == AGENT)
+/// offered where only looking is allowed. Language servers are programs outside the sandbox.
+fn offers(mode: Mode, tool: &dyn Tool, settings: &Settings) -> bool {
+    if tool.name() == DIAGNOSTICS && !(mode == Mode::Full && settings.diagnostics.may_start()) {
+        return false;
+    }
+    allows(mode, tool.kind(), settings.sandbox.file_writes) || (mode == Mode::ReadOnly && tool.name() == AGENT)
 }
 
 /// Modes choose tools by their kind, so a new tool is offered in the right modes.

@@ -1,6 +1,7 @@
 //! The settings of the tools, which the operator decides.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hooks::{Hooks, Notify};
@@ -50,6 +51,8 @@ pub struct Settings {
     pub note_names: Vec<String>,
     /// The file of what the tool `memory` remembers about the user; None remembers nothing.
     pub memory: Option<PathBuf>,
+    /// Which language servers check files.
+    pub diagnostics: Arc<lsp::Settings>,
 }
 
 /// Settings of the tool `bash`.
@@ -95,6 +98,7 @@ impl Settings {
             outputs: None,
             note_names: project::NOTE_NAMES.map(str::to_owned).to_vec(),
             memory: None,
+            diagnostics: Arc::default(),
         }
     }
 

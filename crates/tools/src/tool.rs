@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use domain::tool::{Job, ToolSpec};
 use domain::{Access, CallSite, Mode, ToolKind};
+use lsp::LanguageServers;
 use policy::{Exposure, HiddenFiles, Rules};
 use process::background::{BackgroundCommands, BackgroundError};
 use process::confine::{AccessLimits, PathError, Roots};
@@ -35,6 +36,7 @@ pub(crate) struct CallRequest {
     pub(crate) settings: Arc<Settings>,
     pub(crate) background: Arc<BackgroundCommands>,
     pub(crate) limits: Arc<AccessLimits>,
+    pub(crate) language_servers: Arc<LanguageServers>,
 }
 
 impl CallRequest {

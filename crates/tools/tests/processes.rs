@@ -13,6 +13,8 @@ mod crowds;
 mod hooks;
 #[path = "support/host.rs"]
 mod host;
+#[path = "processes/language_servers.rs"]
+mod language_servers;
 #[path = "processes/sandbox.rs"]
 mod sandbox;
 #[path = "processes/shell.rs"]
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
         Some(first) if first == DAEMON => return be_a_daemon(arguments.next().expect("a folder").as_ref()),
         Some(first) if first == COUNTER => return count_leftovers(),
         Some(first) if first == WITHOUT_LANDLOCK => return sandbox::run_without_landlock(),
+        Some(first) if first == language_servers::SERVER => return language_servers::serve(),
         Some(_) | None => {}
     }
     libtest_mimic::run(&Arguments::from_args(), trials()).exit_code()
@@ -103,6 +106,9 @@ trials! {
     hooks::a_hook_refuses_by_exit_status_or_by_a_decision,
     hooks::a_guard_that_fails_has_not_agreed,
     hooks::a_broken_hook_configuration_is_an_error,
+    language_servers::an_edit_that_breaks_a_file_gets_the_new_errors_only,
+    language_servers::no_server_is_started_without_trust_or_in_another_mode,
+    language_servers::a_server_that_dies_is_started_again_a_few_times,
     sandbox::nothing_is_written_outside,
     sandbox::the_helper_the_machine_and_namespaces_give_no_way_out,
     sandbox::a_folder_swapped_for_a_link_does_not_widen_the_next_call,

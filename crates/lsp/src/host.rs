@@ -1,0 +1,389 @@
+//! The language servers of all sessions: starts them when a file is to be checked, and ends them.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use domain::text::count;
+use domain::{CallSite, Mode, SessionId};
+use process::{CommandSpec, IoTask, IoThread, Launcher, PipedCommand};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+use crate::connection::Connection;
+use crate::findings::{Finding, shown};
+use crate::server::{Checked, Server, Subject};
+use crate::settings::{LanguageServer, Settings};
+
+/// A server that failed this often in one session is not started again.
+const MOST_FAILURES: u32 = 3;
+
+/// The longest text that is checked.
+const LONGEST_TEXT: usize = 2 << 20;
+
+/// Checks that may wait for one server.
+const ORDERS: usize = 16;
+
+/// How long a server may take to end by itself.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// How much longer than its reports a check may take before the server counts as stuck.
+const STUCK: Duration = Duration::from_secs(10);
+
+const STUCK_REASON: &str = "it does not read what it is sent";
+
+const MOST_LINES: usize = 20;
+const MOST_OTHER_FILES: usize = 5;
+const MOST_OTHER_LINES: usize = 3;
+
+/// A file that a call has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    pub path: PathBuf,
+    /// The text before the call; empty for a new file.
+    pub before: String,
+    pub after: String,
+}
+
+/// Why a file is not checked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CheckError {
+    #[error("no language server is configured for this kind of file; [diagnostics] in the configuration names them")]
+    NoServer,
+    #[error("language servers run only in the mode `full`")]
+    Mode,
+    #[error(
+        "{} is not trusted, so no language server is started in it; the user can add it to `trusted_projects` under \
+         [mcp] in the configuration",
+        .0.display()
+    )]
+    Untrusted(PathBuf),
+    #[error("the language server `{0}` is not installed")]
+    NotInstalled(String),
+    #[error("the file is too long for a language server")]
+    TooLong,
+    #[error("the language server `{name}` failed: {reason}")]
+    Failed { name: String, reason: String },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    session: SessionId,
+    server: String,
+    folder: PathBuf,
+}
+
+struct Running {
+    orders: mpsc::Sender<Order>,
+    /// Dropping it ends the server.
+    _task: IoTask<()>,
+}
+
+struct Order {
+    subjects: Vec<Subject>,
+    wait: Duration,
+    reply: oneshot::Sender<Result<Checked, String>>,
+}
+
+/// The language servers of all sessions.
+pub struct LanguageServers {
+    thread: IoThread,
+    running: Mutex<HashMap<Key, Running>>,
+    failures: Mutex<HashMap<Key, u32>>,
+}
+
+impl Default for LanguageServers {
+    fn default() -> Self {
+        Self { thread: IoThread::new("lsp"), running: Mutex::default(), failures: Mutex::default() }
+    }
+}
+
+impl LanguageServers {
+    /// Whether any of these files has a server in this session, as far as can be said without
+    /// reading the disk.
+    pub fn cover(&self, settings: &Settings, site: &CallSite, paths: &[&Path]) -> bool {
+        site.mode == Mode::Full && settings.may_start() && paths.iter().any(|path| settings.server_for(path).is_some())
+    }
+
+    /// Returns a text about the errors that changes have caused; None if there are none, or nobody
+    /// who could find them.
+    pub async fn new_errors(
+        &self,
+        settings: &Arc<Settings>,
+        launcher: &Launcher,
+        site: &CallSite,
+        changes: Vec<Change>,
+    ) -> Option<String> {
+        let mut groups: HashMap<(String, PathBuf), Vec<Change>> = HashMap::new();
+        for change in changes {
+            let folder = folder_of(site, &change.path);
+            if let Some((name, _, _)) = settings.server_for(&change.path) {
+                groups.entry((name.to_owned(), folder)).or_default().push(change);
+            }
+        }
+        let mut texts = Vec::new();
+        for ((name, folder), changes) in groups {
+            match self.check(settings, launcher, site, &name, &folder, changes).await {
+                Ok(checked) => texts.extend(describe_new(&name, &checked, &site.cwd)),
+                Err(reason) => tracing::debug!(session = %site.session, server = name, "no diagnostics: {reason}"),
+            }
+        }
+        (!texts.is_empty()).then(|| texts.join("\n"))
+    }
+
+    /// Returns everything that the server of a file reports about it, line by line.
+    pub async fn findings(
+        &self,
+        settings: &Arc<Settings>,
+        launcher: &Launcher,
+        site: &CallSite,
+        path: PathBuf,
+        text: String,
+    ) -> Result<Vec<Finding>, CheckError> {
+        let (name, _, _) = settings.server_for(&path).ok_or(CheckError::NoServer)?;
+        let (name, folder) = (name.to_owned(), folder_of(site, &path));
+        let change = Change { path, before: text.clone(), after: text };
+        let checked = self.check(settings, launcher, site, &name, &folder, vec![change]).await?;
+        if checked.late {
+            let reason = "it did not report in time; it may still be reading the project".to_owned();
+            return Err(CheckError::Failed { name, reason });
+        }
+        Ok(checked.all.into_iter().flat_map(|(_, findings)| findings).collect())
+    }
+
+    /// Ends the servers of a session.
+    pub fn close(&self, session: &SessionId) {
+        self.running().retain(|key, _| key.session != *session);
+        lock(&self.failures).retain(|key, _| key.session != *session);
+    }
+
+    async fn check(
+        &self,
+        settings: &Arc<Settings>,
+        launcher: &Launcher,
+        site: &CallSite,
+        name: &str,
+        folder: &Path,
+        changes: Vec<Change>,
+    ) -> Result<Checked, CheckError> {
+        if site.mode != Mode::Full {
+            return Err(CheckError::Mode);
+        }
+        let subjects: Vec<Subject> = changes.into_iter().filter_map(|change| subject(settings, change)).collect();
+        if subjects.is_empty() {
+            return Err(CheckError::TooLong);
+        }
+        let key = Key { session: site.session.clone(), server: name.to_owned(), folder: folder.to_owned() };
+        let failed = |reason: String| CheckError::Failed { name: name.to_owned(), reason };
+        let orders = self.orders(&key, settings, launcher, site).await?;
+        let (reply, answer) = oneshot::channel();
+        let sent = orders.send(Order { subjects, wait: settings.wait(), reply }).await.is_ok();
+        let answer = if sent { answer.await.ok() } else { None };
+        match answer {
+            Some(Ok(checked)) => Ok(checked),
+            Some(Err(reason)) => Err(self.note_failure(key, failed(reason))),
+            None => Err(self.note_failure(key, failed("it ended".to_owned()))),
+        }
+    }
+
+    fn note_failure(&self, key: Key, error: CheckError) -> CheckError {
+        self.running().remove(&key);
+        *lock(&self.failures).entry(key).or_default() += 1;
+        error
+    }
+
+    /// Returns the way to a server, which is started if it does not run.
+    async fn orders(
+        &self,
+        key: &Key,
+        settings: &Arc<Settings>,
+        launcher: &Launcher,
+        site: &CallSite,
+    ) -> Result<mpsc::Sender<Order>, CheckError> {
+        if let Some(running) = self.running().get(key).filter(|running| !running.orders.is_closed()) {
+            return Ok(running.orders.clone());
+        }
+        let failed = |reason: String| CheckError::Failed { name: key.server.clone(), reason };
+        if lock(&self.failures).get(key).is_some_and(|failures| *failures >= MOST_FAILURES) {
+            return Err(failed(format!("it failed {MOST_FAILURES} times in this session and is not started again")));
+        }
+        let server = settings.servers.get(&key.server).ok_or(CheckError::NoServer)?.clone();
+        let (trust, folder) = (Arc::clone(settings), key.folder.clone());
+        let path = launcher.environment.for_programs(&site.environment, &key.folder).get("PATH").cloned();
+        let program = server.command.clone();
+        // A folder may be on a network that does not answer.
+        let look = move || (trust.trusts(&folder), is_installed(&program, path.as_deref()));
+        let (is_trusted, is_installed) = tokio::task::spawn_blocking(look).await.unwrap_or_default();
+        if !is_trusted {
+            return Err(CheckError::Untrusted(key.folder.clone()));
+        }
+        if !is_installed {
+            return Err(CheckError::NotInstalled(server.command));
+        }
+        let mut running = self.running();
+        // Another call may have started it meanwhile.
+        if let Some(running) = running.get(key).filter(|running| !running.orders.is_closed()) {
+            return Ok(running.orders.clone());
+        }
+        let (orders, received) = mpsc::channel(ORDERS);
+        let command = command(&server, launcher, site, &key.folder);
+        let work = serve(command, key.folder.clone(), settings.start(), settings.idle(), received);
+        let task = self.thread.spawn(work).map_err(|error| failed(error.to_string()))?;
+        running.insert(key.clone(), Running { orders: orders.clone(), _task: task });
+        Ok(orders)
+    }
+
+    fn running(&self) -> MutexGuard<'_, HashMap<Key, Running>> {
+        lock(&self.running)
+    }
+}
+
+/// Every operation leaves the maps consistent, so a poisoned lock is harmless.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the folder of the session in which a file is.
+fn folder_of(site: &CallSite, path: &Path) -> PathBuf {
+    let around = site.roots().filter(|root| path.starts_with(root));
+    around.max_by_key(|root| root.components().count()).unwrap_or(&site.cwd).to_owned()
+}
+
+fn subject(settings: &Settings, change: Change) -> Option<Subject> {
+    let (_, _, language) = settings.server_for(&change.path)?;
+    let fits = change.before.len() <= LONGEST_TEXT && change.after.len() <= LONGEST_TEXT;
+    let (language, Change { path, before, after }) = (language.to_owned(), change);
+    fits.then_some(Subject { path, language, before, text: after })
+}
+
+fn is_installed(program: &str, path: Option<&str>) -> bool {
+    if program.contains('/') {
+        return Path::new(program).is_file();
+    }
+    path.unwrap_or_default()
+        .split(':')
+        .filter(|folder| folder.starts_with('/'))
+        .any(|folder| Path::new(folder).join(program).is_file())
+}
+
+fn command(server: &LanguageServer, launcher: &Launcher, site: &CallSite, folder: &Path) -> CommandSpec {
+    CommandSpec {
+        runner: launcher.runner.clone(),
+        program: server.command.clone(),
+        arguments: server.args.clone(),
+        environment: launcher.environment.for_programs(&site.environment, folder),
+        folder: folder.to_owned(),
+        sandbox: None,
+        shield: Vec::new(),
+        process_limit: Some(launcher.process_limit),
+        input: None,
+    }
+}
+
+/// Runs a server until it fails, is idle for too long, or nobody can ask it any more.
+async fn serve(
+    command: CommandSpec,
+    folder: PathBuf,
+    start: Duration,
+    idle: Duration,
+    mut orders: mpsc::Receiver<Order>,
+) {
+    let failure = match command.start_piped().await {
+        Err(error) => error.to_string(),
+        Ok(PipedCommand { process, stdin, stdout, mut stderr }) => {
+            // It must be read, or a talkative server blocks.
+            let drain = tokio::spawn(async move { tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await });
+            let connection = Connection::new(stdout, stdin);
+            let failure = match timeout(start, Server::start(connection, &folder)).await {
+                Ok(Ok(server)) => converse(server, idle, &mut orders).await,
+                Ok(Err(error)) => Some(error.to_string()),
+                Err(_) => Some(format!("it did not start within {} seconds", start.as_secs())),
+            };
+            process.close().await;
+            drain.abort();
+            let Some(failure) = failure else { return };
+            failure
+        }
+    };
+    orders.close();
+    while let Some(order) = orders.recv().await {
+        // The caller may be gone.
+        let _ = order.reply.send(Err(failure.clone()));
+    }
+}
+
+enum Next {
+    Order(Order),
+    Message(std::io::Result<serde_json::Value>),
+}
+
+/// Carries out orders. Returns the reason if the server failed.
+async fn converse<R, W>(mut server: Server<R, W>, idle: Duration, orders: &mut mpsc::Receiver<Order>) -> Option<String>
+where
+    R: tokio::io::AsyncRead + Unpin,
+    W: tokio::io::AsyncWrite + Unpin,
+{
+    let mut quiet_since = tokio::time::Instant::now();
+    loop {
+        let next = tokio::select! {
+            order = orders.recv() => order.map(Next::Order),
+            message = server.next() => Some(Next::Message(message)),
+            () = tokio::time::sleep_until(quiet_since + idle) => None,
+        };
+        let Order { subjects, wait, reply } = match next {
+            Some(Next::Order(order)) => order,
+            Some(Next::Message(Ok(message))) => match timeout(STUCK, server.handle(&message)).await {
+                Ok(Ok(())) => continue,
+                Ok(Err(error)) => return Some(error.to_string()),
+                Err(_) => return Some(STUCK_REASON.to_owned()),
+            },
+            Some(Next::Message(Err(error))) => return Some(error.to_string()),
+            None => {
+                let _ = timeout(FAREWELL, server.stop()).await;
+                return None;
+            }
+        };
+        let longest = wait.saturating_mul(2 * u32::try_from(subjects.len()).unwrap_or(u32::MAX)).saturating_add(STUCK);
+        let checked = match timeout(longest, server.check(&subjects, wait)).await {
+            Ok(Ok(checked)) => Ok(checked),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err(STUCK_REASON.to_owned()),
+        };
+        let failure = checked.as_ref().err().cloned();
+        // The caller may be gone.
+        let _ = reply.send(checked);
+        if failure.is_some() {
+            return failure;
+        }
+        quiet_since = tokio::time::Instant::now();
+    }
+}
+
+/// Returns the text about new errors for the model.
+fn describe_new(server: &str, checked: &Checked, cwd: &Path) -> Option<String> {
+    let is_subject = |path: &Path| checked.all.iter().any(|(subject, _)| subject == path);
+    let (subjects, others): (Vec<_>, Vec<_>) = checked.new.iter().partition(|(path, _)| is_subject(path));
+    let mut lines = Vec::new();
+    for (path, errors) in &subjects {
+        add_lines(&mut lines, path, errors, cwd, MOST_LINES);
+    }
+    for (path, errors) in others.iter().take(MOST_OTHER_FILES) {
+        add_lines(&mut lines, path, errors, cwd, MOST_OTHER_LINES);
+    }
+    if others.len() > MOST_OTHER_FILES {
+        lines.push(format!("[and errors in {}]", count(others.len() - MOST_OTHER_FILES, "other file")));
+    }
+    (!lines.is_empty()).then(|| format!("[{server} reports new errors after this change:]\n{}", lines.join("\n")))
+}
+
+fn add_lines(lines: &mut Vec<String>, path: &Path, errors: &[Finding], cwd: &Path, most: usize) {
+    let name = shown(path, cwd);
+    lines.extend(errors.iter().take(most).map(|error| error.describe(&name)));
+    if errors.len() > most {
+        lines.push(format!("[and {} more in {name}]", errors.len() - most));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,227 @@
+//! One running language server: what it knows of our files, and what it reports about them.
+//!
+//! Works for one check at a time. A server that has a pull request for diagnostics is asked; from
+//! any other we wait until it publishes those of the text that it got last.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use domain::link::file_path;
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Instant, timeout_at};
+
+use crate::connection::Connection;
+use crate::documents::Documents;
+use crate::findings::{Finding, new_errors};
+use crate::messages;
+
+/// A server often publishes again a moment later, when it has looked more closely, or at other files.
+const SETTLE: Duration = Duration::from_millis(250);
+
+/// The most files about which reports are kept.
+const MOST_FILES: usize = 2000;
+
+/// One file to check.
+#[derive(Clone, Debug)]
+pub(crate) struct Subject {
+    pub(crate) path: PathBuf,
+    pub(crate) language: String,
+    /// The text before the change; equal to `text` if nothing changed.
+    pub(crate) before: String,
+    pub(crate) text: String,
+}
+
+/// What a check has found, file by file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Checked {
+    /// Errors that were not there before, in the checked files first.
+    pub(crate) new: Vec<(PathBuf, Vec<Finding>)>,
+    /// Everything that is known about the checked files.
+    pub(crate) all: Vec<(PathBuf, Vec<Finding>)>,
+    /// The server did not report in time about some file.
+    pub(crate) late: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Report {
+    version: Option<i32>,
+    findings: Vec<Finding>,
+    /// The count of all reports when this one arrived.
+    number: u64,
+}
+
+pub(crate) struct Server<R, W> {
+    connection: Connection<R, W>,
+    documents: Documents,
+    reports: BTreeMap<PathBuf, Report>,
+    received: u64,
+    pulls: bool,
+    last_id: i64,
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
+    /// Introduces acpd to a server that was just started.
+    pub(crate) async fn start(connection: Connection<R, W>, folder: &Path) -> io::Result<Self> {
+        let mut server = Self {
+            connection,
+            documents: Documents::default(),
+            reports: BTreeMap::new(),
+            received: 0,
+            pulls: false,
+            last_id: 0,
+        };
+        let offer = server.call("initialize", messages::initialize(folder), None).await?;
+        let offer = offer.ok_or_else(|| io::Error::other("it refused to start"))?;
+        server.pulls = !matches!(offer["capabilities"]["diagnosticProvider"], Value::Null | Value::Bool(false));
+        server.notify(messages::notification("initialized", json!({}))).await?;
+        Ok(server)
+    }
+
+    /// Returns the next message. May be dropped and called again; `handle` may not.
+    pub(crate) async fn next(&mut self) -> io::Result<Value> {
+        self.connection.next().await?.ok_or_else(|| io::Error::other("it ended"))
+    }
+
+    /// Asks the server to end.
+    pub(crate) async fn stop(&mut self) -> io::Result<()> {
+        self.call("shutdown", Value::Null, None).await?;
+        self.notify(messages::notification("exit", Value::Null)).await
+    }
+
+    /// Gives the server the new texts and compares what it reports about the old and the new ones.
+    pub(crate) async fn check(&mut self, subjects: &[Subject], wait: Duration) -> io::Result<Checked> {
+        let mut late = false;
+        for subject in subjects {
+            if !self.documents.has(&subject.path, &subject.before) {
+                self.give(subject, &subject.before).await?;
+                late |= !self.look(&subject.path, wait).await?;
+            }
+        }
+        let before: HashMap<PathBuf, Vec<Finding>> =
+            self.reports.iter().map(|(path, report)| (path.clone(), report.findings.clone())).collect();
+        for subject in subjects {
+            if subject.before != subject.text {
+                self.give(subject, &subject.text).await?;
+                self.notify(messages::saved(&subject.path)).await?;
+                late |= !self.look(&subject.path, wait).await?;
+            }
+        }
+        Ok(self.compare(subjects, &before, late))
+    }
+
+    fn compare(&self, subjects: &[Subject], before: &HashMap<PathBuf, Vec<Finding>>, late: bool) -> Checked {
+        let findings = |path: &Path| self.reports.get(path).map(|report| report.findings.clone()).unwrap_or_default();
+        let old = |path: &Path| before.get(path).map(Vec::as_slice).unwrap_or_default();
+        let is_subject = |path: &Path| subjects.iter().any(|subject| subject.path == path);
+        let others = self.reports.keys().filter(|path| !is_subject(path));
+        let paths = subjects.iter().map(|subject| &subject.path).chain(others);
+        let new = paths.map(|path| (path.clone(), new_errors(old(path), &findings(path))));
+        Checked {
+            new: new.filter(|(_, errors)| !errors.is_empty()).collect(),
+            all: subjects.iter().map(|subject| (subject.path.clone(), findings(&subject.path))).collect(),
+            late,
+        }
+    }
+
+    async fn give(&mut self, subject: &Subject, text: &str) -> io::Result<()> {
+        for message in self.documents.set(&subject.path, &subject.language, text) {
+            self.notify(message).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the report about the text that the server has of a file. Returns false if there was
+    /// none in time.
+    async fn look(&mut self, path: &Path, wait: Duration) -> io::Result<bool> {
+        let deadline = Instant::now() + wait;
+        if self.pulls {
+            let params = json!({"textDocument": {"uri": domain::link::file_uri(path)}});
+            let report = self.call(messages::PULL, params, Some(deadline)).await?;
+            if let Some(report) = &report {
+                self.take_pulled(path, report);
+            }
+            return Ok(report.is_some());
+        }
+        let (version, before) = (self.documents.version(path), self.received);
+        let mut settled = None;
+        loop {
+            let until = settled.unwrap_or(deadline).min(deadline);
+            let Ok(message) = timeout_at(until, self.next()).await else { return Ok(settled.is_some()) };
+            self.handle(&message?).await?;
+            let is_current = |report: &Report| match report.version {
+                Some(reported) => Some(reported) >= version && report.number > before,
+                None => report.number > before,
+            };
+            if self.reports.get(path).is_some_and(is_current) {
+                settled = Some(Instant::now() + SETTLE);
+            }
+        }
+    }
+
+    fn take_pulled(&mut self, path: &Path, report: &Value) {
+        if report["kind"] != "unchanged" {
+            self.note(path.to_owned(), None, &report["items"]);
+        }
+        let related = report["relatedDocuments"].as_object().into_iter().flatten();
+        for (uri, report) in related.filter(|(_, report)| report["kind"] != "unchanged") {
+            if let Some(path) = file_path(uri) {
+                self.note(path, None, &report["items"]);
+            }
+        }
+    }
+
+    fn note(&mut self, path: PathBuf, version: Option<i32>, list: &Value) {
+        self.received += 1;
+        if self.reports.len() < MOST_FILES || self.reports.contains_key(&path) {
+            let report = Report { version, findings: Finding::read_all(list), number: self.received };
+            self.reports.insert(path, report);
+        }
+    }
+
+    /// Sends a request and waits for its answer. Returns None if the server reports an error, or
+    /// does not answer by the deadline.
+    async fn call(&mut self, method: &str, params: Value, deadline: Option<Instant>) -> io::Result<Option<Value>> {
+        self.last_id += 1;
+        let id = self.last_id;
+        self.connection.send(&messages::request(id, method, params)).await?;
+        loop {
+            let mut message = match deadline {
+                Some(deadline) => match timeout_at(deadline, self.next()).await {
+                    Ok(message) => message?,
+                    Err(_) => return Ok(None),
+                },
+                None => self.next().await?,
+            };
+            if message["method"].is_null() && message["id"] == id {
+                return Ok(message["error"].is_null().then(|| message["result"].take()));
+            }
+            self.handle(&message).await?;
+        }
+    }
+
+    async fn notify(&mut self, message: Value) -> io::Result<()> {
+        self.connection.send(&message).await
+    }
+
+    /// Answers requests of the server, and notes what it publishes.
+    pub(crate) async fn handle(&mut self, message: &Value) -> io::Result<()> {
+        let Some(method) = message["method"].as_str() else { return Ok(()) };
+        let (id, params) = (&message["id"], &message["params"]);
+        if !id.is_null() {
+            return self.connection.send(&messages::answer(id, method, params)).await;
+        }
+        if method == messages::PUBLISHED
+            && let Some(path) = params["uri"].as_str().and_then(file_path)
+        {
+            let version = params["version"].as_i64().and_then(|version| i32::try_from(version).ok());
+            self.note(path, version, &params["diagnostics"]);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

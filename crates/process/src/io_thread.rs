@@ -1,0 +1,85 @@
+//! A thread of its own for the communication with programs that acpd starts, so that a program that floods acpd takes no
+//! time from sessions. It starts with the first use.
+
+use std::future::Future;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+pub struct IoThread {
+    name: &'static str,
+    inside: Mutex<Option<Open>>,
+    open: fn(&str) -> io::Result<Open>,
+}
+
+struct Open {
+    handle: Handle,
+    /// The thread ends when this is dropped, and with it everything that was spawned on it.
+    _close: oneshot::Sender<()>,
+}
+
+impl IoThread {
+    pub fn new(name: &'static str) -> Self {
+        Self { name, inside: Mutex::default(), open }
+    }
+
+    /// Returns one that cannot start its thread, for tests.
+    pub fn without_room(name: &'static str) -> Self {
+        Self { name, inside: Mutex::default(), open: |_| Err(io::Error::other("no room")) }
+    }
+
+    /// Runs a future on the thread. Fails if the thread must be started and cannot be; the next call tries again.
+    pub fn spawn<F: Future<Output: Send + 'static> + Send + 'static>(
+        &self,
+        future: F,
+    ) -> io::Result<IoTask<F::Output>> {
+        // The value is set in one step, so a poisoned lock is harmless.
+        let mut inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = match inside.take() {
+            Some(open) => open,
+            None => (self.open)(self.name)?,
+        };
+        Ok(IoTask(Some(inside.insert(open).handle.spawn(future))))
+    }
+}
+
+fn open(name: &str) -> io::Result<Open> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let handle = runtime.handle().clone();
+    let (close, closed) = oneshot::channel::<()>();
+    std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+        // It waits for the end of the channel.
+        let _ = runtime.block_on(closed);
+        runtime.shutdown_background();
+    })?;
+    Ok(Open { handle, _close: close })
+}
+
+/// Work on the thread. Dropping it ends the work.
+pub struct IoTask<T>(Option<JoinHandle<T>>);
+
+impl<T> IoTask<T> {
+    /// None if the work panicked, or the thread ended.
+    pub async fn done(&mut self) -> Option<T> {
+        match &mut self.0 {
+            Some(task) => task.await.ok(),
+            None => None,
+        }
+    }
+
+    /// Lets the work go on by itself.
+    pub fn detach(mut self) {
+        self.0 = None;
+    }
+}
+
+impl<T> Drop for IoTask<T> {
+    fn drop(&mut self) {
+        if let Some(task) = &self.0 {
+            task.abort();
+        }
+    }
+}
