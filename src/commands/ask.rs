@@ -26,6 +26,7 @@ use std::time::Duration;
 use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook_tokio::Signals;
+use terminal::picker::Picker;
 use terminal::session_printer::SessionPrinter;
 use wire::method;
 
@@ -103,6 +104,18 @@ pub fn run(places: &Places, args: &Ask) -> anyhow::Result<Ending> {
     ending
 }
 
+/// Whether a list can be shown to choose from: at a terminal that can redraw its last lines.
+pub(super) fn can_choose() -> bool {
+    SessionPrinter::stdio().is_live() && keys::can_type()
+}
+
+/// Lets the user choose from a list, outside a conversation.
+pub(super) async fn choose(picker: Picker) -> anyhow::Result<Option<usize>> {
+    let mut output = Output::Text(Box::new(SessionPrinter::stdio()));
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])?;
+    picking::pick(&mut output, &mut signals, picker).await
+}
+
 struct Conversation {
     client: Client,
     session: String,
@@ -151,6 +164,7 @@ impl Conversation {
     /// Reads prompts from the terminal until it ends.
     async fn talk(&mut self, endpoint: &Endpoint<'_>, opened: &Opened) -> anyhow::Result<Ending> {
         let lines = LineEditor::start(endpoint.places)?;
+        self.output.fold_thoughts();
         self.welcome(opened)?;
         let mut interrupted = false;
         loop {

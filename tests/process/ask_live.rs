@@ -4,7 +4,7 @@
 use std::fs;
 
 use serde_json::Value;
-use testkit::answers::{Dialect, ModelAnswer};
+use testkit::answers::{AnswerPart, Dialect, ModelAnswer};
 use testkit::provider::{Reply, Server};
 
 use crate::harness::{Home, Terminal, until};
@@ -200,7 +200,11 @@ fn files_are_attached_by_an_at_sign_an_option_and_with_completion() {
 
 /// A home whose model answers with this text.
 fn answering(text: &'static str) -> (Home, Server) {
-    let server = Server::with(move |_, _| Reply::stream(&[&ModelAnswer::text(text).sse(Dialect::Chat)]));
+    answering_with(ModelAnswer::text(text))
+}
+
+fn answering_with(answer: ModelAnswer) -> (Home, Server) {
+    let server = Server::with(move |_, _| Reply::stream(&[&answer.sse(Dialect::Chat)]));
     let home = Home::new();
     home.configure(&format!(
         "[models]\ndefault = \"fake/fake\"\n[models.local]\nprobe = false\n[models.providers.fake]\nkind = \"openai\"\n\
@@ -208,6 +212,29 @@ fn answering(text: &'static str) -> (Home, Server) {
         server.address
     ));
     (home, server)
+}
+
+#[test]
+fn a_long_thought_is_folded_in_a_conversation_and_shown_on_demand() {
+    let thought: String = (1..=9).map(|line| format!("thought {line}\n")).collect();
+    let (home, _server) =
+        answering_with(ModelAnswer::new(vec![AnswerPart::thought(thought), AnswerPart::text("Done.")]));
+    let mut terminal = ask(&home, &[]);
+    at_prompt(&terminal);
+    terminal.type_in("hello\r");
+    let screen = terminal.shows("… 6 more lines of thought; /thoughts shows them");
+    assert!(screen.contains("thought 3\n") && !screen.contains("thought 5"), "{screen}");
+    at_prompt(&terminal);
+    terminal.type_in("/thoughts\r");
+    terminal.shows("thought 8\nthought 9\n");
+    terminal.type_in("/thoughts on\r");
+    terminal.shows("thoughts are shown as a whole now");
+    terminal.type_in("exit\r");
+    assert_eq!(terminal.wait().code(), Some(0));
+    // One prompt has no second one to ask for the rest with.
+    let mut terminal = ask(&home, &["hello"]);
+    assert_eq!(terminal.wait().code(), Some(0));
+    assert!(terminal.screen().contains("thought 8\nthought 9\nDone."), "{}", terminal.screen());
 }
 
 const ANSWER: &str = "# Title\n\nA *word* and a [link](https://a.example/).\n\n| name | what |\n|---|---|\n| one | first |\n\n\

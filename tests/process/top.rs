@@ -97,7 +97,7 @@ fn it_fits_terminals_of_other_sizes_while_it_runs() {
         let (columns, rows) = (usize::from(columns), usize::from(rows));
         let fits = |screen: &str| {
             let lines: Vec<&str> = screen.lines().collect();
-            let keys_are_last = lines.len() == rows && lines[rows - 1].contains("move");
+            let keys_are_last = lines.len() == rows && lines[rows - 1].contains("? help");
             keys_are_last && lines[2].starts_with(short) && lines.iter().all(|line| line.chars().count() <= columns)
         };
         terminal.shows_that("the new size", fits);

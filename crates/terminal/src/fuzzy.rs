@@ -39,11 +39,15 @@ pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Vec
     let lower = given.to_lowercase();
     let alike = |name: &str| {
         let name = name.to_lowercase();
-        // Of a model's id, the part behind the provider may have been meant.
-        let part = name.rsplit('/').next().unwrap_or(&name).to_owned();
-        let ratio = |name: &str| TextDiff::from_chars(lower.as_str(), name).ratio();
-        let contains = if !lower.is_empty() && name.contains(&lower) { 1.0 } else { 0.0 };
-        ratio(&name).max(ratio(&part)).max(contains)
+        let ratio = |one: &str, other: &str| TextDiff::from_chars(one, other).ratio();
+        match (lower.split_once('/'), name.split_once('/')) {
+            _ if !lower.is_empty() && name.contains(&lower) => 1.0,
+            // Of a model's id, the part behind the provider counts most: all models of a provider
+            // begin alike.
+            (Some((maker, model)), Some((other, part))) => (ratio(maker, other) + 3.0 * ratio(model, part)) / 4.0,
+            (None, Some((_, part))) => ratio(&lower, &name).max(ratio(&lower, part)),
+            (_, None) => ratio(&lower, &name),
+        }
     };
     let mut found: Vec<(f32, &str)> = names.into_iter().map(|name| (alike(name), name)).collect();
     found.retain(|(ratio, _)| *ratio > 0.6);
@@ -77,6 +81,8 @@ mod tests {
         let names = ["anthropic/claude-sonnet-4-5", "openai/gpt-5", "rehearsal"];
         assert_eq!(nearest("claude-sonet-4.5", names), ["anthropic/claude-sonnet-4-5"]);
         assert_eq!(nearest("gpt5", names), ["openai/gpt-5"]);
+        assert_eq!(nearest("antropic/claude-sonet", names), ["anthropic/claude-sonnet-4-5"]);
+        assert_eq!(nearest("openai/xyz", names), [""; 0], "a provider's name alone is not near");
         assert_eq!(did_you_mean("reharsal", names).unwrap(), "did you mean `rehearsal`?");
         assert_eq!(did_you_mean("zzz", names), None);
     }

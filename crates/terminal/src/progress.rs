@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use unicode_width::UnicodeWidthStr;
 
 use crate::age::span;
 use crate::style::{Colors, Style};
@@ -12,8 +13,11 @@ use crate::table::{cut_end, one_line};
 /// The lines of a running command's output that are shown.
 const TAIL: usize = 4;
 
-/// The width of a call's title, so that there is room for its time.
+/// The greatest width of a call's title.
 const TITLE: usize = 40;
+
+/// What the row ends with if there is room.
+const HINT: &str = " · Ctrl-C cancels";
 
 const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
@@ -70,7 +74,7 @@ impl TurnProgress {
 
     fn begin(&mut self, id: &str, title: &str, now: Instant) {
         if !self.calls.iter().any(|call| call.id == id) {
-            let (id, title) = (id.to_owned(), cut_end(&one_line(title), TITLE));
+            let (id, title) = (id.to_owned(), one_line(title));
             self.calls.push(ProgressRow { id, title, since: now, output: Vec::new() });
         }
     }
@@ -85,29 +89,38 @@ impl TurnProgress {
         }
     }
 
-    /// The end of the output of the call that began last, and the row with the spinner.
-    pub(crate) fn rows(&self, now: Instant, colors: Colors) -> Vec<String> {
+    /// The end of the output of the call that began last, and the row with the spinner. The time is
+    /// always in that row; the title of a call is shortened for it.
+    pub(crate) fn rows(&self, now: Instant, width: usize, colors: Colors) -> Vec<String> {
         let output = self.calls.last().map(|call| call.output.as_slice()).unwrap_or_default();
         let mut rows: Vec<String> =
             output.iter().map(|line| colors.apply(Style::Dim, &format!("  │ {line}"))).collect();
         let elapsed = now.saturating_duration_since(self.begun);
         let frame = usize::try_from(elapsed.as_millis() / FRAME.as_millis()).unwrap_or(0) % FRAMES.len();
-        let text = format!("{} {} · Ctrl-C cancels", FRAMES[frame], self.describe(now));
+        let mut text = format!("{} {}", FRAMES[frame], self.describe(now, width.saturating_sub(2)));
+        if text.width() + HINT.width() <= width {
+            text.push_str(HINT);
+        }
         rows.push(colors.apply(Style::Cyan, &text));
         rows
     }
 
-    fn describe(&self, now: Instant) -> String {
+    fn describe(&self, now: Instant, room: usize) -> String {
         let time = |since: Instant| span(now.saturating_duration_since(since).as_secs());
         let whole = time(self.begun);
+        let running = |before: String, call: &ProgressRow| {
+            let time = time(call.since);
+            let room = room.saturating_sub(before.width() + 1 + time.width());
+            format!("{before}{} {time}", cut_end(&call.title, room.min(TITLE)))
+        };
         match self.calls.as_slice() {
             [] => {
                 let what = if self.writing { "writing" } else { "thinking" };
                 let (this, whole) = (time(self.since), whole);
                 if this == whole { format!("{what} {this}") } else { format!("{what} {this}, {whole} in all") }
             }
-            [call] => format!("running {} {}", call.title, time(call.since)),
-            [.., last] => format!("running {} calls, the last {} {}", self.calls.len(), last.title, time(last.since)),
+            [call] => running("running ".to_owned(), call),
+            [.., last] => running(format!("running {} calls, the last ", self.calls.len()), last),
         }
     }
 }
@@ -128,7 +141,7 @@ mod tests {
         let begun = Instant::now();
         let after = |seconds| begun + Duration::from_secs(seconds);
         let mut progress = TurnProgress::new(begun);
-        let rows = |progress: &TurnProgress, seconds| progress.rows(after(seconds), Colors::Off);
+        let rows = |progress: &TurnProgress, seconds| progress.rows(after(seconds), 80, Colors::Off);
         assert_eq!(rows(&progress, 3), ["⠋ thinking 3s · Ctrl-C cancels"]);
         progress.update(&call("a", "in_progress", ""), "cargo test", after(4));
         progress.update(&call("a", "in_progress", "1\n2\n3\n4\n5\u{1b}[2J"), "cargo test", after(5));
@@ -138,6 +151,10 @@ mod tests {
         );
         progress.update(&call("b", "in_progress", ""), "ls", after(16));
         assert_eq!(rows(&progress, 17), ["⠋ running 2 calls, the last ls 1s · Ctrl-C cancels"]);
+        progress.update(&call("b", "completed", ""), "", after(18));
+        let narrow = |width| progress.rows(after(18), width, Colors::Off).pop().unwrap();
+        assert_eq!(narrow(24), "⠋ running cargo test 14s");
+        assert_eq!(narrow(18), "⠋ running car… 14s", "the time is not cut");
         for id in ["a", "b"] {
             progress.update(&call(id, "completed", ""), "", after(18));
         }

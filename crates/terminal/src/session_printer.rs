@@ -4,6 +4,8 @@
 //! On a terminal it renders Markdown, writes invisible characters out, and keeps a live area at the
 //! bottom with what is being written, the progress and the input. In a pipe the text stays as it is.
 
+mod thoughts;
+
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
@@ -11,7 +13,8 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::answer_text::{AnswerText, dimmed};
+use self::thoughts::Thoughts;
+use crate::answer_text::AnswerText;
 use crate::consent::Consent;
 use crate::diff;
 use crate::excerpt::{first_lines, indented, last_lines};
@@ -21,6 +24,7 @@ use crate::screen::{Screen, Stream};
 use crate::status_line::StatusLine;
 use crate::style::{Colors, Style, visible_text};
 use crate::table::end_of;
+use crate::text_flow::wrapped;
 
 /// The greatest number of lines of a diff or a failure.
 const SHOWN_LINES: usize = 16;
@@ -44,8 +48,7 @@ pub struct SessionPrinter {
     screen: Screen,
     colors: Colors,
     answer: AnswerText,
-    /// The line of a thought that is being written.
-    thought: String,
+    thoughts: Thoughts,
     /// The id of the last message; another message starts on a new line.
     message: String,
     /// The open calls, by their ids.
@@ -93,7 +96,7 @@ impl SessionPrinter {
             screen,
             colors: Colors::stderr(),
             answer,
-            thought: String::new(),
+            thoughts: Thoughts::default(),
             message: String::new(),
             calls: HashMap::new(),
             previewed: HashMap::new(),
@@ -169,7 +172,7 @@ impl SessionPrinter {
             "agent_thought_chunk" => self.thought(text_of(&update["content"])),
             "tool_call" | "tool_call_update" => self.tool(update),
             "plan" => self.plan(update),
-            "notice" => self.line(Style::Dim, text(&update["title"])),
+            "notice" => self.prose(Style::Dim, text(&update["title"])),
             "compaction_update" if update["status"] == "completed" => {
                 self.line(Style::Dim, "older messages were replaced by a summary")
             }
@@ -220,28 +223,6 @@ impl SessionPrinter {
         }
         self.leave(Position::Thought)?;
         self.thought_in(Style::Plain, text)
-    }
-
-    fn thought(&mut self, text: &str) -> io::Result<()> {
-        if text.is_empty() {
-            return Ok(());
-        }
-        self.leave(Position::Thought)?;
-        self.thought_in(Style::Dim, text)
-    }
-
-    fn thought_in(&mut self, style: Style, text: &str) -> io::Result<()> {
-        self.position = Position::Thought;
-        if !self.screen.is_live() || !self.screen.stderr_is_terminal {
-            self.position = if text.ends_with('\n') { Position::LineStart } else { Position::Thought };
-            return self.aside(style, text);
-        }
-        self.thought.push_str(&visible_text(text));
-        let end = self.thought.rfind('\n').map_or(0, |end| end + 1);
-        let whole: String = self.thought.drain(..end).collect();
-        let lines = whole.lines().flat_map(|line| dimmed(line, self.width(), self.colors));
-        let lines: String = lines.map(|line| line + "\n").collect();
-        self.write(Stream::Stderr, &lines)
     }
 
     /// Prints the title of a call when it starts, and its outcome when it ends.
@@ -332,12 +313,12 @@ impl SessionPrinter {
 
     /// Prints a line of information.
     pub fn remark(&mut self, text: &str) -> io::Result<()> {
-        self.line(Style::Dim, text)
+        self.prose(Style::Dim, text)
     }
 
     /// Prints a line about a problem.
     pub fn trouble(&mut self, text: &str) -> io::Result<()> {
-        self.line(Style::Red, text)
+        self.prose(Style::Red, text)
     }
 
     /// Prints the status, above the next prompt.
@@ -385,15 +366,13 @@ impl SessionPrinter {
         }
         let mut below = Vec::new();
         if let Some(progress) = &self.progress {
-            below.extend(progress.rows(Instant::now(), self.colors));
+            below.extend(progress.rows(Instant::now(), self.width(), self.colors));
             let status = self.status.as_ref().map(|status| status.render(width));
             below.extend(status.map(|status| self.colors.apply(Style::Dim, &status)));
             below.extend(input);
         }
         let mut rows = self.answer.open(width);
-        if !self.thought.is_empty() {
-            rows.extend(dimmed(&self.thought, width, self.colors));
-        }
+        rows.extend(self.thoughts.rows(width, self.colors));
         let room = self.screen.size().1.saturating_sub(below.len() + 2);
         rows.drain(..rows.len().saturating_sub(room));
         rows.extend(below);
@@ -433,11 +412,7 @@ impl SessionPrinter {
                 self.write(Stream::Stdout, &rest)
             }
             Position::Thought if self.screen.is_live() && self.screen.stderr_is_terminal => {
-                let rest = std::mem::take(&mut self.thought);
-                let lines: String = if rest.is_empty() { Vec::new() } else { dimmed(&rest, self.width(), self.colors) }
-                    .into_iter()
-                    .map(|line| line + "\n")
-                    .collect();
+                let lines = self.thoughts.finish(self.width(), self.colors);
                 self.write(Stream::Stderr, &lines)
             }
             Position::Keys if self.screen.is_live() => {
@@ -451,6 +426,12 @@ impl SessionPrinter {
     fn line(&mut self, style: Style, text: &str) -> io::Result<()> {
         self.leave(Position::LineStart)?;
         self.aside(style, &format!("{text}\n"))
+    }
+
+    /// Prints sentences, which are wrapped between words on a terminal.
+    fn prose(&mut self, style: Style, text: &str) -> io::Result<()> {
+        let text = if self.screen.is_live() { wrapped(&self.safe(text), self.width()) } else { text.to_owned() };
+        self.line(style, &text)
     }
 
     fn aside(&mut self, style: Style, text: &str) -> io::Result<()> {

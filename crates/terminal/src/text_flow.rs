@@ -76,6 +76,13 @@ impl TextFlow {
     }
 }
 
+/// Plain text wrapped between words.
+pub(crate) fn wrapped(text: &str, limit: usize) -> String {
+    let mut flow = TextFlow::default();
+    flow.push(text, Look::default());
+    flow.lines(limit, Colors::Off).into_iter().map(|line| line.text).collect::<Vec<_>>().join("\n")
+}
+
 fn width(cells: &[(char, Look)]) -> usize {
     cells.iter().map(|(letter, _)| letter.width().unwrap_or(0)).sum()
 }
@@ -130,9 +137,7 @@ mod tests {
     use super::*;
 
     fn wrapped(text: &str, limit: usize) -> Vec<String> {
-        let mut flow = TextFlow::default();
-        flow.push(text, Look::default());
-        flow.lines(limit, Colors::Off).into_iter().map(|line| line.text).collect()
+        super::wrapped(text, limit).split('\n').map(str::to_owned).collect()
     }
 
     #[test]

@@ -114,6 +114,28 @@ impl Output {
         Ok(())
     }
 
+    /// Shows the thought that was folded last, or sets whether thoughts are folded.
+    pub(super) fn thoughts(&mut self, wanted: &str) -> anyhow::Result<()> {
+        let Self::Text(printer) = self else { return Ok(()) };
+        match wanted {
+            "" if printer.unfold_thought()? => Ok(()),
+            "" => self.remark("no thought is folded; /thoughts on shows them as a whole, /thoughts off folds them"),
+            "on" | "off" => {
+                printer.fold_thoughts(wanted == "off");
+                let how = if printer.folds_thoughts() { "folded" } else { "shown as a whole" };
+                self.remark(&format!("thoughts are {how} now"))
+            }
+            _ => self.trouble("/thoughts, /thoughts on or /thoughts off"),
+        }
+    }
+
+    /// Folds long thoughts, in a conversation, where they can be shown again.
+    pub(super) fn fold_thoughts(&mut self) {
+        if let Self::Text(printer) = self {
+            printer.fold_thoughts(true);
+        }
+    }
+
     /// Takes over the settings of a session into the status line.
     pub(super) fn learn_options(&mut self, options: &Value) {
         if let Self::Text(printer) = self

@@ -23,7 +23,8 @@ use crate::client::{Client, Refused};
 use crate::commands::{history_search, session_lookup};
 
 /// Their names, for `/help` and for completion.
-pub(super) const LOCAL: [&str; 9] = ["model", "mode", "approval", "new", "resume", "search", "diff", "cost", "exit"];
+pub(super) const LOCAL: [&str; 10] =
+    ["model", "mode", "approval", "new", "resume", "search", "diff", "cost", "thoughts", "exit"];
 
 /// How many results `/search` shows.
 const FOUND: usize = 12;
@@ -41,6 +42,7 @@ impl Conversation {
             "search" => self.search(rest).await,
             "diff" => self.show_changes().await,
             "cost" => self.show_cost().await,
+            "thoughts" => self.output.thoughts(rest),
             _ => return Ok(false),
         };
         match done {

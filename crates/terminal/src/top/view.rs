@@ -14,6 +14,7 @@ use crate::age::{age, span};
 use crate::consent::Consent;
 use crate::style::Colors;
 use crate::table::{cut_end, one_line};
+use crate::text_flow::wrapped;
 
 /// The least number of rows for the selected session.
 const DETAILS: u16 = 7;
@@ -22,6 +23,8 @@ const DETAILS: u16 = 7;
 const LOW: u16 = 16;
 
 const KEYS: &str = " ↑↓ move  ⏎ open  v view  a allow  d deny  c cancel  / filter  ? help  q quit";
+/// The same in few columns.
+const FEW_KEYS: &str = " ⏎ open  v a d c  / filter  ? help  q";
 const READING_KEYS: &str = " ↑↓ space scroll  a allow  d deny  q back";
 
 /// All keys, for the page of help.
@@ -39,8 +42,14 @@ const HELP: [(&str, &str); 11] = [
     ("q Esc Ctrl-C", "leave"),
 ];
 
+/// The columns of the keys on that page.
+const HELP_KEYS: usize = 13;
+
 /// From this width on there is room for tokens, clients and tools.
 const WIDE: u16 = 120;
+
+/// Below this width there is room for id, state and title alone.
+const NARROW: u16 = 60;
 
 pub fn draw(frame: &mut Frame<'_>, state: &mut TopState, colors: Colors) {
     let view = View { colors };
@@ -63,7 +72,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut TopState, colors: Colors) {
     if details > 0 {
         view.details(frame, state, about, below);
     }
-    frame.render_widget(view.foot(state), foot);
+    frame.render_widget(view.foot(state, width), foot);
 }
 
 struct View {
@@ -98,25 +107,25 @@ impl View {
             frame.render_widget(Paragraph::new(format!("\n{text}")), area);
             return;
         }
-        let wide = area.width >= WIDE;
-        let mut columns = vec![
-            ("ID", Constraint::Length(12)),
-            ("STATE", Constraint::Length(7)),
-            ("TURN", Constraint::Length(4)),
-            ("COST", Constraint::Length(6)),
-        ];
+        let (wide, narrow) = (area.width >= WIDE, area.width < NARROW);
+        let mut columns = vec![("ID", Constraint::Length(12)), ("STATE", Constraint::Length(7))];
+        if !narrow {
+            columns.extend([("TURN", Constraint::Length(4)), ("COST", Constraint::Length(6))]);
+        }
         if wide {
             let more = [("TOKENS", Constraint::Length(6)), ("CLIENTS", Constraint::Max(14))];
             columns.extend(more);
         }
-        columns.push(("FOLDER", Constraint::Fill(2)));
+        if !narrow {
+            columns.push(("FOLDER", Constraint::Fill(2)));
+        }
         if wide {
             columns.push(("TOOLS", Constraint::Fill(2)));
         }
         columns.push(("TITLE", Constraint::Fill(3)));
         let titles: Vec<&str> = columns.iter().map(|(title, _)| *title).collect();
         let widths = columns.iter().map(|(_, width)| *width);
-        let rows = state.sessions().iter().map(|card| self.row(card, wide));
+        let rows = state.sessions().iter().map(|card| self.row(card, wide, narrow));
         let table = Table::new(rows, widths)
             .header(Row::new(titles).style(Style::new().add_modifier(Modifier::BOLD)))
             .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
@@ -126,20 +135,22 @@ impl View {
         frame.render_stateful_widget(table, area, &mut state);
     }
 
-    fn row(&self, card: &SessionCard, wide: bool) -> Row<'static> {
+    fn row(&self, card: &SessionCard, wide: bool, narrow: bool) -> Row<'static> {
         let id = card.id.as_str();
         let short = id.get(id.len().saturating_sub(12)..).unwrap_or(id).to_owned();
-        let mut cells = vec![
-            Span::raw(short),
-            Span::styled(card.state.name(), self.activity(card.state)),
-            Span::raw(card.turn_started.map(age).unwrap_or_default()),
-            Span::raw(card.cost.as_ref().map(|cost| format!("{:.2}", cost.amount)).unwrap_or_default()),
-        ];
+        let mut cells = vec![Span::raw(short), Span::styled(card.state.name(), self.activity(card.state))];
+        if !narrow {
+            cells.push(Span::raw(card.turn_started.map(age).unwrap_or_default()));
+            let cost = card.cost.as_ref().map(|cost| format!("{:.2}", cost.amount));
+            cells.push(Span::raw(cost.unwrap_or_default()));
+        }
         if wide {
             cells.push(Span::raw(short_number(card.usage.total())));
             cells.push(Span::raw(one_line(&card.clients.join(", "))));
         }
-        cells.push(Span::raw(one_line(&folder_name(card))));
+        if !narrow {
+            cells.push(Span::raw(one_line(&folder_name(card))));
+        }
         if wide {
             cells.push(Span::raw(one_line(&card.doing.join(", "))));
         }
@@ -152,9 +163,14 @@ impl View {
         let parts = [Constraint::Length(1), Constraint::Min(0), Constraint::Length(1)];
         let [head, text, foot] = Layout::vertical(parts).areas(frame.area());
         frame.render_widget(self.head(state), head);
-        let lines: Vec<Line<'_>> =
-            HELP.iter().map(|(keys, about)| Line::from(format!(" {keys:<14} {about}"))).collect();
-        frame.render_widget(Paragraph::new(lines), text);
+        let width = usize::from(text.width);
+        let lines = HELP.iter().flat_map(|(keys, about)| {
+            let rows = wrapped(about, width.saturating_sub(HELP_KEYS + 2));
+            let rows: Vec<String> = rows.lines().map(str::to_owned).collect();
+            let keys = std::iter::once(*keys).chain(std::iter::repeat(""));
+            keys.zip(rows).map(|(keys, row)| Line::from(format!(" {keys:<HELP_KEYS$} {row}"))).collect::<Vec<_>>()
+        });
+        frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), text);
         frame.render_widget(self.said(state, " any key goes back".to_owned()), foot);
     }
 
@@ -226,13 +242,14 @@ impl View {
         frame.render_widget(self.said(state, keys), foot);
     }
 
-    fn foot(&self, state: &TopState) -> Paragraph<'static> {
+    fn foot(&self, state: &TopState, width: u16) -> Paragraph<'static> {
         if state.filtering {
             let text = format!(" filter: {}█  ⏎ keep it, Esc show all", one_line(&state.filter));
             return Paragraph::new(text).style(Style::new().add_modifier(Modifier::BOLD));
         }
         let filter = if state.filter.is_empty() { String::new() } else { format!("  [{}]", one_line(&state.filter)) };
-        self.said(state, format!("{KEYS}{filter}"))
+        let keys = if usize::from(width) < KEYS.chars().count() { FEW_KEYS } else { KEYS };
+        self.said(state, format!("{keys}{filter}"))
     }
 
     /// A problem, the result of the last key, or the keys.
@@ -360,12 +377,21 @@ mod tests {
         state.trouble = Some("the daemon is not responding".to_owned());
         expect![[r#"
              acpd 0.1.0  up 0s  23 MB  2 sessions, 0
-            ID            STATE    TURN  COST      T
-            0123456789ab  idle                     O
-            ba9876543210  idle                     T
+            ID            STATE    TITLE
+            0123456789ab  idle     One
+            ba9876543210  idle     Two
 
              the daemon is not responding; trying ag"#]]
         .assert_eq(&drawn(&mut state, 40, 6));
+        state.trouble = None;
+        assert!(drawn(&mut state, 40, 6).ends_with("\n ⏎ open  v a d c  / filter  ? help  q"));
+        state.help = true;
+        let page = drawn(&mut state, 40, 24);
+        assert!(
+            page.contains(" a             allow what was completely\n               shown; open the question\n"),
+            "{page}"
+        );
+        state.help = false;
         // Whatever the size, nothing is drawn outside the screen.
         for (width, height) in [(1, 1), (3, 2), (20, 16), (200, 60)] {
             drawn(&mut state, width, height);
