@@ -16,12 +16,15 @@ pub use everyday::{Config, ConfigAction, Doctor, Editor, Install, Models, Models
 
 use crate::commands::completions;
 
+/// The version, with the commit and date of a release.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("ACPD_ORIGIN"));
+
 /// One agent daemon for all your editors.
 ///
 /// Editors spawn `acpd acp` and speak the Agent Client Protocol with it; the agent, its sessions and their history live
 /// in one daemon, which is started when it is needed.
 #[derive(Debug, Parser)]
-#[command(name = "acpd", version, propagate_version = true)]
+#[command(name = "acpd", version = VERSION, propagate_version = true)]
 pub struct Cli {
     /// Use this socket instead of the default one.
     #[arg(long, global = true, value_name = "PATH")]
@@ -125,7 +128,7 @@ pub struct Acp {
     pub login: bool,
 
     /// The agent that answers the sessions of this editor: one of `[agents]` in the configuration, or `native`.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(completions::agents))]
     pub agent: Option<String>,
 }
 
@@ -135,6 +138,7 @@ pub struct Acp {
 #[derive(Debug, Default, Args)]
 pub struct Login {
     /// The provider, such as `anthropic`.
+    #[arg(add = ArgValueCompleter::new(completions::providers))]
     pub provider: Option<String>,
 
     /// Store the key without checking it with the provider.
@@ -146,7 +150,7 @@ pub struct Login {
 #[derive(Debug, Args)]
 pub struct Logout {
     /// The provider, such as `anthropic`. Without it, acpd asks whether to remove all keys.
-    #[arg(conflicts_with = "all")]
+    #[arg(conflicts_with = "all", add = ArgValueCompleter::new(completions::stored_providers))]
     pub provider: Option<String>,
 
     /// Remove the keys of all providers.
@@ -206,7 +210,7 @@ pub struct Ask {
     pub mode: Option<String>,
 
     /// The session's model, such as `anthropic/claude-sonnet-4-5`.
-    #[arg(long)]
+    #[arg(long, add = models())]
     pub model: Option<String>,
 
     /// Print one line of JSON per update, and a last one with the stop reason.
@@ -218,7 +222,7 @@ const ASK_EXIT_CODES: &str = "Exit status: 0 answered; 1 failed; 2 the command l
                               limit; 6 the model refused; 7 no model is configured, or its key is missing or wrong; 130 \
                               cancelled.";
 
-/// Print the completion script for a shell. It completes session ids too.
+/// Print the completion script for a shell. It completes sessions, models, providers and agents, too.
 ///
 /// Bash: `source <(acpd completions bash)` in ~/.bashrc. Zsh: `source <(acpd completions zsh)` in ~/.zshrc, after compinit.
 /// Fish: `acpd completions fish > ~/.config/fish/completions/acpd.fish`.
@@ -247,13 +251,42 @@ fn ids() -> ArgValueCompleter {
     ArgValueCompleter::new(completions::session_ids)
 }
 
+/// Completes the id of a model.
+fn models() -> ArgValueCompleter {
+    ArgValueCompleter::new(completions::models)
+}
+
+#[cfg(test)]
+#[allow(dead_code, reason = "the script runs before the program is compiled; the tests call parts of it")]
+#[path = "../build.rs"]
+mod build_script;
+
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
         super::Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_version_names_the_commit_of_a_release_as_far_as_it_is_known() {
+        let version = super::Cli::command().render_version();
+        let expected = format!("acpd {}", env!("CARGO_PKG_VERSION"));
+        assert!(version.starts_with(&expected), "{version}");
+        assert!(!cfg!(debug_assertions) || version == format!("{expected} (development build)\n"), "{version}");
+
+        let folder = tempfile::tempdir().unwrap();
+        let of_release = || super::build_script::of_release(folder.path());
+        assert_eq!(of_release(), "", "a folder that is in no repository");
+        let file = folder.path().join(".cargo_vcs_info.json");
+        fs::write(&file, r#"{ "git": { "sha1": "0123456789abcdef0123" }, "path_in_vcs": "" }"#).unwrap();
+        assert_eq!(of_release(), "0123456789ab");
+        fs::write(&file, r#"{ "git": { "sha1": "\u001b[2J" } }"#).unwrap();
+        assert_eq!(of_release(), "");
     }
 
     /// `UPDATE_EXPECT=1` writes the page anew.

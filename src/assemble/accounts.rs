@@ -77,8 +77,12 @@ pub async fn survey(
 
 /// Returns the providers of this configuration, for a subcommand that asks them itself.
 pub fn providers(places: &Places, config: &Config) -> anyhow::Result<Providers> {
-    let stored = models::Accounts::new(places.keys());
-    Ok(Providers::new(&config.models, Some(&stored), vec![Arc::new(Rehearsal::new())])?)
+    Ok(Providers::new(&config.models, Some(&stored(places)), vec![Arc::new(Rehearsal::new())])?)
+}
+
+/// Returns the keys that `acpd login` stored.
+pub fn stored(places: &Places) -> models::Accounts {
+    models::Accounts::new(places.keys())
 }
 
 /// Runs a function that writes to the disk on a blocking thread.

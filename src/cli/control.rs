@@ -7,6 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::ids;
 use crate::commands::ctl::gc;
+use crate::commands::ctl::session_format::SessionFormat;
 
 /// Inspect and control the running daemon.
 ///
@@ -87,6 +88,7 @@ pub enum Action {
     /// Show the MCP servers of a session, or of all sessions in memory, with their state, tools and prompts.
     Mcp {
         /// The session's id, or a unique part of its start or end.
+        #[arg(add = ids())]
         id: Option<String>,
     },
     /// Show what a session may do without asking, and what it may not do.
@@ -148,6 +150,13 @@ pub struct Sessions {
     /// Print only the ids, one per line.
     #[arg(short, long)]
     pub quiet: bool,
+
+    /// Print one line per session in this form, such as `{id} {state} {title}`.
+    ///
+    /// Fields: id, title, folder, updated and messages; and, for sessions in memory, state, model, mode, agent, clients,
+    /// tokens, cost and asks. `\t` stands for a tab, `{{` and `}}` for braces.
+    #[arg(long, value_name = "FORM", conflicts_with_all = ["quiet", "json"], value_parser = SessionFormat::parse)]
+    pub format: Option<SessionFormat>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::models;
+
 /// Have systemd start the daemon when an editor connects.
 ///
 /// Writes the user units acpd.socket and acpd.service with the path of this program, and enables the socket. Run it again
@@ -42,10 +44,11 @@ pub struct Doctor {
     pub json: bool,
 }
 
-/// List the models that sessions can use, or test them.
+/// List the models that sessions can use, test them, or choose the default.
 ///
-/// Asks every provider that is configured, has a key, or answers on this machine. Needs no daemon. Facts that neither the
-/// provider nor the configuration states come from the table of models that is built into acpd.
+/// Asks every provider that is configured, has a key, or answers on this machine, each time. (A daemon asks again after an
+/// hour, and at once after `acpd ctl reload`.) Needs no daemon. Facts that neither the provider nor the configuration states
+/// come from the table of models that is built into acpd.
 #[derive(Debug, Args)]
 pub struct Models {
     #[command(subcommand)]
@@ -54,7 +57,7 @@ pub struct Models {
 
 #[derive(Debug, Subcommand)]
 pub enum ModelsAction {
-    /// List models with their context window, inputs and price.
+    /// List models with their context window, inputs and price, and the providers that offer none, with the reason.
     List {
         /// List only models whose id or name contains this text.
         filter: Option<String>,
@@ -67,7 +70,21 @@ pub enum ModelsAction {
     /// a model does not answer.
     Test {
         /// The model, as `acpd models list` names it.
+        #[arg(add = models())]
         model: Option<String>,
+    },
+    /// Show or set the model of new sessions.
+    ///
+    /// Writes `models.default` into the configuration file, whose comments and layout stay, and has a running daemon reload
+    /// it. Without MODEL it opens a list at a terminal, and prints the present default elsewhere.
+    Default {
+        /// The model, as `acpd models list` names it.
+        #[arg(add = models())]
+        model: Option<String>,
+
+        /// Remove the setting. New sessions then use the first model that can be used.
+        #[arg(long, conflicts_with = "model")]
+        reset: bool,
     },
 }
 

@@ -5,7 +5,7 @@ use clap::{Command, CommandFactory};
 use super::Cli;
 
 /// The command, and lines that can be typed as they are.
-const EXAMPLES: [(&str, &[&str]); 42] = [
+const EXAMPLES: [(&str, &[&str]); 45] = [
     ("acpd", &["acpd ask \"What files are in this folder?\"", "acpd setup zed --write", "acpd doctor"]),
     ("acpd serve", &["acpd serve --set session.mode=safe"]),
     ("acpd acp", &["acpd acp"]),
@@ -23,7 +23,12 @@ const EXAMPLES: [(&str, &[&str]); 42] = [
     ("acpd ctl", &["acpd ctl sessions", "acpd ctl top", "acpd ctl status --json"]),
     (
         "acpd ctl sessions",
-        &["acpd ctl sessions", "acpd ctl sessions --all --here", "acpd ctl sessions --all --filter parser --quiet"],
+        &[
+            "acpd ctl sessions",
+            "acpd ctl sessions --all --here",
+            "acpd ctl sessions --all --filter parser --quiet",
+            "acpd ctl sessions --format \"{state} {folder} {title}\"",
+        ],
     ),
     ("acpd ctl session", &["acpd ctl session 04097428cab8"]),
     ("acpd ctl top", &["acpd ctl top --every 5"]),
@@ -51,6 +56,9 @@ const EXAMPLES: [(&str, &[&str]); 42] = [
     ("acpd logout", &["acpd logout anthropic"]),
     ("acpd setup", &["acpd setup zed --write", "acpd setup neovim"]),
     ("acpd doctor", &["acpd doctor"]),
+    ("acpd models", &["acpd models list", "acpd models default"]),
+    ("acpd models default", &["acpd models default anthropic/claude-sonnet-4-5", "acpd models default --reset"]),
+    ("acpd config", &["acpd config show --changed", "acpd config check"]),
     ("acpd models list", &["acpd models list sonnet"]),
     ("acpd models test", &["acpd models test"]),
     ("acpd config show", &["acpd config show --changed"]),
@@ -107,12 +115,14 @@ mod tests {
     }
 
     #[test]
-    fn every_command_of_ctl_has_an_example() {
-        let command = command();
-        let ctl = command.find_subcommand("ctl").unwrap();
-        for sub in ctl.get_subcommands() {
-            let help = sub.get_after_help().map(ToString::to_string).unwrap_or_default();
-            assert!(help.contains(&format!("\n  acpd ctl {}", sub.get_name())), "{}", sub.get_name());
-        }
+    fn the_help_of_every_command_has_an_example() {
+        check(&command(), "acpd");
+    }
+
+    fn check(command: &Command, name: &str) {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        assert!(help.contains(&format!("\n  {name}")), "{name}");
+        let subs = command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help");
+        subs.for_each(|sub| check(sub, &format!("{name} {}", sub.get_name())));
     }
 }

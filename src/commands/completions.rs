@@ -1,21 +1,28 @@
 //! `acpd completions`: prints a short script for the shell, which then runs the program itself to
-//! complete a line. Completions therefore match the installed version, and session ids come from
-//! the running daemon.
+//! complete a line. Completions therefore match the installed version. Session ids come from the
+//! running daemon; models, providers and agents from the configuration, the stored keys and the
+//! environment of the shell. No provider is asked, because a completion must be quick and must not
+//! run a command that fetches a key.
 #![allow(clippy::print_stdout, reason = "the script is printed")]
 
 use std::ffi::OsStr;
 use std::io;
 use std::time::Duration;
 
+use agents::{AgentSettings, NATIVE};
 use anyhow::Context;
 use clap::CommandFactory;
 use clap_complete::env::{Bash, EnvCompleter, Fish, Zsh};
 use clap_complete::{CompleteEnv, CompletionCandidate};
+use domain::model::Catalogue;
 use serde_json::Value;
 
 use super::ctl::DaemonClient;
 use super::{Ending, session_lookup};
+use crate::assemble::accounts;
 use crate::cli::{Cli, Completions, Shell};
+use crate::config::{Config, Layers};
+use crate::launch;
 use crate::paths::Places;
 
 /// The variable that the shell's script sets when it asks for completions.
@@ -49,6 +56,56 @@ pub(crate) fn session_ids(typed: &OsStr) -> Vec<CompletionCandidate> {
     let found = ask().unwrap_or_default();
     let fitting = found.into_iter().filter(|(id, _)| id.starts_with(typed));
     fitting.map(|(id, title)| CompletionCandidate::new(id).help(Some(title.into()))).collect()
+}
+
+/// The models whose ids begin with the typed text, or contain it: the configured ones, and the
+/// known ones of providers that have a key.
+pub(crate) fn models(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let found = configured().and_then(|(places, config)| {
+        let providers = accounts::providers(&places, &config)?;
+        // Outside a runtime the catalogue asks nobody.
+        Ok(providers.list(&launch::environment().collect()))
+    });
+    let models = found.unwrap_or_default().into_iter().map(|model| (model.id.to_string(), model.name));
+    fitting(typed, models)
+}
+
+/// The providers that a key can be stored for.
+pub(crate) fn providers(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let found = configured().and_then(|(places, config)| Ok(accounts::providers(&places, &config)?.names()));
+    fitting(typed, found.unwrap_or_default().into_iter().map(|name| (name, String::new())))
+}
+
+/// The providers that have a stored key.
+pub(crate) fn stored_providers(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let found = Places::find(None).map(|places| accounts::stored(&places).names());
+    fitting(typed, found.unwrap_or_default().into_iter().map(|name| (name, String::new())))
+}
+
+/// The agents that may answer sessions.
+pub(crate) fn agents(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let entries = configured().map(|(_, config)| config.agents.entries).unwrap_or_default();
+    let about = |(name, agent): (String, AgentSettings)| (name, agent.command);
+    let native = (NATIVE.to_owned(), "acpd itself".to_owned());
+    fitting(typed, entries.into_iter().map(about).chain([native]))
+}
+
+fn configured() -> anyhow::Result<(Places, Config)> {
+    let places = Places::find(None)?;
+    let config = Layers::read(&places.config, launch::environment(), &[])?.check()?;
+    Ok((places, config))
+}
+
+/// The names that begin with the typed text, or, if there are none, those that contain it. Each has
+/// a description.
+fn fitting(typed: &OsStr, names: impl Iterator<Item = (String, String)>) -> Vec<CompletionCandidate> {
+    let Some(typed) = typed.to_str() else { return Vec::new() };
+    let all: Vec<(String, String)> = names.collect();
+    let begins = all.iter().any(|(name, _)| name.starts_with(typed));
+    let fits = |name: &str| if begins { name.starts_with(typed) } else { name.contains(typed) };
+    let found = all.into_iter().filter(|(name, _)| fits(name));
+    let described = |about: String| (!about.is_empty()).then(|| about.into());
+    found.map(|(name, about)| CompletionCandidate::new(name).help(described(about))).collect()
 }
 
 /// Asks the daemon for ids and titles.

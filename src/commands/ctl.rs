@@ -20,6 +20,7 @@ mod rename;
 mod restart;
 mod search;
 mod session;
+pub(crate) mod session_format;
 mod sessions;
 mod status;
 mod stop;

@@ -7,13 +7,14 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::sync::Arc;
 use std::thread;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use domain::Environment;
 use models::{Accounts, Providers, Rehearsal, Secret};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level;
+use terminal::fuzzy;
 
 use crate::cli::{Login, Logout};
 use crate::commands::Ending;
@@ -31,7 +32,13 @@ pub fn run(places: &Places, args: &Login) -> anyhow::Result<Ending> {
         Some(named) => named.clone(),
         None => ask(&format!("Provider ({}): ", names.join(", ")))?,
     };
-    ensure!(names.contains(&provider), "there is no provider `{provider}`; there are {}", names.join(", "));
+    if !names.contains(&provider) {
+        let near = fuzzy::did_you_mean(&provider, names.iter().map(String::as_str));
+        bail!(
+            "there is no provider `{provider}`; {}",
+            near.unwrap_or_else(|| format!("there are {}", names.join(", ")))
+        );
+    }
     let key = Secret::new(ask_hidden(&format!("Key for {provider}: "))?);
     if !args.unchecked {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

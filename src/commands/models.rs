@@ -1,24 +1,27 @@
-//! `acpd models`: lists the available models and what is known of them, and tests whether they
-//! answer.
+//! `acpd models`: lists the available models and what is known of them, tests whether they answer,
+//! and chooses the default (`default_model`).
 //!
 //! It queries the providers itself, as a session started here would; no daemon is needed. It prints
 //! no key.
 
 #![allow(clippy::print_stdout, reason = "the list and the results are printed")]
 
+mod default_model;
+
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use domain::conversation::Message;
 use domain::model::{Catalogue, Delta, Model, ModelRequest, Price};
 use domain::{Content, Environment, MessageId, ModelId, ThoughtLevel, Usage};
 use futures_util::StreamExt;
 use serde_json::json;
+use terminal::fuzzy;
 
 use crate::assemble::accounts::{self, CatalogueVersion, Offered, Providers};
 use crate::cli::{Models, ModelsAction};
 use crate::commands::Ending;
-use crate::config::Layers;
+use crate::config::{Layers, ResolvedNetwork};
 use crate::launch;
 use crate::paths::Places;
 
@@ -29,15 +32,28 @@ const LISTED_WITHIN: Duration = Duration::from_secs(10);
 const ANSWERED_WITHIN: Duration = Duration::from_secs(60);
 
 pub fn run(places: &Places, args: &Models) -> anyhow::Result<Ending> {
-    let config = Layers::read(&places.config, launch::environment(), &[])?.check()?;
-    let providers = accounts::providers(places, &config)?;
+    let mut config = Layers::read(&places.config, launch::environment(), &[])?.check()?;
     let environment: Environment = launch::environment().collect();
+    let configured = config.models.default.clone();
+    if matches!(args.action, ModelsAction::Default { .. }) {
+        // A default that does not exist must not be in the way of a better one.
+        config.models.default = None;
+    }
+    let providers = accounts::providers(places, &config)?;
+    ResolvedNetwork::of(&config.network, &environment, &Environment::default()).install();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ending = runtime.block_on(async {
+        if let ModelsAction::Default { reset: true, .. } = args.action {
+            return default_model::set(places, None).await;
+        }
         let offered = providers.offered(&environment, LISTED_WITHIN).await;
+        let known = Known { providers: &providers, environment: &environment, offered: &offered };
         match &args.action {
-            ModelsAction::List { filter, json } => list(&providers, &environment, &offered, filter.as_deref(), *json),
-            ModelsAction::Test { model } => test(&providers, &environment, &offered, model.as_deref()).await,
+            ModelsAction::List { filter, json } => list(&known, filter.as_deref(), *json),
+            ModelsAction::Test { model } => test(&known, model.as_deref()).await,
+            ModelsAction::Default { model, .. } => {
+                default_model::run(places, &known, model.as_deref(), configured.as_deref()).await
+            }
         }
     });
     // A provider that hangs is abandoned.
@@ -45,34 +61,73 @@ pub fn run(places: &Places, args: &Models) -> anyhow::Result<Ending> {
     ending
 }
 
-fn list(
-    providers: &Providers,
-    environment: &Environment,
-    offered: &[Offered],
-    filter: Option<&str>,
-    json: bool,
-) -> anyhow::Result<Ending> {
-    let fits = |offered: &&Offered| {
-        let (id, name) = (offered.info.id.as_str().to_lowercase(), offered.info.name.to_lowercase());
-        filter.is_none_or(|filter| id.contains(&filter.to_lowercase()) || name.contains(&filter.to_lowercase()))
-    };
-    let shown: Vec<&Offered> = offered.iter().filter(fits).collect();
-    let default = providers.default_model(environment);
+/// The providers, and the models that they offer in this environment.
+struct Known<'a> {
+    providers: &'a Providers,
+    environment: &'a Environment,
+    offered: &'a [Offered],
+}
+
+impl Known<'_> {
+    /// Whether a session may choose this model.
+    fn has(&self, id: &ModelId) -> bool {
+        self.providers.offers(id, self.environment)
+    }
+
+    /// The names that may have been meant instead of this one, as a question.
+    fn near(&self, name: &str) -> Option<String> {
+        fuzzy::did_you_mean(name, self.offered.iter().map(|offered| offered.info.id.as_str()))
+    }
+
+    /// Why there is no such model, and which names are near.
+    fn unknown(&self, name: &str) -> anyhow::Error {
+        let provider = name.split('/').next().unwrap_or_default();
+        let unavailable = self.providers.unavailable(self.environment);
+        let near = self.near(name);
+        match unavailable.iter().find(|(other, _)| other == provider) {
+            Some((provider, why)) => anyhow::anyhow!("the model `{name}` cannot be used; {provider}: {why}"),
+            None => {
+                let hint = near.unwrap_or_else(|| "`acpd models list` lists the models".to_owned());
+                anyhow::anyhow!("there is no model `{name}`; {hint}")
+            }
+        }
+    }
+}
+
+fn list(known: &Known<'_>, filter: Option<&str>, json: bool) -> anyhow::Result<Ending> {
+    let filter = filter.unwrap_or_default();
+    let contains = |text: &str| text.to_lowercase().contains(&filter.to_lowercase());
+    let fits = |offered: &&Offered| contains(offered.info.id.as_str()) || contains(&offered.info.name);
+    let shown: Vec<&Offered> = known.offered.iter().filter(fits).collect();
+    let mut unavailable = known.providers.unavailable(known.environment);
+    unavailable.retain(|(provider, _)| contains(provider));
+    let default = known.providers.default_model(known.environment);
     if json {
         let models: Vec<_> = shown.iter().map(|offered| as_json(offered, &default)).collect();
-        println!("{}", serde_json::to_string_pretty(&json!({ "table": table(), "models": models }))?);
+        let unavailable: Vec<_> =
+            unavailable.iter().map(|(provider, why)| json!({ "provider": provider, "why": why })).collect();
+        let found = json!({ "table": table(), "models": models, "unavailable": unavailable });
+        println!("{}", serde_json::to_string_pretty(&found)?);
         return Ok(Ending::Done);
     }
     for offered in &shown {
         println!("{}", line(offered, &default));
     }
-    for remark in providers.remarks(&default, environment) {
+    for remark in known.providers.remarks(&default, known.environment) {
         eprintln!("{remark}");
     }
-    if shown.is_empty() {
-        bail!("no model matches; `acpd login` adds a provider, and `acpd doctor` shows which providers answer");
+    if !unavailable.is_empty() {
+        eprintln!("not available:");
+        unavailable.iter().for_each(|(provider, why)| eprintln!("  {provider}: {why}"));
     }
-    Ok(Ending::Done)
+    match (shown.is_empty(), known.near(filter)) {
+        (false, _) => Ok(Ending::Done),
+        (true, _) if known.offered.is_empty() => {
+            bail!("no model can be used; `acpd login` adds a provider, and `acpd doctor` shows which providers answer")
+        }
+        (true, Some(near)) => bail!("no model matches; {near}"),
+        (true, None) => bail!("no model matches; `acpd models list` lists all"),
+    }
 }
 
 fn table() -> serde_json::Value {
@@ -118,12 +173,8 @@ fn thousands(number: u64) -> String {
 }
 
 /// Sends a test prompt to one model, or to one model of each provider.
-async fn test(
-    providers: &Providers,
-    environment: &Environment,
-    offered: &[Offered],
-    wanted: Option<&str>,
-) -> anyhow::Result<Ending> {
+async fn test(known: &Known<'_>, wanted: Option<&str>) -> anyhow::Result<Ending> {
+    let Known { providers, environment, offered } = known;
     let chosen: Vec<ModelId> = match wanted {
         Some(id) => vec![ModelId::from(id)],
         None => providers.favourites(environment),
@@ -137,13 +188,14 @@ async fn test(
     }
     let mut failed = unusable.len();
     for id in chosen {
-        let model = providers.find(&id).with_context(|| format!("there is no model `{id}`"))?;
+        let Some(model) = providers.find(&id) else { return Err(known.unknown(id.as_str())) };
         let result = tokio::time::timeout(ANSWERED_WITHIN, hello(&*model, environment)).await;
         match result.unwrap_or_else(|_| Err(format!("no answer within {} s", ANSWERED_WITHIN.as_secs()))) {
             Ok(hello) => println!("ok    {id}: {}", hello.describe(model.info().price.as_ref())),
             Err(why) => {
                 failed += 1;
-                println!("fail  {id}: {why}");
+                let near = known.near(id.as_str()).filter(|_| !known.has(&id)).map(|near| format!("; {near}"));
+                println!("fail  {id}: {why}{}", near.unwrap_or_default());
             }
         }
     }

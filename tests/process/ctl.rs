@@ -54,6 +54,51 @@ fn stored_sessions_are_listed_too_when_asked_for() {
 }
 
 #[test]
+fn the_list_of_sessions_is_filtered_sorted_and_printed_in_a_form() {
+    let home = Home::new();
+    let mut bridge = home.bridge();
+    bridge.initialize();
+    // Title, folder and age have three different orders.
+    for (folder, prompt) in [("b", "read three.txt"), ("c", "read one.txt"), ("a", "read two.txt")] {
+        let folder = home.work().join(folder);
+        fs::create_dir(&folder).unwrap();
+        let session = bridge.new_session(&folder);
+        bridge.prompt(&session, prompt);
+    }
+    let asking = bridge.new_session(&home.work());
+    bridge.start_prompt(&asking, "run the command: touch made");
+    bridge.question();
+    bridge.new_session(&home.work());
+
+    let titles = |args: &[&str]| {
+        let printed = home.stdout(&[&["ctl", "sessions", "--format", "{title}"], args].concat());
+        printed.lines().map(|title| title.trim_start_matches("read ").to_owned()).collect::<Vec<_>>()
+    };
+    let waiting = "run the command: touch made";
+    assert_eq!(titles(&["--filter", "READ "]), ["two.txt", "one.txt", "three.txt"]);
+    assert_eq!(titles(&["--filter", "work/c", "--sort", "title"]), ["one.txt"]);
+    assert_eq!(titles(&[])[0], waiting, "what waits comes first");
+    let read = |sort: &str| titles(&["--filter", "read ", "--sort", sort]);
+    assert_eq!(read("updated"), ["two.txt", "one.txt", "three.txt"]);
+    assert_eq!(read("title"), ["one.txt", "three.txt", "two.txt"]);
+    assert_eq!(read("folder"), ["two.txt", "three.txt", "one.txt"]);
+    let stored = |sort: &str| titles(&["--all", "--filter", "read ", "--sort", sort]);
+    assert_eq!(stored("state"), ["two.txt", "one.txt", "three.txt"]);
+    assert_eq!(stored("title"), ["one.txt", "three.txt", "two.txt"]);
+    assert_eq!(stored("folder"), ["two.txt", "three.txt", "one.txt"]);
+
+    let line = home.stdout(&["ctl", "sessions", "--filter", "touch", "--format", "{id}\\t{state} {asks} {{{model}}}"]);
+    assert_eq!(line, format!("{asking}\twaiting touch made {{rehearsal}}\n"));
+    assert_eq!(home.stdout(&["ctl", "sessions", "--filter", "touch", "--quiet"]), format!("{asking}\n"));
+    let output = home.run(&["ctl", "sessions", "--format", "{name}"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        output.status.code() == Some(2) && said.contains("there is no field `name`; there are id, title"),
+        "{said}"
+    );
+}
+
+#[test]
 fn stop_ends_the_daemon_and_the_next_bridge_starts_another() {
     let home = Home::new();
     home.bridge().initialize();

@@ -171,6 +171,31 @@ fn completions_list_the_commands_and_the_existing_sessions() {
 }
 
 #[test]
+fn completions_offer_the_models_providers_and_agents_of_this_machine() {
+    let home = Home::new();
+    home.configure("[agents.child]\ncommand = \"child-agent\"\n[models.local]\nprobe = false\n");
+    let complete = |words: &[&str]| {
+        let mut command = home.acpd(&["--"]);
+        command.args(words).env("ACPD_COMPLETE", "fish").env("ANTHROPIC_API_KEY", "sk-hush");
+        let said = String::from_utf8(finish(command).stdout).unwrap();
+        assert!(!said.contains("sk-hush"), "{said}");
+        said
+    };
+    for command in [["ask", "--model"], ["models", "default"], ["models", "test"]] {
+        let found = complete(&["acpd", command[0], command[1], ""]);
+        assert!(found.contains("anthropic/claude-") && found.contains("rehearsal"), "{found}");
+        assert!(!found.contains("openai/"), "a provider without a key offers nothing: {found}");
+    }
+    let found = complete(&["acpd", "ask", "--model", "sonnet"]);
+    assert!(found.contains("anthropic/claude-sonnet") && !found.contains("opus"), "{found}");
+    assert!(complete(&["acpd", "login", "gem"]).starts_with("gemini"));
+    assert_eq!(complete(&["acpd", "logout", "gem"]).matches("gemini").count(), 0, "no key is stored");
+    let found = complete(&["acpd", "acp", "--agent", ""]);
+    assert!(found.contains("child\tchild-agent") && found.contains("native"), "{found}");
+    assert_eq!(home.daemon(), None);
+}
+
+#[test]
 fn there_is_a_man_page_for_every_command() {
     let home = Home::new();
     let page = home.stdout(&["man"]);
@@ -182,12 +207,13 @@ fn there_is_a_man_page_for_every_command() {
         let page = fs::read_to_string(folder.join(name)).unwrap();
         assert!(page.contains(".SH SYNOPSIS"), "{name}: {page}");
     }
-    for section in ["\"EXIT STATUS\"", "ENVIRONMENT", "FILES", "EXAMPLES"] {
-        assert!(
-            fs::read_to_string(folder.join("acpd-ctl.1")).unwrap().contains(&format!(".SH {section}\n")),
-            "{section}"
-        );
+    for entry in fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        let page = fs::read_to_string(&path).unwrap();
+        for section in ["\"EXIT STATUS\"", "ENVIRONMENT", "FILES", "EXAMPLES"] {
+            assert!(page.contains(&format!(".SH {section}\n")), "{section} in {}", path.display());
+        }
+        let is_about_help = path.ends_with("help.1") || page.contains("\\-help(1)");
+        assert!(!is_about_help, "{} repeats the help", path.display());
     }
-    let names = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    assert!(!names.into_iter().any(|name| name.contains("help")), "no page about help");
 }

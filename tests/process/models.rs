@@ -1,5 +1,7 @@
 //! `acpd models` with a scripted provider: the list, the details, and the result of each test.
 
+use std::fs;
+
 use serde_json::{Value, json};
 use testkit::answers::{Dialect, ModelAnswer};
 use testkit::provider::{Reply, Server};
@@ -43,6 +45,61 @@ fn models_are_listed_filtered_and_said_to_be_guessed_where_they_are() {
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(said.contains("32,768 tokens, guessed from an unknown name"), "{said}");
     assert!(!acpd_models(&home, &server, &["list", "nothing-like-it"]).status.success());
+    let output = acpd_models(&home, &server, &["list", "scripted-instrct"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("no model matches; did you mean `openai/scripted-instruct`?"), "{said}");
+}
+
+#[test]
+fn a_provider_without_models_is_listed_with_the_reason() {
+    let (home, server) = (Home::new(), provider());
+    let output = acpd_models(&home, &server, &["list"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && said.contains("not available:\n"), "{said}");
+    let why = "  anthropic: no key was found (looked at: environment variable ANTHROPIC_API_KEY";
+    assert!(said.contains(why) && !said.contains("  openai: "), "{said}");
+    let list = acpd_models(&home, &server, &["list", "--json"]).stdout;
+    let list: Value = serde_json::from_slice(&list).unwrap();
+    let names: Vec<&Value> = list["unavailable"].as_array().unwrap().iter().map(|one| &one["provider"]).collect();
+    assert!(names.contains(&&json!("anthropic")) && !names.contains(&&json!("openai")), "{list}");
+}
+
+#[test]
+fn the_default_model_is_written_to_the_configuration_and_used_by_the_daemon() {
+    let (home, server) = (Home::new(), provider());
+    let config = "# my settings\n[models.local]\nprobe = false # no servers here\n";
+    home.configure(config);
+    home.bridge().initialize();
+    let written = || fs::read_to_string(home.path().join("home/.config/acpd/config.toml")).unwrap();
+    let default = |args: &[&str]| acpd_models(&home, &server, &[&["default"], args].concat());
+    assert_eq!(default(&[]).stdout, b"openai/gpt-4.1\n");
+    assert_eq!(written(), config, "showing it changes nothing");
+
+    for (name, said) in [
+        ("openai/gpt-41", "there is no model `openai/gpt-41`; did you mean `openai/gpt-4.1`?"),
+        ("anthropic/claude-opus-4-1", "anthropic: no key was found"),
+        ("nobody/x", "there is no model `nobody/x`; `acpd models list` lists the models"),
+    ] {
+        let output = default(&[name]);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(1) && error.contains(said), "{error}");
+    }
+    assert_eq!(written(), config, "what cannot be used is not written");
+
+    let output = default(&["openai/scripted-instruct"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && said.contains("the running daemon has reloaded"), "{said}");
+    for line in ["# my settings\n", "probe = false # no servers here\n", "default = \"openai/scripted-instruct\"\n"] {
+        assert!(written().contains(line), "{}", written());
+    }
+    assert_eq!(home.json(&["ctl", "status", "--json"])["model"], "openai/scripted-instruct");
+    assert_eq!(default(&[]).stdout, b"openai/scripted-instruct\n");
+
+    // A default that does not exist is not in the way of another one.
+    home.configure("[models]\ndefault = \"nobody/x\"\n[models.local]\nprobe = false\n");
+    assert!(default(&["--reset"]).status.success());
+    assert_eq!(written(), "[models]\n[models.local]\nprobe = false\n");
+    assert_eq!(home.json(&["ctl", "status", "--json"])["model"], "rehearsal");
 }
 
 #[test]
@@ -57,6 +114,9 @@ fn every_tested_model_has_a_correct_catalogue_entry() {
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(!output.status.success());
     assert_eq!(said, "fail  openai/broken: openai: the request was refused (400): it is out of order\n");
+    let output = acpd_models(&home, &server, &["test", "opnai/gpt-4.1"]);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(error, "acpd: there is no model `opnai/gpt-4.1`; did you mean `openai/gpt-4.1`?\n");
 }
 
 /// Runs `acpd models` with this configuration and no other provider.

@@ -1,6 +1,6 @@
 //! `ctl sessions`: lists the sessions in memory with their activity and questions, or, with
 //! `--all`, the stored ones. Chooses and sorts them as the options say.
-#![allow(clippy::print_stdout, reason = "with --quiet the ids are printed")]
+#![allow(clippy::print_stdout, reason = "lines for scripts are printed")]
 
 use std::cmp::Reverse;
 use std::path::Path;
@@ -31,6 +31,10 @@ async fn live(daemon: &mut DaemonClient, args: &Sessions, home: &Path) -> anyhow
         sessions.iter().for_each(|card| println!("{}", card.id));
         return Ok(());
     }
+    if let Some(format) = &args.format {
+        sessions.iter().for_each(|card| println!("{}", format.live(card)));
+        return Ok(());
+    }
     daemon.show(&json!({ "sessions": sessions }), || session_tables::live(&sessions, home, Viewport::stdout()));
     Ok(())
 }
@@ -51,6 +55,10 @@ async fn stored(daemon: &mut DaemonClient, args: &Sessions, home: &Path) -> anyh
     }
     if args.quiet {
         sessions.iter().filter_map(|session| session["sessionId"].as_str()).for_each(|id| println!("{id}"));
+        return Ok(());
+    }
+    if let Some(format) = &args.format {
+        sessions.iter().for_each(|session| println!("{}", format.stored(session)));
         return Ok(());
     }
     daemon.show(&json!({ "sessions": sessions }), || session_tables::stored(&sessions, home, Viewport::stdout()));

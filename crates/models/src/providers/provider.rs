@@ -213,11 +213,17 @@ impl Provider {
         if !self.is_wanted(environment) {
             return None;
         }
+        Some(format!("{}: {}", self.service.name, self.fault(environment)?))
+    }
+
+    /// Returns why its models cannot be used, without its name, whether or not the user set it up.
+    pub(super) fn fault(&self, environment: &Environment) -> Option<String> {
         if !self.is_ready(environment) {
-            let Service { name, keys, .. } = &*self.service;
-            return Some(format!("{name}: no key was found (looked at: {})", keys.places()));
+            return Some(format!("no key was found (looked at: {})", self.service.keys.places()));
         }
-        self.lock().get(&self.service.address.of(environment))?.trouble.clone()
+        let trouble = self.lock().get(&self.service.address.of(environment))?.trouble.clone()?;
+        let name = format!("{}: ", self.service.name);
+        Some(trouble.strip_prefix(&name).unwrap_or(&trouble).to_owned())
     }
 
     /// Whether the user set up this provider: it is configured, or it has a key.

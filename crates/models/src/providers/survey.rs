@@ -81,6 +81,19 @@ impl Providers {
             .collect()
     }
 
+    /// Lists the providers that offer no model, with the reason. A server that may run on this
+    /// machine and does not is not one of them.
+    pub fn unavailable(&self, environment: &Environment) -> Vec<(String, String)> {
+        let ours = self.providers.iter().filter(|provider| !provider.is_local());
+        let lacking =
+            ours.filter(|provider| !provider.is_ready(environment) || provider.models(environment).is_empty());
+        let why = |provider: &Provider| match provider.fault(environment) {
+            Some(fault) => fault,
+            None => "its list of models did not arrive".to_owned(),
+        };
+        lacking.map(|provider| (provider.service.name.clone(), why(provider))).collect()
+    }
+
     /// Lists the default model of each usable provider, in the order in which a new session looks
     /// for one.
     pub fn favourites(&self, environment: &Environment) -> Vec<ModelId> {

@@ -133,7 +133,9 @@ pub(super) fn token(text: &str) -> Option<(Token<'_>, &str)> {
     let bare = bare.strip_suffix('.').filter(|stem| !stem.is_empty() && !stem.ends_with(['.', '/'])).unwrap_or(bare);
     // A word of only punctuation stays whole, so that the parser always advances.
     let bare = if bare.is_empty() { word } else { bare };
-    Some((Token { text: bare, quoted: false }, &text[bare.len()..]))
+    // `@main.rs` is how people attach a file in a terminal.
+    let attached = bare.strip_prefix('@').map(|text| Token { text, quoted: false }).filter(Token::looks_like_file);
+    Some((attached.unwrap_or(Token { text: bare, quoted: false }), &text[bare.len()..]))
 }
 
 /// Skips `phrase` if the text starts with it as whole words.
@@ -290,6 +292,8 @@ mod tests {
             ("src/.", "src/.", ""),
             ("???", "???", ""),
             ("naïve: x", "naïve", ": x"),
+            ("@src/a.txt, b", "src/a.txt", ", b"),
+            ("@types/node", "@types/node", ""),
         ] {
             assert_eq!(token(text), Some((Token { text: word, quoted: false }, rest)), "{text}");
         }
