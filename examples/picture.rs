@@ -57,12 +57,14 @@ fn main() -> Answer<()> {
 fn page(program: &Path) -> Answer<String> {
     let mut page =
         "# Screens\n\n`acpd ask` and `acpd ctl top` in a real run with the built-in model, at two sizes. Written by\n\
-                    `just screens`; empty lines at the end are left out.\n"
+                    `just screens`; empty lines at the end are left out, and /home/you stands for the home folder.\n"
             .to_owned();
     for (columns, rows) in [(80, 24), (140, 45)] {
         let stage = Stage::build(program)?;
         let size = format!("{columns}x{rows}");
+        let home = stage.folder.join("home").display().to_string();
         let mut show = |what: &str, screen: &str| {
+            let screen = screen.replace(&home, "/home/you");
             let lines: Vec<&str> = screen.trim_end().lines().map(str::trim_end).collect();
             page.push_str(&format!("\n## {what}, {size}\n\n```text\n{}\n```\n", lines.join("\n")));
         };
@@ -116,10 +118,10 @@ impl Stage {
     fn build(program: &Path) -> Answer<Self> {
         let number = STAGES.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("acpd-picture-{}-{number}", std::process::id()));
-        for name in ["", "home", "acpd", "hello"] {
+        for name in ["", "home", "acpd", "home/hello"] {
             fs::DirBuilder::new().mode(0o700).create(folder.join(name))?;
         }
-        fs::write(folder.join("hello/main.rs"), "fn main() {\n    println!(\"Hello, world!\");\n}\n")?;
+        fs::write(folder.join("home/hello/main.rs"), "fn main() {\n    println!(\"Hello, world!\");\n}\n")?;
         Ok(Self { folder, program: program.to_owned() })
     }
 
@@ -141,7 +143,7 @@ impl Stage {
         let folder = self.folder.display();
         let path = format!("{}:/usr/bin:/bin", self.program.parent().unwrap_or(Path::new("/")).display());
         let shell = format!(
-            "cd {folder}/hello && exec env -i HOME={folder}/home ACPD_SOCKET={folder}/acpd/acpd.sock PATH={path} \
+            "cd {folder}/home/hello && exec env -i HOME={folder}/home ACPD_SOCKET={folder}/acpd/acpd.sock PATH={path} \
              TERM=screen-256color LANG=C.UTF-8 PS1='$ ' bash --norc -i"
         );
         self.tmux(&["-u", "new-session", "-d", "-s", name, "-x", &columns, "-y", &rows, &shell])?;
