@@ -150,6 +150,12 @@ fn diagnostics(config: &Config) -> lsp::Settings {
     lsp::Settings { trusted: config.mcp.trusted_projects.clone(), ..config.diagnostics.clone() }
 }
 
+/// Returns what child agents need, for commands that start one without a daemon.
+pub fn hosts(places: &Places, config: &Config) -> anyhow::Result<HostSettings> {
+    let (providers, _) = providers(places, config)?;
+    Ok(host_settings(config, &tool_settings(places, config, &providers)))
+}
+
 /// Returns what child agents get from the settings of tools.
 fn host_settings(config: &Config, tools: &tools::Settings) -> HostSettings {
     let mut settings = HostSettings::new(tools.launcher.clone());

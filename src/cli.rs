@@ -1,5 +1,6 @@
 //! The command line: clap types whose doc comments are the help. No logic.
 
+mod agents;
 mod control;
 mod everyday;
 pub mod examples;
@@ -11,6 +12,7 @@ use clap::{Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::ArgValueCompleter;
 use domain::Mode;
 
+pub use agents::{Agents, AgentsAction};
 pub use control::{Action, Answer, Ctl, Export, Gc, Logs, Search, Sessions, SortBy, Top, Which};
 pub use everyday::{Config, ConfigAction, Doctor, Editor, Install, Models, ModelsAction, Setup, Uninstall};
 
@@ -78,6 +80,7 @@ pub enum Command {
     Setup(Setup),
     Doctor(Doctor),
     Models(Models),
+    Agents(Agents),
     Config(Config),
     Install(Install),
     Uninstall(Uninstall),
@@ -132,9 +135,10 @@ pub struct Acp {
     pub agent: Option<String>,
 }
 
-/// Store the key of a model provider, in a file that only you can read.
+/// Store the key of a model provider, in a file that only you can read, or log in at another agent.
 ///
-/// Asks for the provider and the key, checks the key with the provider, and stores it.
+/// Asks for the provider and the key, checks the key with the provider, and stores it. With --agent, the agent logs you in
+/// in its own way, and keeps its key itself.
 #[derive(Debug, Default, Args)]
 pub struct Login {
     /// The provider, such as `anthropic`.
@@ -144,6 +148,14 @@ pub struct Login {
     /// Store the key without checking it with the provider.
     #[arg(long)]
     pub unchecked: bool,
+
+    /// Log in at this agent of the configuration instead.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["provider", "unchecked"])]
+    pub agent: Option<String>,
+
+    /// The login method of the agent, if it has several.
+    #[arg(long, value_name = "ID", requires = "agent")]
+    pub method: Option<String>,
 }
 
 /// Remove the stored key of a provider, or of all providers.

@@ -3,6 +3,7 @@
 //! `serve`, whose stdout carries a protocol.
 
 pub mod acp;
+pub mod agents;
 pub mod ask;
 pub mod completions;
 pub mod config;

@@ -79,6 +79,7 @@ fn dispatch(cli: Cli) -> anyhow::Result<Ending> {
         Command::Setup(args) => commands::setup::run(&places, &args),
         Command::Doctor(args) => commands::doctor::run(&places, &args),
         Command::Models(args) => commands::models::run(&places, &args),
+        Command::Agents(args) => commands::agents::run(&places, &args),
         Command::Config(args) => commands::config::run(&places, &args),
         Command::Install(args) => commands::install::run(&places, &args),
         Command::Uninstall(args) => commands::install::uninstall(&places, &args),

@@ -97,6 +97,11 @@ pub struct Setup {
     /// Write the settings into the editor's own file, if that is JSON. Comments and layout stay, and a copy is kept.
     #[arg(long)]
     pub write: bool,
+
+    /// Settings for an entry of its own that is answered by this agent: one of `[agents]` in the configuration, or
+    /// `native`.
+    #[arg(long, value_name = "NAME")]
+    pub agent: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -5,7 +5,7 @@ use clap::{Command, CommandFactory};
 use super::Cli;
 
 /// The command, and lines that can be typed as they are.
-const EXAMPLES: [(&str, &[&str]); 45] = [
+const EXAMPLES: [(&str, &[&str]); 49] = [
     ("acpd", &["acpd ask \"What files are in this folder?\"", "acpd setup zed --write", "acpd doctor"]),
     ("acpd serve", &["acpd serve --set session.mode=safe"]),
     ("acpd acp", &["acpd acp"]),
@@ -52,15 +52,26 @@ const EXAMPLES: [(&str, &[&str]); 45] = [
     ("acpd ctl reload", &["acpd ctl reload"]),
     ("acpd ctl restart", &["acpd ctl restart"]),
     ("acpd ctl stop", &["acpd ctl stop"]),
-    ("acpd login", &["acpd login anthropic"]),
+    ("acpd login", &["acpd login anthropic", "acpd login --agent codex"]),
     ("acpd logout", &["acpd logout anthropic"]),
-    ("acpd setup", &["acpd setup zed --write", "acpd setup neovim"]),
+    ("acpd setup", &["acpd setup zed --write", "acpd setup neovim", "acpd setup zed --agent codex --write"]),
     ("acpd doctor", &["acpd doctor"]),
     ("acpd models", &["acpd models list", "acpd models default"]),
     ("acpd models default", &["acpd models default anthropic/claude-sonnet-4-5", "acpd models default --reset"]),
     ("acpd config", &["acpd config show --changed", "acpd config check"]),
     ("acpd models list", &["acpd models list sonnet"]),
     ("acpd models test", &["acpd models test"]),
+    ("acpd agents list", &["acpd agents", "acpd agents list --json"]),
+    (
+        "acpd agents add",
+        &[
+            "acpd agents add codex",
+            "acpd agents add --from agent.json",
+            "acpd agents add mine -- /opt/mine/bin/agent --acp",
+        ],
+    ),
+    ("acpd agents check", &["acpd agents check codex"]),
+    ("acpd agents remove", &["acpd agents remove codex"]),
     ("acpd config show", &["acpd config show --changed"]),
     ("acpd config path", &["acpd config path"]),
     ("acpd config check", &["acpd config check .acpd/config.toml"]),

@@ -17,12 +17,15 @@ use signal_hook::low_level;
 use terminal::fuzzy;
 
 use crate::cli::{Login, Logout};
-use crate::commands::Ending;
+use crate::commands::{Ending, agents};
 use crate::config;
 use crate::config::ResolvedNetwork;
 use crate::paths::{Places, private_folder};
 
 pub fn run(places: &Places, args: &Login) -> anyhow::Result<Ending> {
+    if let Some(agent) = &args.agent {
+        return agents::log_in(places, agent, args.method.as_deref());
+    }
     let config = config::load(&places.config, crate::launch::environment(), &[])?;
     let accounts = accounts(places)?;
     ResolvedNetwork::of(&config.network, &crate::launch::environment().collect(), &Environment::default()).install();

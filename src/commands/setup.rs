@@ -17,13 +17,17 @@ use serde_json::Value;
 
 use self::editors::{Recipe, SettingsFile};
 use crate::cli::Setup;
-use crate::commands::{Ending, file_replacement};
+use crate::commands::{Ending, agents, file_replacement};
 use crate::launch;
 use crate::paths::Places;
 
 pub fn run(places: &Places, args: &Setup) -> anyhow::Result<Ending> {
     let program = launch::own_program()?;
-    let recipes = editors::recipes(args.editor, places);
+    let mut recipes = editors::recipes(args.editor, places);
+    if let Some(agent) = &args.agent {
+        agents::find(places, agent)?;
+        recipes = recipes.into_iter().map(|recipe| recipe.for_agent(agent)).collect();
+    }
     for recipe in &recipes {
         match &recipe.file {
             Some(file) if args.write => write(recipe, file, &program)?,
@@ -47,7 +51,8 @@ fn print(recipe: &Recipe, program: &Path, args: &Setup) -> anyhow::Result<()> {
     match &recipe.file {
         Some(file) => {
             eprintln!("\nPut it into {}, or let", file.path.display());
-            eprintln!("`acpd setup {} --write` do so. {}", args.editor.name(), recipe.then);
+            let agent = args.agent.as_ref().map(|agent| format!(" --agent {agent}")).unwrap_or_default();
+            eprintln!("`acpd setup {}{agent} --write` do so. {}", args.editor.name(), recipe.then);
         }
         None => eprintln!("\n{}\n", recipe.then),
     }
@@ -63,7 +68,7 @@ fn write(recipe: &Recipe, file: &SettingsFile, program: &Path) -> anyhow::Result
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
     };
     let whole = recipe.text(program);
-    let after = if before.trim().is_empty() { whole } else { merge(&before, file, &whole, &path)? };
+    let after = if before.trim().is_empty() { whole } else { merge(&before, file, &recipe.entry, &whole, &path)? };
     if after == before {
         eprintln!("{} already has these settings; nothing was changed", path.display());
         return Ok(());
@@ -80,16 +85,16 @@ fn write(recipe: &Recipe, file: &SettingsFile, program: &Path) -> anyhow::Result
 
 /// Merges the settings into the file. An existing acpd entry keeps what was added to it, such as
 /// `env`.
-fn merge(before: &str, file: &SettingsFile, whole: &str, path: &Path) -> anyhow::Result<String> {
+fn merge(before: &str, file: &SettingsFile, name: &str, whole: &str, path: &Path) -> anyhow::Result<String> {
     let refuse = || format!("{} was left alone", path.display());
     let ours: Value = serde_json::from_str(whole)?;
-    let ours = &ours[file.agents]["acpd"];
-    let entry = [file.agents, "acpd"];
+    let ours = &ours[file.agents][name];
+    let entry = [file.agents, name];
     let there = jsonc::read(before).with_context(refuse)?;
     let Some(members) = ours.as_object().filter(|_| jsonc::get(&there, &entry).is_some_and(Value::is_object)) else {
         return jsonc::set(before, &entry, ours).with_context(refuse);
     };
-    let set = |text: String, (name, value): (&String, &Value)| jsonc::set(&text, &[file.agents, "acpd", name], value);
+    let set = |text: String, (key, value): (&String, &Value)| jsonc::set(&text, &[file.agents, name, key], value);
     members.iter().try_fold(before.to_owned(), set).with_context(refuse)
 }
 

@@ -420,3 +420,105 @@ async fn a_client_of_version_2_sees_a_child_in_its_own_words() {
     child.end(&prompt).await;
     zed.answer(id).await;
 }
+
+#[actix::test]
+async fn a_childs_question_to_the_person_is_a_form_at_the_editor_and_ends_with_the_prompt() {
+    let (scene, mut children) = scene();
+    let mut zed = scene.client("zed");
+    let can = json!({ "elicitation": { "form": {} } });
+    zed.call("initialize", json!({ "protocolVersion": 1, "clientCapabilities": can })).await;
+    let open = async {
+        let mut child = children.next().await;
+        child.open("session/new").await;
+        child
+    };
+    let (session, mut child) = tokio::join!(zed.new_session(), open);
+    let id = zed.prompt(&session, "go").await;
+    let prompt = child.receive("session/prompt").await;
+    let elicit = |id: u64, mode: Value| {
+        let mut params = json!({ "sessionId": "c1", "message": "Which name?" });
+        params.as_object_mut().unwrap().extend(mode.as_object().unwrap().clone());
+        json!({ "jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": params })
+    };
+    let schema = json!({ "type": "object", "properties": { "name": { "type": "string" } } });
+    let form = json!({ "mode": "form", "requestedSchema": schema });
+    child.send(elicit(80, form.clone())).await;
+    let asked = zed.receive("elicitation/create").await;
+    assert_eq!((&asked["params"]["message"], &asked["params"]["sessionId"]), (&json!("Which name?"), &json!(session)));
+    zed.reply(&asked, json!({ "action": "accept", "content": { "name": "Ada" } })).await;
+    let answer = child.next().await;
+    assert_eq!(answer["result"], json!({ "action": "accept", "content": { "name": "Ada" } }), "{answer}");
+    // The editor shows no pages.
+    child.send(elicit(81, json!({ "mode": "url", "url": "https://a.example/", "elicitationId": "e" }))).await;
+    assert_eq!(child.next().await["result"]["action"], "decline");
+    child.send(elicit(82, form)).await;
+    zed.receive("elicitation/create").await;
+    child.end(&prompt).await;
+    zed.receive("$/cancel_request").await;
+    assert_eq!(child.next().await["result"]["action"], "cancel");
+    zed.answer(id).await;
+}
+
+#[actix::test]
+async fn a_child_that_floods_its_session_is_still_cancelled() {
+    let (scene, mut children) = scene();
+    let (mut zed, session, child) = opened(&scene, &mut children).await;
+    let id = zed.prompt(&session, "go").await;
+    let Child { mut lines, mut writer } = child;
+    let (ended, mut end) = mpsc::unbounded_channel::<Value>();
+    let speak = async {
+        let text = json!({ "type": "text", "text": "and on " });
+        let update = json!({ "sessionUpdate": "agent_message_chunk", "content": text });
+        let params = json!({ "sessionId": "c1", "update": update });
+        let message = format!("{}\n", json!({ "jsonrpc": "2.0", "method": "session/update", "params": params }));
+        loop {
+            match end.try_recv() {
+                Ok(answer) => return writer.write_all(format!("{answer}\n").as_bytes()).await.unwrap(),
+                Err(_) => writer.write_all(message.as_bytes()).await.unwrap(),
+            }
+        }
+    };
+    let listen = async {
+        let prompt: Value = serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap();
+        let cancel: Value = serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap();
+        assert_eq!(cancel["method"], "session/cancel");
+        let result = json!({ "stopReason": "cancelled" });
+        ended.send(json!({ "jsonrpc": "2.0", "id": prompt["id"], "result": result })).unwrap();
+    };
+    let watch = async {
+        zed.update("agent_message_chunk").await;
+        zed.notify("session/cancel", json!({ "sessionId": session })).await;
+        zed.answer(id).await
+    };
+    let (answer, (), ()) = tokio::join!(watch, speak, listen);
+    assert_eq!(answer["result"]["stopReason"], "cancelled", "{answer}");
+}
+
+#[actix::test]
+async fn a_child_that_never_begins_is_given_up_and_the_next_session_starts_another() {
+    let (scene, mut children) = scene();
+    let mut zed = scene.editor("zed").await;
+    let params = json!({ "cwd": "/work", "mcpServers": [] });
+    let id = zed.request("session/new", params.clone()).await;
+    let mut silent = children.next().await;
+    silent.receive("initialize").await;
+    let refused = zed.until(|message| message["id"] == id).await;
+    assert!(refused["error"]["message"].as_str().unwrap().contains("was not ready within 60 s"), "{refused}");
+    assert_eq!(silent.lines.next_line().await.unwrap(), None, "its pipe is closed");
+    let id = zed.request("session/new", params).await;
+    let mut child = children.next().await;
+    child.open("session/new").await;
+    assert!(zed.answer(id).await["result"]["sessionId"].is_string());
+}
+
+#[actix::test]
+async fn a_question_that_a_child_asks_without_a_prompt_is_cancelled_at_once() {
+    let (scene, mut children) = scene();
+    let (mut zed, session, mut child) = opened(&scene, &mut children).await;
+    child.send(ask(70)).await;
+    assert_eq!(child.next().await["result"]["outcome"]["outcome"], "cancelled");
+    let id = zed.prompt(&session, "go").await;
+    let prompt = child.receive("session/prompt").await;
+    child.end(&prompt).await;
+    zed.answer(id).await;
+}

@@ -10,7 +10,7 @@ use crate::harness::{Home, Peer, is_alive, signal, until};
 
 /// An agent that writes its process id and that of a detached child to `pids`, and notes how its session was opened. It
 /// speaks until the file `go` exists if the prompt says `wait`, ends itself if it says `die`, and writes a file through
-/// its client if it says `write`.
+/// its client if it says `write`. For `escape` it tries to write beside the session's folder.
 const AGENT: &str = r##"
 setsid sleep 1000 &
 echo "$$ $!" >> pids
@@ -27,6 +27,7 @@ while IFS= read -r line; do
           while [ ! -e go ]; do sleep 0.05; done
           for n in 1 2 3; do say "after $n;"; done ;;
         *die*) say "dying"; exit 3 ;;
+        *escape*) (echo x > inside) && say "inside;"; (echo x > ../outside) 2>/dev/null || say "no outside;" ;;
         *write*) printf '{"jsonrpc":"2.0","id":900,"method":"fs/write_text_file","params":{"sessionId":"c1","path":"%s/written","content":"by acpd"}}\n' "$PWD"
           read -r answer; echo "$answer" > answer
           printf '{"jsonrpc":"2.0","id":901,"method":"fs/read_text_file","params":{"sessionId":"c1","path":"/etc/hostname"}}\n'
@@ -149,4 +150,19 @@ fn an_editor_chooses_its_agent_on_the_command_line_and_ctl_shows_it() {
     assert!(shown.contains("shell"), "{shown}");
     let shown = home.stdout(&["ctl", "session", &session]);
     assert!(shown.contains("agent") && shown.contains("shell"), "{shown}");
+}
+
+#[test]
+fn a_sandboxed_agent_writes_in_the_sessions_folders_only() {
+    let home = home();
+    home.configure(
+        "[agents]\ndefault = \"shell\"\n[agents.shell]\ncommand = \"sh\"\nargs = [\"agent.sh\"]\nsandbox = true\n",
+    );
+    let mut editor = home.bridge();
+    let session = editor.open(&home.work());
+    editor.prompt(&session, "escape");
+    assert_eq!(editor.agent_text(), "inside;no outside;");
+    assert!(home.work().join("inside").exists() && !home.path().join("outside").exists());
+    editor.ask("session/close", json!({ "sessionId": session }));
+    gone(&pids(&home));
 }

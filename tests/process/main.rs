@@ -9,6 +9,7 @@
 mod harness;
 
 mod activation;
+mod agents;
 mod ask;
 mod ask_live;
 mod ask_terminal;

@@ -42,7 +42,10 @@ pub(crate) async fn follow(
         Err(reason) => return Some(AgentFailure::broken(format!("the agent `{agent}` cannot be started: {reason}"))),
     };
     let last_line = LastLine::default();
-    let log = tokio::spawn(last_line.clone().follow(agent.clone(), stderr));
+    let log = tokio::spawn({
+        let agent = agent.clone();
+        last_line.clone().follow(stderr, move |line| tracing::info!(agent, "wrote: {line}"))
+    });
     let exchange = Exchange::new(order, patience, services);
     let pipes = Pipes { from_child: stdout, to_child: stdin };
     let failure = tokio::select! {
@@ -67,7 +70,7 @@ pub(crate) async fn follow(
 }
 
 /// Adds what the child wrote last, which usually says what is wrong.
-fn with_last_line(mut failure: AgentFailure, last_line: &LastLine) -> AgentFailure {
+pub(crate) fn with_last_line(mut failure: AgentFailure, last_line: &LastLine) -> AgentFailure {
     if let Some(line) = last_line.get() {
         if !failure.data.is_object() {
             failure.data = serde_json::json!({});
@@ -77,7 +80,7 @@ fn with_last_line(mut failure: AgentFailure, last_line: &LastLine) -> AgentFailu
     failure
 }
 
-fn describe(agent: &str, ended: &CommandExit) -> String {
+pub(crate) fn describe(agent: &str, ended: &CommandExit) -> String {
     match ended {
         CommandExit::Exited(code) => format!("the agent `{agent}` ended with exit status {code}"),
         CommandExit::Signalled(signal) => format!("the agent `{agent}` was ended by signal {signal}"),
@@ -87,7 +90,11 @@ fn describe(agent: &str, ended: &CommandExit) -> String {
     }
 }
 
-async fn command(entry: &AgentSettings, order: &AgentOrder, settings: &HostSettings) -> Result<CommandSpec, String> {
+pub(crate) async fn command(
+    entry: &AgentSettings,
+    order: &AgentOrder,
+    settings: &HostSettings,
+) -> Result<CommandSpec, String> {
     let folder = match &entry.cwd {
         WorkingFolder::Session => order.cwd.clone(),
         WorkingFolder::Fixed(folder) => folder.clone(),

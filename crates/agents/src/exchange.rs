@@ -18,6 +18,7 @@ use domain::{CallId, Content, MessageId, QuestionId, StopReason};
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use tokio::time::Instant;
 use wire::child::{self, ChildCapabilities};
 use wire::{Id, RpcError, method, rpc};
@@ -25,6 +26,7 @@ use wire::{Id, RpcError, method, rpc};
 use crate::link::{Order, SettingReply};
 use crate::services::Services;
 
+pub(crate) use incoming::read_error;
 pub(crate) use run::{Pipes, run};
 
 /// Requests of a child that are served at a time.
@@ -93,6 +95,8 @@ pub(crate) struct Exchange {
     questions: HashMap<QuestionId, Id>,
     announced: HashSet<CallId>,
     served: FuturesUnordered<Served>,
+    /// Notified when a prompt ends or is cancelled.
+    prompt_over: watch::Sender<()>,
     outgoing: VecDeque<Vec<u8>>,
     reports: VecDeque<AgentReport>,
     deadline: Option<Deadline>,
@@ -125,6 +129,7 @@ impl Exchange {
             questions: HashMap::new(),
             announced: HashSet::new(),
             served: FuturesUnordered::new(),
+            prompt_over: watch::Sender::default(),
             outgoing: VecDeque::new(),
             reports: VecDeque::new(),
             deadline: Some(Deadline { at: Instant::now() + patience.start, failure }),
@@ -210,6 +215,7 @@ impl Exchange {
         for (_, id) in std::mem::take(&mut self.questions) {
             self.answer(&id, Ok(child::permission_answer(None)));
         }
+        self.prompt_over.send_replace(());
         let (agent, seconds) = (&self.order.agent, self.patience.cancel.as_secs());
         let failure = format!("the agent `{agent}` did not end its turn within {seconds} s and was ended");
         self.deadline = Some(Deadline { at: Instant::now() + self.patience.cancel, failure });
@@ -230,7 +236,7 @@ impl Exchange {
         }
         if error.code == RpcError::AUTHENTICATION_REQUIRED {
             data["authMethods"] = self.capabilities.auth_methods.clone();
-            data["advice"] = json!("log in with the agent's own program in a terminal, then try again");
+            data["advice"] = json!(format!("run `acpd login --agent {agent}` in a terminal, then try again"));
             let message = format!("the agent `{agent}` wants you to log in: {}", error.message);
             return AgentFailure { kind: AgentFailureKind::Authentication, message, data, prompt_unseen: false };
         }

@@ -197,3 +197,28 @@ where
         StartedAgent { link: Box::new(link), reports: received(reports).boxed() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_agent_that_keeps_failing_is_started_after_growing_pauses() {
+        let failures = Failures::default();
+        let mut pauses = Vec::new();
+        for _ in 0..8 {
+            pauses.push(failures.pause("mine").as_millis());
+            failures.note("mine", Instant::now());
+        }
+        assert_eq!(pauses, [0, 250, 500, 1000, 2000, 4000, 8000, 10_000]);
+        assert_eq!(failures.pause("other"), Duration::ZERO);
+        tokio::time::advance(STEADY).await;
+        assert_eq!(failures.pause("mine"), Duration::ZERO, "a failure is forgotten after a while");
+
+        failures.note("mine", Instant::now());
+        let started = Instant::now();
+        tokio::time::advance(STEADY + Duration::from_secs(1)).await;
+        failures.note("mine", started);
+        assert_eq!(failures.pause("mine"), Duration::ZERO, "it worked for a long time before it failed");
+    }
+}

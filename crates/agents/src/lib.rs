@@ -15,10 +15,12 @@ mod exchange;
 mod files;
 mod hosts;
 mod link;
+mod probe;
 mod services;
 mod settings;
 mod stderr;
 mod terminals;
 
 pub use hosts::{HostSettings, HostedAgents, PipedAgents};
+pub use probe::Probe;
 pub use settings::{AgentSettings, AgentsSettings, NATIVE, WorkingFolder};

@@ -1,14 +1,14 @@
-//! What acpd does for a child as its client: files and terminals.
+//! What acpd does for a child as its client: files, terminals, and questions to the person at the editor.
 
 use std::sync::Arc;
 
-use domain::editor::Editor;
+use domain::editor::{Editor, Elicitation, Elicited, Form};
 use domain::hosted::AgentOrder;
 use domain::{CallSite, Mode, SeenFiles, SessionId, ToolContent, TurnId};
 use futures_util::future::BoxFuture;
 use process::Launcher;
 use process::confine::AccessLimits;
-use serde_json::Value;
+use serde_json::{Value, json};
 use wire::RpcError;
 use wire::child::ChildRequest;
 
@@ -58,6 +58,7 @@ impl Services {
             ChildRequest::WaitForExit(id) => Box::pin(async move { terminals.wait(id).await }),
             ChildRequest::KillTerminal(id) => Box::pin(async move { terminals.kill(id).await }),
             ChildRequest::ReleaseTerminal(id) => Box::pin(async move { terminals.release(id) }),
+            ChildRequest::Elicit(elicitation) => Box::pin(elicit(elicitation, editor)),
         })
     }
 
@@ -73,6 +74,23 @@ impl Services {
     fn session(&self) -> &SessionId {
         &self.site.session
     }
+}
+
+/// Asks the person at the editor that sent the prompt. Without one that can show the question it is declined.
+async fn elicit(elicitation: Elicitation, editor: Option<Arc<dyn Editor>>) -> Result<Value, RpcError> {
+    let can_show = |editor: &Arc<dyn Editor>| match elicitation.form {
+        Form::Fields(_) => editor.capabilities().forms,
+        Form::Page { .. } => editor.capabilities().pages,
+    };
+    let Some(editor) = editor.filter(|editor| editor.is_connected() && can_show(editor)) else {
+        return Ok(json!({ "action": "decline" }));
+    };
+    Ok(match editor.elicit(elicitation).await {
+        Ok(Elicited::Accepted(Some(content))) => json!({ "action": "accept", "content": content }),
+        Ok(Elicited::Accepted(None)) => json!({ "action": "accept" }),
+        Ok(Elicited::Declined) | Err(_) => json!({ "action": "decline" }),
+        Ok(Elicited::Cancelled) => json!({ "action": "cancel" }),
+    })
 }
 
 impl Drop for Services {

@@ -20,26 +20,26 @@ impl LastLine {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn note(&self, agent: &str, line: &[u8]) {
+    fn note(&self, line: &[u8], told: &impl Fn(&str)) {
         let line = String::from_utf8_lossy(line);
         let line: String = line.chars().filter(|c| !c.is_control() || *c == '\t').take(LONGEST + 1).collect();
         if line.trim().is_empty() {
             return;
         }
         let line = cut(line.trim_end(), LONGEST);
-        tracing::info!(agent, "wrote: {line}");
+        told(&line);
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
     }
 
-    /// Notes every line of a pipe until its end.
-    pub(crate) async fn follow(self, agent: String, mut pipe: impl AsyncRead + Unpin) {
+    /// Notes every line of a pipe until its end, and passes it on.
+    pub(crate) async fn follow(self, mut pipe: impl AsyncRead + Unpin, told: impl Fn(&str)) {
         let mut line = Vec::new();
         let mut buffer = vec![0; 16 * 1024];
         let mut total = 0;
         while let Ok(length @ 1..) = pipe.read(&mut buffer).await {
             for byte in &buffer[..length] {
                 if *byte == b'\n' {
-                    self.note(&agent, &std::mem::take(&mut line));
+                    self.note(&std::mem::take(&mut line), &told);
                 } else if line.len() < 4 * LONGEST {
                     line.push(*byte);
                 }
@@ -49,6 +49,6 @@ impl LastLine {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         }
-        self.note(&agent, &line);
+        self.note(&line, &told);
     }
 }

@@ -3,6 +3,7 @@
 //! acpd is the client here. Reading is lenient: what cannot be understood of an update is passed on as it came, and a
 //! request that makes no sense is refused with a reason.
 
+mod auth;
 mod requests;
 mod update;
 
@@ -15,6 +16,7 @@ use serde_json::{Map, Value, json};
 use crate::method;
 use crate::v1::encode;
 
+pub use auth::{AuthMethod, LoginBy, read_auth_methods};
 pub use requests::{ChildRequest, CreateTerminal, PermissionRequest, ReadFile, WriteFile};
 pub use update::{Update, read_update};
 
@@ -39,7 +41,14 @@ pub struct ChildCapabilities {
 pub fn initialize(version: &str) -> Value {
     json!({
         "protocolVersion": 1,
-        "clientCapabilities": { "fs": { "readTextFile": true, "writeTextFile": true }, "terminal": true },
+        "clientCapabilities": {
+            "fs": { "readTextFile": true, "writeTextFile": true },
+            "terminal": true,
+            "auth": { "terminal": true },
+            "elicitation": { "form": {}, "url": {} },
+            // From before the protocol had terminal logins.
+            "_meta": { "terminal-auth": true },
+        },
         "clientInfo": { "name": "acpd", "title": "acpd", "version": version },
     })
 }

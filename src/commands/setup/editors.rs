@@ -1,6 +1,7 @@
 //! The settings for each editor, and where it reads them. The texts are the files of
 //! `examples/editors`.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use crate::cli::Editor;
@@ -9,10 +10,15 @@ use crate::paths::Places;
 /// The path of the program in the texts, to be replaced.
 pub const PLACEHOLDER: &str = "/home/you/.cargo/bin/acpd";
 
+/// The name of acpd's entry in the texts.
+const ENTRY: &str = "acpd";
+
 /// One way of setting up an editor.
 pub struct Recipe {
     pub title: &'static str,
-    pub template: &'static str,
+    pub template: Cow<'static, str>,
+    /// The name of acpd's entry in the text.
+    pub entry: String,
     /// Instructions: what to do with the text, and how to find acpd in the editor afterwards.
     pub then: &'static str,
     pub file: Option<SettingsFile>,
@@ -31,6 +37,21 @@ impl Recipe {
     pub fn text(&self, program: &Path) -> String {
         let quoted = serde_json::Value::from(program.to_string_lossy()).to_string();
         self.template.replace(&format!("\"{PLACEHOLDER}\""), &quoted)
+    }
+
+    /// The recipe for an entry of its own, whose sessions an agent answers.
+    pub fn for_agent(self, agent: &str) -> Self {
+        let entry = format!("{ENTRY}-{agent}");
+        // Emacs Lisp has no commas.
+        let comma = if self.template.starts_with('(') { "" } else { "," };
+        let template = self
+            .template
+            .replace("\"acp\"", &format!("\"acp\"{comma} \"--agent\"{comma} \"{agent}\""))
+            .replace(&format!("\"{ENTRY}\""), &format!("\"{entry}\""))
+            .replace(&format!("\"{ENTRY}> \""), &format!("\"{entry}> \""))
+            .replace(&format!("'{ENTRY}\n"), &format!("'{entry}\n"))
+            .replace(&format!("  {ENTRY} = "), &format!("  [\"{entry}\"] = "));
+        Self { template: template.into(), entry, ..self }
     }
 }
 
@@ -52,7 +73,8 @@ fn zed(places: &Places) -> Recipe {
     let path = if sandboxed.exists() && !usual.exists() { sandboxed } else { usual };
     Recipe {
         title: "Zed",
-        template: include_str!("../../../examples/editors/zed.json"),
+        template: include_str!("../../../examples/editors/zed.json").into(),
+        entry: ENTRY.to_owned(),
         then: "In the agent panel, + and acpd start a thread.",
         file: Some(SettingsFile { path, agents: "agent_servers" }),
     }
@@ -61,7 +83,8 @@ fn zed(places: &Places) -> Recipe {
 fn jetbrains(places: &Places) -> Recipe {
     Recipe {
         title: "JetBrains IDEs",
-        template: include_str!("../../../examples/editors/jetbrains.json"),
+        template: include_str!("../../../examples/editors/jetbrains.json").into(),
+        entry: ENTRY.to_owned(),
         then: "In the AI Chat, acpd is in the list of agents.",
         file: Some(SettingsFile { path: places.home.join(".jetbrains/acp.json"), agents: "agent_servers" }),
     }
@@ -73,7 +96,8 @@ fn vscode(places: &Places) -> Recipe {
     let found = known.iter().find(|path| path.exists()).cloned();
     Recipe {
         title: "VS Code with the extension ACP Client (formulahendry.acp-client)",
-        template: include_str!("../../../examples/editors/vscode.json"),
+        template: include_str!("../../../examples/editors/vscode.json").into(),
+        entry: ENTRY.to_owned(),
         then: "In the panel of ACP Client, acpd is in the list of agents.",
         file: Some(SettingsFile { path: found.unwrap_or_else(|| settings("Code")), agents: "acp.agents" }),
     }
@@ -82,7 +106,8 @@ fn vscode(places: &Places) -> Recipe {
 fn codecompanion() -> Recipe {
     Recipe {
         title: "Neovim with CodeCompanion",
-        template: include_str!("../../../examples/editors/codecompanion.lua"),
+        template: include_str!("../../../examples/editors/codecompanion.lua").into(),
+        entry: ENTRY.to_owned(),
         then: "Put it where your init.lua sets up CodeCompanion. Then :CodeCompanionChat talks to acpd.",
         file: None,
     }
@@ -91,7 +116,8 @@ fn codecompanion() -> Recipe {
 fn avante() -> Recipe {
     Recipe {
         title: "Neovim with avante.nvim",
-        template: include_str!("../../../examples/editors/avante.lua"),
+        template: include_str!("../../../examples/editors/avante.lua").into(),
+        entry: ENTRY.to_owned(),
         then: "Put it where your init.lua sets up avante. Then :AvanteAsk talks to acpd.",
         file: None,
     }
@@ -100,7 +126,8 @@ fn avante() -> Recipe {
 fn emacs() -> Recipe {
     Recipe {
         title: "Emacs with agent-shell",
-        template: include_str!("../../../examples/editors/agent-shell.el"),
+        template: include_str!("../../../examples/editors/agent-shell.el").into(),
+        entry: ENTRY.to_owned(),
         then: "Put it into your init file. Then M-x agent-shell offers acpd.",
         file: None,
     }
@@ -122,6 +149,22 @@ mod tests {
             if let Some(file) = recipe.file {
                 let settings: serde_json::Value = serde_json::from_str(&text).unwrap();
                 assert!(settings[file.agents]["acpd"]["command"].is_string(), "{}", recipe.title);
+            }
+        }
+    }
+
+    #[test]
+    fn an_agent_gets_an_entry_of_its_own_in_every_text() {
+        let places = Places::find(None).unwrap();
+        for recipe in Editor::value_variants().iter().flat_map(|editor| recipes(*editor, &places)) {
+            let recipe = recipe.for_agent("codex");
+            let text = recipe.text(Path::new("/bin/acpd"));
+            assert!(text.contains("\"--agent\"") && text.contains("\"codex\""), "{text}");
+            assert!(!text.contains("\"acpd\"") && !text.contains("acpd = ") && !text.contains("'acpd\n"), "{text}");
+            if let Some(file) = recipe.file {
+                let settings: serde_json::Value = serde_json::from_str(&text).unwrap();
+                let args = &settings[file.agents]["acpd-codex"]["args"];
+                assert_eq!(*args, serde_json::json!(["acp", "--agent", "codex"]), "{}", recipe.title);
             }
         }
     }

@@ -59,6 +59,7 @@ impl Exchange {
     fn end_prompt(&mut self, result: Result<Value, RpcError>) {
         self.prompt = None;
         self.editor = None;
+        self.prompt_over.send_replace(());
         self.deadline = None;
         // Nobody needs answers to the questions of a prompt that is over.
         for (question, id) in std::mem::take(&mut self.questions) {
@@ -92,6 +93,11 @@ impl Exchange {
                     self.questions.remove(&question);
                     self.answer(&id, Err(RpcError::cancelled("the agent withdrew the question")));
                     self.report(AgentReport::Withdrew(question));
+                }
+            }
+            method::ELICITATION_COMPLETE => {
+                if let (Some(editor), Some(id)) = (&self.editor, params["elicitationId"].as_str()) {
+                    editor.elicited_elsewhere(id.to_owned());
                 }
             }
             _ => tracing::debug!(agent = self.order.agent, method, "an unknown notification"),
@@ -150,9 +156,19 @@ impl Exchange {
         if let ChildRequest::Permission(asked) = request {
             return self.ask(id, *asked);
         }
-        if let Some(served) = self.services.serve(request, self.editor.clone()) {
-            self.served.push(Box::pin(async move { (id, served.await) }));
+        let is_question = matches!(request, ChildRequest::Elicit(_));
+        let Some(served) = self.services.serve(request, self.editor.clone()) else { return };
+        if !is_question {
+            return self.served.push(Box::pin(async move { (id, served.await) }));
         }
+        // A question to the person ends with its prompt.
+        let mut over = self.prompt_over.subscribe();
+        self.served.push(Box::pin(async move {
+            tokio::select! {
+                answer = served => (id, answer),
+                _ = over.changed() => (id, Ok(json!({ "action": "cancel" }))),
+            }
+        }));
     }
 
     fn ask(&mut self, id: Id, asked: PermissionRequest) {
@@ -167,7 +183,7 @@ impl Exchange {
     }
 }
 
-fn read_error(error: &Value) -> RpcError {
+pub(crate) fn read_error(error: &Value) -> RpcError {
     let code = error["code"].as_i64().and_then(|code| i32::try_from(code).ok()).unwrap_or(RpcError::INTERNAL);
     let message: String = error["message"].as_str().unwrap_or("unknown error").chars().take(500).collect();
     let data = match &error["data"] {

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-use domain::editor::Lines;
+use domain::editor::{Elicitation, Form, Lines};
 use domain::hosted::CallFields;
 use domain::permission::AgentOption;
 use domain::{CallId, Choice};
 use serde_json::Value;
 
 use super::update::{call_fields, call_id};
+use crate::method;
 use crate::rpc::RpcError;
 
 /// A request of a child to its client.
@@ -22,6 +23,7 @@ pub enum ChildRequest {
     WaitForExit(String),
     KillTerminal(String),
     ReleaseTerminal(String),
+    Elicit(Elicitation),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -55,6 +57,15 @@ pub struct CreateTerminal {
 /// The most options of one question.
 const OPTIONS: usize = 32;
 
+/// The longest message of a question to the person, in characters.
+const LONGEST_MESSAGE: usize = 4000;
+
+/// Bytes of a form, or of an address.
+const LARGEST_FORM: usize = 64 << 10;
+
+/// Bytes of a child's name for a question.
+const LONGEST_ID: usize = 1000;
+
 impl ChildRequest {
     /// Reads a request, and checks that it is about the child's session.
     pub fn read(method: &str, params: &Value, session: &str) -> Result<Self, RpcError> {
@@ -67,9 +78,12 @@ impl ChildRequest {
             "terminal/wait_for_exit" => text(params, "terminalId").map(Self::WaitForExit),
             "terminal/kill" => text(params, "terminalId").map(Self::KillTerminal),
             "terminal/release" => text(params, "terminalId").map(Self::ReleaseTerminal),
+            method::ELICITATION_CREATE => elicitation(params).map(Self::Elicit),
             _ => return Err(RpcError::method_not_found(method)),
         }?;
-        if params["sessionId"].as_str() != Some(session) {
+        // A question to the person may be about a request instead.
+        let is_free = matches!(request, Self::Elicit(_)) && params["sessionId"].is_null();
+        if !is_free && params["sessionId"].as_str() != Some(session) {
             return Err(RpcError::invalid_params("sessionId", "Must be the session that is open"));
         }
         Ok(request)
@@ -103,6 +117,31 @@ fn option(option: &Value) -> Option<AgentOption> {
         name: option.get("name")?.as_str()?.to_owned(),
         kind: Choice::from_id(option.get("kind")?.as_str()?)?,
     })
+}
+
+/// A question to the person, with the same limits as one of an MCP server.
+fn elicitation(params: &Value) -> Result<Elicitation, RpcError> {
+    let message = domain::text::cut(&text(params, "message")?, LONGEST_MESSAGE);
+    let form = match params["mode"].as_str() {
+        Some("form") => {
+            let schema = &params["requestedSchema"];
+            if !schema.is_object() || schema.to_string().len() > LARGEST_FORM {
+                return Err(RpcError::invalid_params("requestedSchema", "Must be an object of at most 64 KiB"));
+            }
+            Form::Fields(schema.clone())
+        }
+        Some("url") => {
+            let (url, id) = (text(params, "url")?, text(params, "elicitationId")?);
+            // The person must be able to see where it leads.
+            let is_web = url.starts_with("https://") || url.starts_with("http://");
+            if !is_web || url.len() > LARGEST_FORM || id.len() > LONGEST_ID {
+                return Err(RpcError::invalid_params("url", "Must be an address of the web"));
+            }
+            Form::Page { url, id }
+        }
+        Some(_) | None => return Err(RpcError::invalid_params("mode", "Must be `form` or `url`")),
+    };
+    Ok(Elicitation { message, form })
 }
 
 fn read_file(params: &Value) -> Result<ReadFile, RpcError> {

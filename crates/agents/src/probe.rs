@@ -1,0 +1,206 @@
+//! A child agent that is started for a look at it: what it can do, and whether it wants a login.
+//!
+//! `acpd agents check` and `acpd login --agent` use it; sessions do not. Unlike an `Exchange` it asks one thing at a time
+//! and waits for the answer. It refuses what the child asks for meanwhile.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::Environment;
+use domain::hosted::{AgentFailure, AgentOrder, Offer};
+use process::{PipedCommand, Process};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::unix::pipe;
+use tokio::time::timeout;
+use wire::child::{self, ChildCapabilities};
+use wire::frame::Decoder;
+use wire::{Id, RpcError, method, rpc};
+
+use crate::child::{command, describe, with_last_line};
+use crate::exchange::read_error;
+use crate::hosts::HostSettings;
+use crate::stderr::LastLine;
+
+/// Bytes of one message, at most.
+const LONGEST: usize = 16 << 20;
+
+/// How long a program that closed its output may take to end, so that its exit can be reported.
+const LAST_WORDS: Duration = Duration::from_millis(300);
+
+/// A running child that has answered `initialize`.
+pub struct Probe {
+    agent: String,
+    cwd: PathBuf,
+    process: Process,
+    to_child: pipe::Sender,
+    from_child: pipe::Receiver,
+    decoder: Decoder,
+    last_line: LastLine,
+    last_id: u64,
+    patience: Duration,
+    capabilities: ChildCapabilities,
+}
+
+impl Probe {
+    /// Starts an agent of the configuration in a folder. `told` gets each line of its standard error.
+    pub async fn start(
+        agent: &str,
+        settings: &HostSettings,
+        cwd: PathBuf,
+        environment: Environment,
+        told: impl Fn(&str) + Send + 'static,
+    ) -> Result<Self, AgentFailure> {
+        let unknown = || AgentFailure::broken(format!("there is no agent `{agent}` in the configuration"));
+        let entry = settings.agents.entries.get(agent).ok_or_else(unknown)?;
+        let order = AgentOrder {
+            agent: agent.to_owned(),
+            session: "probe".into(),
+            cwd: cwd.clone(),
+            extra_roots: Vec::new(),
+            environment: Arc::new(environment),
+            servers: Vec::new(),
+            earlier: None,
+            chosen: Offer::default(),
+            summary: None,
+        };
+        let started = match command(entry, &order, settings).await {
+            Ok(command) => command.start_piped().await.map_err(|error| error.to_string()),
+            Err(reason) => Err(reason),
+        };
+        let PipedCommand { process, stdin, stdout, stderr } = started
+            .map_err(|reason| AgentFailure::broken(format!("the agent `{agent}` cannot be started: {reason}")))?;
+        let last_line = LastLine::default();
+        // It ends with the pipe, and the pipe with the process.
+        tokio::spawn(last_line.clone().follow(stderr, told));
+        let mut probe = Self {
+            agent: agent.to_owned(),
+            cwd,
+            process,
+            to_child: stdin,
+            from_child: stdout,
+            decoder: Decoder::new(LONGEST),
+            last_line,
+            last_id: 0,
+            patience: entry.start(),
+            capabilities: ChildCapabilities::default(),
+        };
+        let initialize = child::initialize(env!("CARGO_PKG_VERSION"));
+        let patience = probe.patience;
+        match probe.request(method::INITIALIZE, &initialize, patience).await {
+            Ok(Ok(answer)) => {
+                probe.capabilities = child::read_initialized(&answer);
+                Ok(probe)
+            }
+            Ok(Err(error)) => {
+                let failure = format!("the agent `{agent}` refused to begin: {}", error.message);
+                Err(probe.fail(AgentFailure::broken(failure)).await)
+            }
+            Err(failure) => Err(probe.fail(failure).await),
+        }
+    }
+
+    pub fn capabilities(&self) -> &ChildCapabilities {
+        &self.capabilities
+    }
+
+    /// Opens a session, which shows whether the agent wants a login, and returns what it offers.
+    pub async fn open_session(&mut self) -> Result<Result<Offer, RpcError>, AgentFailure> {
+        let (params, _) = child::open_session(None, &self.cwd, &[], &[], &self.capabilities);
+        let answer = self.request(method::SESSION_NEW, &params, self.patience).await?;
+        Ok(answer.map(|answer| child::read_offer(&answer)))
+    }
+
+    /// Lets the agent log the user in by one of its methods.
+    pub async fn log_in(&mut self, method: &str, patience: Duration) -> Result<Result<(), RpcError>, AgentFailure> {
+        let answer = self.request(method::AUTHENTICATE, &json!({ "methodId": method }), patience).await?;
+        Ok(answer.map(drop))
+    }
+
+    /// Ends the agent with everything that it started.
+    pub async fn end(self) {
+        drop(self.to_child);
+        self.process.close().await;
+    }
+
+    async fn fail(self, failure: AgentFailure) -> AgentFailure {
+        let failure = with_last_line(failure, &self.last_line);
+        self.end().await;
+        failure
+    }
+
+    /// Sends a request and waits for its answer.
+    async fn request(
+        &mut self,
+        method: &str,
+        params: &Value,
+        patience: Duration,
+    ) -> Result<Result<Value, RpcError>, AgentFailure> {
+        self.last_id += 1;
+        let id = Id::from_raw_text(&self.last_id.to_string()).unwrap_or_else(Id::null);
+        let message = rpc::request(&id, method, params);
+        match timeout(patience, self.exchange(message)).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                let (agent, seconds) = (&self.agent, patience.as_secs());
+                Err(AgentFailure::broken(format!("the agent `{agent}` did not answer `{method}` within {seconds} s")))
+            }
+        }
+    }
+
+    async fn exchange(&mut self, message: Vec<u8>) -> Result<Result<Value, RpcError>, AgentFailure> {
+        self.send(message).await?;
+        loop {
+            let Some(mut message) = self.next().await? else { continue };
+            let id = message.get("id").filter(|id| !id.is_null()).cloned();
+            match (message.get("method").and_then(Value::as_str), id) {
+                (Some(method), Some(id)) => {
+                    let id = Id::from_raw_text(&id.to_string()).unwrap_or_else(Id::null);
+                    let refusal = rpc::failure(&id, &RpcError::method_not_found(method));
+                    self.send(refusal).await?;
+                }
+                (None, Some(id)) if id == json!(self.last_id) => {
+                    return Ok(match message.get("error").filter(|error| !error.is_null()) {
+                        Some(error) => Err(read_error(error)),
+                        None => Ok(message.get_mut("result").map(Value::take).unwrap_or_default()),
+                    });
+                }
+                (Some(_), None) | (None, _) => {}
+            }
+        }
+    }
+
+    async fn send(&mut self, mut message: Vec<u8>) -> Result<(), AgentFailure> {
+        if !message.ends_with(b"\n") {
+            message.push(b'\n');
+        }
+        match self.to_child.write_all(&message).await {
+            Ok(()) => Ok(()),
+            Err(_) => Err(self.gone("closed its input").await),
+        }
+    }
+
+    /// The next message, or None for a line that is none.
+    async fn next(&mut self) -> Result<Option<Value>, AgentFailure> {
+        loop {
+            if let Some(frame) = self.decoder.next() {
+                let broken =
+                    |error| AgentFailure::broken(format!("the agent `{}` broke the protocol: {error}", self.agent));
+                let frame = frame.map_err(broken)?;
+                return Ok(serde_json::from_slice::<Value>(&frame).ok().filter(Value::is_object));
+            }
+            match self.from_child.read_buf(self.decoder.buffer()).await {
+                Ok(1..) => {}
+                Ok(0) | Err(_) => return Err(self.gone("closed its output").await),
+            }
+        }
+    }
+
+    async fn gone(&mut self, what: &str) -> AgentFailure {
+        match timeout(LAST_WORDS, self.process.ended()).await {
+            Ok(ended) => AgentFailure::broken(describe(&self.agent, &ended)),
+            Err(_) => AgentFailure::broken(format!("the agent `{}` {what}", self.agent)),
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Arguments of `acpd agents`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// List, add, check and remove the agents that can answer sessions in place of acpd's own engine.
+///
+/// They are the tables `[agents.NAME]` of the configuration file. Without a command, lists them.
+#[derive(Debug, Args)]
+pub struct Agents {
+    #[command(subcommand)]
+    pub action: Option<AgentsAction>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum AgentsAction {
+    /// List the agents of the configuration, and those that acpd knows.
+    List {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Add an agent to the configuration file: one that acpd knows, one of a registry's `agent.json`, or a command.
+    ///
+    /// Shows the command that sessions will run and how to install it, then asks. Nothing is started or downloaded.
+    Add {
+        /// Its name: that of an agent that acpd knows, or any other with --from or a command.
+        #[arg(required_unless_present = "from")]
+        name: Option<String>,
+
+        /// Read the agent from a file in the format of the ACP registry's `agent.json`.
+        #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+        from: Option<PathBuf>,
+
+        /// The command that starts the agent, and its arguments.
+        #[arg(last = true, value_name = "COMMAND")]
+        command: Vec<String>,
+
+        /// Add it without a question.
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Start an agent in the current folder, and show what it can do and whether it wants a login.
+    ///
+    /// Opens an empty session at the agent, because only that shows whether a login is needed. The exit status is 1 if the
+    /// agent cannot be used.
+    Check {
+        name: String,
+
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove an agent from the configuration file. The program stays installed.
+    Remove {
+        name: String,
+
+        /// Remove it without a question.
+        #[arg(long)]
+        yes: bool,
+    },
+}
