@@ -4,10 +4,15 @@
 
 #![allow(clippy::unwrap_used, reason = "tests may")]
 
+#[path = "../process/harness.rs"]
+#[allow(dead_code, unused_imports, reason = "shared with the process tests, which use the rest of it")]
+mod harness;
 mod hosted_agent;
 mod installed;
 #[path = "../conversations/mcp_fixture.rs"]
 #[expect(dead_code, reason = "shared with the conversation tests, which use the rest of it")]
 mod mcp_fixture;
 mod mcp_servers;
+mod model_server;
+mod real_agents;
 mod second_version;

@@ -1,6 +1,9 @@
 //! Starts the real program in a temporary home and exchanges lines with it.
 
+// With paths, because the integration tests use this file, too.
+#[path = "harness/peer.rs"]
 mod peer;
+#[path = "harness/terminal.rs"]
 mod terminal;
 
 use std::fs;
@@ -173,7 +176,7 @@ impl Home {
     }
 
     /// All processes that come from this home, including orphans.
-    fn processes(&self) -> Vec<u32> {
+    pub(crate) fn processes(&self) -> Vec<u32> {
         let entries = fs::read_dir("/proc").unwrap();
         let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
         pids.filter(|pid| self.started(*pid) && is_alive(*pid)).collect()

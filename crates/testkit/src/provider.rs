@@ -44,6 +44,8 @@ pub enum Action {
     /// Writes the same bytes repeatedly, at most this many times, until the client disconnects.
     Flood(Vec<u8>, usize),
     Pause(Duration),
+    /// Waits until the test sets the value.
+    UntilOpen(watch::Receiver<bool>),
     /// Writes nothing more and waits until the client disconnects.
     UntilClosed,
 }
@@ -242,6 +244,8 @@ async fn serve(
                 }
             }
             Action::Pause(pause) => tokio::time::sleep(pause).await,
+            // A gate whose owner is gone is open.
+            Action::UntilOpen(mut gate) => drop(gate.wait_for(|is_open| *is_open).await),
             Action::UntilClosed => {
                 let mut rest = [0; 64];
                 while socket.read(&mut rest).await.is_ok_and(|count| count > 0) {}

@@ -1,0 +1,197 @@
+//! Agents of other authors answer sessions, with a model server of our own behind them: they outlive their editor, the
+//! daemon and themselves, ask all editors, and leave no process behind.
+
+use std::fs;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::harness::{Home, Peer, signal, until};
+use crate::installed::installed;
+use crate::model_server::{Format, HELLO, ModelServer, TOUCH, WAIT, WORDS};
+
+/// An agent in a home of its own.
+struct World {
+    home: Home,
+    model: ModelServer,
+}
+
+impl World {
+    fn new(format: Format) -> Self {
+        let (home, model) = (Home::new(), ModelServer::start(format));
+        let address = &model.server.address;
+        let user = home.path().join("home");
+        let file = |name: &str| installed(&format!("node_modules/{name}")).display().to_string();
+        let (command, args, env) = match format {
+            Format::Codex => {
+                let config = format!(
+                    "model = \"fake\"\nmodel_provider = \"fake\"\n[model_providers.fake]\nname = \"fake\"\n\
+                     base_url = \"{address}/v1\"\nwire_api = \"responses\"\nenv_key = \"FAKE_KEY\"\n"
+                );
+                fs::create_dir(user.join(".codex")).unwrap();
+                fs::write(user.join(".codex/config.toml"), config).unwrap();
+                let program = file("@zed-industries/codex-acp/bin/codex-acp.js");
+                ("node".to_owned(), vec![program], vec![("FAKE_KEY", "sk-fake".to_owned())])
+            }
+            Format::Claude => {
+                let program = file("@agentclientprotocol/claude-agent-acp/dist/index.js");
+                let env = vec![
+                    ("ANTHROPIC_BASE_URL", address.clone()),
+                    ("ANTHROPIC_API_KEY", "sk-fake".to_owned()),
+                    ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".to_owned()),
+                ];
+                ("node".to_owned(), vec![program], env)
+            }
+            Format::OpenCode => {
+                let provider = json!({ "npm": "@ai-sdk/openai-compatible", "name": "Fake",
+                    "options": { "baseURL": format!("{address}/v1"), "apiKey": "sk-fake" },
+                    "models": { "fake": { "name": "Fake", "tool_call": true } } });
+                let config = json!({ "autoupdate": false, "model": "fake/fake", "small_model": "fake/fake",
+                    "permission": { "bash": "ask" }, "provider": { "fake": provider } });
+                fs::create_dir_all(user.join(".config/opencode")).unwrap();
+                fs::write(user.join(".config/opencode/opencode.json"), config.to_string()).unwrap();
+                let env = vec![("OPENCODE_DISABLE_MODELS_FETCH", "1".to_owned())];
+                (file("opencode-linux-x64/bin/opencode"), vec!["acp".to_owned()], env)
+            }
+        };
+        let env: Vec<String> = env.iter().map(|(name, value)| format!("{name} = {value:?}")).collect();
+        home.configure(&format!(
+            "[agents]\ndefault = \"real\"\n[agents.real]\ncommand = {command:?}\nargs = {args:?}\n\
+             env = {{ {} }}\nstart_seconds = 110\n",
+            env.join(", ")
+        ));
+        Self { home, model }
+    }
+
+    /// The processes of the agent: those of this home that are not acpd's own.
+    fn agent_processes(&self) -> Vec<u32> {
+        let is_acpd = |pid: &u32| {
+            let program = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+            program == std::path::Path::new(env!("CARGO_BIN_EXE_acpd"))
+        };
+        self.home.processes().into_iter().filter(|pid| !is_acpd(pid)).collect()
+    }
+
+    fn editor(&self, session: &str) -> Peer {
+        let mut editor = self.home.bridge();
+        editor.initialize();
+        let params = json!({ "sessionId": session, "cwd": self.home.work(), "mcpServers": [] });
+        editor.ask("session/load", params);
+        editor
+    }
+
+    fn until_idle(&self) {
+        until("the turn to end", || {
+            let sessions = self.home.json(&["ctl", "sessions", "--json"]);
+            (sessions["sessions"][0]["state"] == "idle").then_some(())
+        });
+    }
+}
+
+/// Waits until the agent has said this word, and keeps the message.
+fn hear(editor: &mut Peer, word: &str) {
+    let message = editor.wait_for(|message| {
+        let update = &message["params"]["update"];
+        update["sessionUpdate"] == "agent_message_chunk" && update["content"]["text"].as_str().unwrap().contains(word)
+    });
+    editor.heard.push(message);
+}
+
+/// The turn goes on without its editor, and another one gets every update once and in order.
+fn outlives_its_editor(world: &World) -> (Peer, String) {
+    let mut first = world.home.bridge();
+    let session = first.open(&world.home.work());
+    first.start_prompt(&session, WAIT);
+    hear(&mut first, "three");
+    drop(first);
+    let mut other = world.editor(&session);
+    world.model.open(true);
+    hear(&mut other, "six.");
+    let said = other.agent_text();
+    assert_eq!(said.matches(&WORDS.concat()).count(), 1, "{said}");
+    for word in WORDS {
+        assert_eq!(said.matches(word).count(), 1, "{said}");
+    }
+    world.until_idle();
+    (other, session)
+}
+
+/// The bridge stays when the daemon is killed, and the next prompt resumes the agent's own session.
+fn outlives_the_daemon(world: &World, editor: &mut Peer, session: &str) {
+    let before = world.agent_processes();
+    assert!(!before.is_empty());
+    world.home.kill_daemon();
+    until("the agent to be gone with its daemon", || {
+        let now = world.agent_processes();
+        before.iter().all(|pid| !now.contains(pid)).then_some(())
+    });
+    prompts(world, editor, session);
+}
+
+/// A prompt is answered, and the agent remembers what was before.
+fn prompts(world: &World, editor: &mut Peer, session: &str) {
+    let from = editor.heard.len();
+    let answer = editor.prompt(session, HELLO);
+    assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+    let said = serde_json::to_string(&editor.heard[from..]).unwrap();
+    assert!(said.contains("Hello.") && !said.contains("goes on in a new one"), "{said}");
+    let conversation = world.model.last_conversation();
+    assert!(conversation.contains(WAIT) && !conversation.contains("began in another session"), "{conversation}");
+}
+
+/// An agent that is killed fails its turn, and the next prompt resumes its session.
+fn outlives_itself(world: &World, editor: &mut Peer, session: &str) {
+    world.model.open(false);
+    let turn = editor.start_prompt(session, WAIT);
+    hear(editor, "three");
+    let first = world.agent_processes().into_iter().min().unwrap();
+    signal(first, Signal::KILL);
+    let failed = editor.answer(turn);
+    assert!(failed["error"]["message"].as_str().unwrap().contains("signal 9"), "{failed}");
+    prompts(world, editor, session);
+}
+
+/// Two editors get the question, and one answer counts.
+fn asks_all_editors_once(world: &World, editor: &mut Peer, session: &str) {
+    let mut other = world.editor(session);
+    let turn = editor.start_prompt(session, TOUCH);
+    let asked = |editor: &mut Peer| editor.wait_for(|message| message["method"] == "session/request_permission");
+    let (here, there) = (asked(editor), asked(&mut other));
+    assert_eq!(here["params"]["options"], there["params"]["options"]);
+    let options = there["params"]["options"].as_array().unwrap();
+    let option: &Value = options.iter().find(|option| option["kind"] == "allow_once").unwrap();
+    let outcome = json!({ "outcome": { "outcome": "selected", "optionId": option["optionId"] } });
+    other.reply(&there["id"], outcome);
+    editor.wait_for(|message| message["method"] == "$/cancel_request");
+    let answer = editor.answer(turn);
+    assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+    assert!(world.home.work().join("asked").exists(), "the command did not run");
+}
+
+fn shows_everything(format: Format) {
+    let world = World::new(format);
+    let (mut editor, session) = outlives_its_editor(&world);
+    outlives_the_daemon(&world, &mut editor, &session);
+    outlives_itself(&world, &mut editor, &session);
+    asks_all_editors_once(&world, &mut editor, &session);
+    editor.ask("session/close", json!({ "sessionId": session }));
+    until("the agent to be gone", || world.agent_processes().is_empty().then_some(()));
+    let checked = world.home.json(&["agents", "check", "real", "--json"]);
+    assert_eq!(checked["state"], "ready", "{checked}");
+    assert!(world.agent_processes().is_empty());
+}
+
+#[test]
+fn codex_is_a_hosted_agent_with_everything_that_acpd_promises() {
+    shows_everything(Format::Codex);
+}
+
+#[test]
+fn claude_is_a_hosted_agent_with_everything_that_acpd_promises() {
+    shows_everything(Format::Claude);
+}
+
+#[test]
+fn opencode_is_a_hosted_agent_with_everything_that_acpd_promises() {
+    shows_everything(Format::OpenCode);
+}
