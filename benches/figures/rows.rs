@@ -16,6 +16,7 @@ pub(crate) fn measure(report: &mut Report) {
     report.section("start", start);
     report.section("prompt to model", prompt_to_model);
     report.section("latency", latency);
+    report.section("hosted agent", hosted);
     report.section("ceiling", ceiling);
     report.section("disk", disk);
     report.section("load", load);
@@ -69,6 +70,18 @@ fn latency(report: &mut Report) {
     let ours = side_by_side(&world, 10, 10, many).into_iter().flat_map(|seen| seen.latencies).collect::<Vec<_>>();
     report.row("chunk latency, 100 streams, median", median(ours.clone()), None, "ms");
     report.row("chunk latency, 100 streams, 99th percentile", percentile(ours, 99), None, "ms");
+}
+
+/// From the model's piece to the editor's update, with an agent that acpd hosts and with the same agent alone.
+fn hosted(report: &mut Report) {
+    let world = World::new();
+    let paced = Direction::Paced { pieces: 1000, micros: 2_000 };
+    let chunks = |(mut client, session): (Client, String)| client.prompt(&session, paced, next_prompt()).latencies;
+    let (ours, floor) = (chunks(world.hosted()), chunks(world.floor()));
+    let added = median(ours.clone()) - median(floor.clone());
+    report.row("chunk latency, hosted agent, median", median(ours.clone()), Some(median(floor.clone())), "ms");
+    report.row("chunk latency, hosted agent, 99th percentile", percentile(ours, 99), Some(percentile(floor, 99)), "ms");
+    report.row("chunk latency that hosting adds, median", added, None, "ms");
 }
 
 /// Runs this many bridges at once with this many streams each.

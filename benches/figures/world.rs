@@ -42,9 +42,13 @@ impl World {
             )
         };
         let configuration = format!(
-            "[models]\ndefault = \"openai-bench/bench\"\n[models.local]\nprobe = false\n{}{}",
+            "[models]\ndefault = \"openai-bench/bench\"\n[models.local]\nprobe = false\n{}{}\
+             [agents.floor]\ncommand = {:?}\nargs = [{:?}, {:?}]\n",
             provider("openai"),
-            provider("anthropic")
+            provider("anthropic"),
+            std::env::current_exe().unwrap(),
+            floor_agent::FLAG,
+            server.address
         );
         fs::write(folder.path().join("home/.config/acpd/config.toml"), configuration).unwrap();
         Self { folder, server }
@@ -71,6 +75,13 @@ impl World {
     /// A client behind a bridge, with a session.
     pub(crate) fn editor(&self) -> (Client, String) {
         let (mut client, _) = Client::start(self.acpd(&["acp"]));
+        let session = client.open(self.work().to_str().unwrap());
+        (client, session)
+    }
+
+    /// A client behind a bridge, with a session that the floor agent answers as a hosted agent.
+    pub(crate) fn hosted(&self) -> (Client, String) {
+        let (mut client, _) = Client::start(self.acpd(&["acp", "--agent", "floor"]));
         let session = client.open(self.work().to_str().unwrap());
         (client, session)
     }
