@@ -48,6 +48,8 @@ pub(crate) enum ExecutorReport {
     /// The call cannot be carried out at all.
     Refused(PlanRefusal),
     Progressed(Vec<ToolContent>),
+    /// The call waits for the user, or does so no longer.
+    Waits(bool),
     /// The call wants something of sub-agents, such as a report, which is returned over the channel.
     /// The channel closes if there will be none.
     Delegated(SubAgentRequest, oneshot::Sender<Outcome>),
@@ -343,6 +345,14 @@ impl ToolHost for CallHost {
             ExecutorEvent { call: self.call.clone(), report: ExecutorReport::ModeAgreed(mode, sender) },
         );
         Box::pin(async move { outcome.await.unwrap_or_else(|_| Outcome::cancelled()) })
+    }
+
+    fn call(&self) -> Option<CallId> {
+        Some(self.call.clone())
+    }
+
+    fn wait_for_person(&self, waits: bool) {
+        report(&self.parent, ExecutorEvent { call: self.call.clone(), report: ExecutorReport::Waits(waits) });
     }
 
     fn progress(&self, content: Vec<ToolContent>) {

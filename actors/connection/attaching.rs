@@ -105,6 +105,7 @@ impl Connection {
                 model,
                 thought,
                 hosted: hosted.map(|hosted| hosted.offer),
+                switches: self.capabilities().switches,
                 extras,
             },
             head: attached.head,

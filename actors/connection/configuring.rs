@@ -3,7 +3,7 @@
 
 use actix::Context;
 use domain::event::Setting;
-use domain::hosted::{AgentSetting, Offer};
+use domain::hosted::{AgentSetting, Offer, OptionValue};
 use domain::model::ModelInfo;
 use domain::state::SessionSettings;
 use domain::{Approval, Mode, ModelId, ThoughtLevel};
@@ -107,17 +107,21 @@ impl Connection {
 fn agent_setting(configure: &request::Configure, offer: &Offer) -> Result<AgentSetting, RpcError> {
     let (id, value) = (configure.option.clone(), configure.value.clone());
     let is_option = offer.has_option(&id) && configure.answer == ConfigureAnswer::Options;
-    match id.as_str() {
-        _ if is_option => Ok(AgentSetting::Option { id, value }),
-        "mode" if offer.modes.is_some() => Ok(AgentSetting::Mode(value)),
-        "model" if offer.models.is_some() => Ok(AgentSetting::Model(value)),
-        _ if offer.has_option(&id) => Ok(AgentSetting::Option { id, value }),
-        _ => Err(RpcError::invalid_params("configId", &format!("unknown option `{id}`"))),
+    match (id.as_str(), value) {
+        (_, value) if is_option && offer.is_switch(&id) == value.is_switch() => Ok(AgentSetting::Option { id, value }),
+        (_, _) if is_option => Err(RpcError::invalid_params("value", "Must be of the type of the option")),
+        ("mode", OptionValue::Id(mode)) if offer.modes.is_some() => Ok(AgentSetting::Mode(mode)),
+        ("model", OptionValue::Id(model)) if offer.models.is_some() => Ok(AgentSetting::Model(model)),
+        (_, value) if offer.has_option(&id) => Ok(AgentSetting::Option { id, value }),
+        (_, _) => Err(RpcError::invalid_params("configId", &format!("unknown option `{id}`"))),
     }
 }
 
 fn setting(configure: &request::Configure, is_offered: impl Fn(&ModelId) -> bool) -> Result<Setting, RpcError> {
-    let value = configure.value.as_str();
+    let value = match &configure.value {
+        OptionValue::Id(value) => value.as_str(),
+        OptionValue::Switch(_) => return Err(RpcError::invalid_params("value", "Must be a string")),
+    };
     let setting = match configure.option.as_str() {
         "mode" => Mode::from_id(value).map(Setting::Mode),
         "approval" => Approval::from_id(value).map(Setting::Approval),

@@ -103,6 +103,8 @@ fn with_defaults(mut event: Event, settings: &Settings) -> Event {
         | EventKind::PermissionAsked { .. }
         | EventKind::ToolStarted { .. }
         | EventKind::ToolProgressed { .. }
+        | EventKind::CallPaused { .. }
+        | EventKind::CallResumed { .. }
         | EventKind::ToolEnded { .. }
         | EventKind::BackgroundOutput { .. }
         | EventKind::BackgroundEnded { .. }

@@ -37,6 +37,11 @@ impl Handler<CancelWork> for Session {
         if let Some((handle, _)) = left.filter(|_| in_background) {
             return self.ports.toolbox.stop_background(&state.id, handle);
         }
+        // Only a shell command has a terminal.
+        let has_terminal = state.open.calls.get(&call).is_some_and(|open| !open.card.command().is_empty());
+        if in_background && !has_terminal {
+            return false;
+        }
         matches!(self.deliver(Input::CancelCall(call), ctx), Some(Reply::CancelCall(true)))
     }
 }

@@ -67,6 +67,7 @@ impl Handler<ExecutorEvent> for Session {
             ExecutorReport::Planned { card, rule } => CallReport::Planned { card, rule },
             ExecutorReport::Refused(refusal) => CallReport::Refused(refusal),
             ExecutorReport::Progressed(content) => CallReport::Progressed(content),
+            ExecutorReport::Waits(waits) => CallReport::Waits(waits),
             ExecutorReport::Delegated(request, reply) => {
                 self.work.delegations.insert(call.clone(), reply);
                 self.deliver(Input::Delegated { call, request }, ctx);

@@ -522,3 +522,42 @@ async fn a_question_that_a_child_asks_without_a_prompt_is_cancelled_at_once() {
     child.end(&prompt).await;
     zed.answer(id).await;
 }
+
+#[actix::test]
+async fn an_option_that_is_on_or_off_reaches_the_clients_that_show_such_options() {
+    let (scene, mut children) = scene();
+    let (mut zed, session, mut child) = opened(&scene, &mut children).await;
+    let mut able = scene.client("able");
+    let capabilities = json!({ "session": { "configOptions": { "boolean": {} } } });
+    able.call("initialize", json!({ "protocolVersion": 1, "clientCapabilities": capabilities })).await;
+    able.call("session/resume", json!({ "sessionId": session })).await;
+    let mut new = scene.client("new");
+    new.initialize_v2().await;
+    new.call("session/resume", json!({ "sessionId": session, "cwd": "/work" })).await;
+    let options = |fast: bool| {
+        json!([
+            { "type": "select", "id": "effort", "name": "Effort", "currentValue": "high",
+              "options": [{ "value": "high", "name": "High" }] },
+            { "type": "boolean", "id": "fast", "name": "Fast", "category": "model_config", "currentValue": fast },
+        ])
+    };
+    child.update(json!({ "sessionUpdate": "config_option_update", "configOptions": options(false) })).await;
+    let shown = async |editor: &mut Editor| {
+        editor.update("config_option_update").await["params"]["update"]["configOptions"].clone()
+    };
+    assert_eq!(shown(&mut zed).await.as_array().unwrap().len(), 1);
+    assert_eq!(shown(&mut able).await, options(false));
+    let fast = shown(&mut new).await[1].clone();
+    assert_eq!((&fast["type"], &fast["configId"]), (&json!("boolean"), &json!("fast")));
+    assert_eq!((&fast["category"], &fast["currentValue"]), (&json!("model_config"), &json!(false)));
+    let set =
+        |kind: &str, value: Value| json!({ "sessionId": session, "configId": "fast", "type": kind, "value": value });
+    let refused = new.call("session/set_config_option", set("id", json!("on"))).await;
+    assert_eq!(refused["error"]["code"], -32602);
+    let change = new.request("session/set_config_option", set("boolean", json!(true))).await;
+    let request = child.receive("session/set_config_option").await;
+    assert_eq!(request["params"], json!({ "sessionId": "c1", "configId": "fast", "type": "boolean", "value": true }));
+    child.answer(&request, json!({ "configOptions": options(true) })).await;
+    assert_eq!(new.answer(change).await["result"]["configOptions"][1]["currentValue"], true);
+    assert_eq!(shown(&mut able).await, options(true));
+}

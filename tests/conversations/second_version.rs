@@ -1,6 +1,7 @@
 //! Version 2 of the protocol, alone and beside version 1 in the same session.
 
 mod prompts;
+mod running_work;
 mod sessions;
 mod sub_agents;
 

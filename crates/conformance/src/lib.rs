@@ -31,6 +31,7 @@ pub struct Schema {
     messages: BTreeMap<(Message, String), SchemaIndex>,
     error: SchemaIndex,
     updates: Vec<String>,
+    definitions: Vec<String>,
 }
 
 /// A message, by its direction and its place in a conversation.
@@ -68,6 +69,7 @@ impl Schema {
         let mut document: Value = serde_json::from_str(text).expect("the schema is JSON");
         let updates = updates(&document);
         let described = described(&document);
+        let definitions = document["$defs"].as_object().into_iter().flat_map(|all| all.keys().cloned()).collect();
         strict::close(&mut document);
         let mut compiler = Compiler::new();
         compiler.enable_format_assertions();
@@ -79,7 +81,7 @@ impl Schema {
         };
         let error = compile("Error");
         let messages = described.into_iter().map(|(message, method, name)| ((message, method), compile(&name)));
-        Self { messages: messages.collect(), error, updates, compiled }
+        Self { messages: messages.collect(), error, updates, definitions, compiled }
     }
 
     /// Validates the parameters or the result of a message.
@@ -102,6 +104,11 @@ impl Schema {
     /// The names of all methods.
     pub fn methods(&self) -> impl Iterator<Item = &str> {
         self.messages.keys().map(|(_, method)| method.as_str())
+    }
+
+    /// The names of all definitions.
+    pub fn definitions(&self) -> impl Iterator<Item = &str> {
+        self.definitions.iter().map(String::as_str)
     }
 
     /// The kinds of `session/update`.

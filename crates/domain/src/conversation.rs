@@ -160,6 +160,8 @@ impl Conversation {
             | EventKind::PermissionAnswered { .. }
             | EventKind::ToolStarted { .. }
             | EventKind::ToolProgressed { .. }
+            | EventKind::CallPaused { .. }
+            | EventKind::CallResumed { .. }
             | EventKind::Configured { .. }
             | EventKind::Titled { .. }
             | EventKind::Used { .. }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
-use crate::ConnectionId;
+use crate::{CallId, ConnectionId};
 
 /// The editor behind a `CallSite`. Every request goes to the editor that sent the prompt and to no
 /// other.
@@ -75,6 +75,8 @@ pub struct EditorCapabilities {
 /// A question to the person at the editor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Elicitation {
+    /// The call on which the asker works, if it is known.
+    pub call: Option<CallId>,
     pub message: String,
     pub form: Form,
 }

@@ -127,6 +127,14 @@ pub enum EventKind {
         call: CallId,
         content: Vec<ToolContent>,
     },
+    /// A call that has started waits for the user, whom an MCP server asks to fill in a form or to open a page.
+    CallPaused {
+        call: CallId,
+    },
+    /// The user has answered, or the server has taken its question back.
+    CallResumed {
+        call: CallId,
+    },
     ToolEnded {
         call: CallId,
         outcome: Outcome,
@@ -317,6 +325,8 @@ impl EventKind {
             | Self::CallsRequested { .. }
             | Self::Abandoned { .. }
             | Self::ToolProgressed { .. }
+            | Self::CallPaused { .. }
+            | Self::CallResumed { .. }
             | Self::BackgroundOutput { .. }
             | Self::Planned { .. }
             | Self::Used { .. }
@@ -368,6 +378,8 @@ impl EventKind {
             Self::PermissionAnswered { .. } => "permission_answered",
             Self::ToolStarted { .. } => "tool_started",
             Self::ToolProgressed { .. } => "tool_progressed",
+            Self::CallPaused { .. } => "call_paused",
+            Self::CallResumed { .. } => "call_resumed",
             Self::ToolEnded { .. } => "tool_ended",
             Self::BackgroundOutput { .. } => "background_output",
             Self::BackgroundEnded { .. } => "background_ended",
@@ -424,6 +436,8 @@ impl EventKind {
             | Self::PermissionAsked { .. }
             | Self::PermissionAnswered { .. }
             | Self::ToolStarted { .. }
+            | Self::CallPaused { .. }
+            | Self::CallResumed { .. }
             | Self::BackgroundEnded { .. }
             | Self::Configured { .. }
             | Self::Restored { .. }

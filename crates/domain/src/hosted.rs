@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::tool::{BASH, Location};
 use crate::{Access, CallId, MessageId, ToolCard, ToolContent, ToolKind};
 
-pub use offer::{AgentSetting, Offer, OfferPart};
+pub use offer::{AgentSetting, Offer, OfferPart, OptionValue};
 pub use port::{AgentFailure, AgentFailureKind, AgentLink, AgentOrder, AgentReport, Agents, NoAgents, StartedAgent};
 pub use summary::summary;
 

@@ -92,6 +92,14 @@ impl Question {
         }
     }
 
+    /// Returns the decision, or a rejection in place of an answer that was not offered.
+    pub fn admit(&self, decision: Decision) -> Decision {
+        match decision {
+            Decision::Chose(choice) if !self.choices().contains(&choice) => Decision::Chose(Choice::RejectOnce),
+            Decision::Chose(_) | Decision::Cancelled | Decision::Unanswered => decision,
+        }
+    }
+
     /// Returns the option of the child that an answer means: the one with this id, or the first one of the chosen kind,
     /// or of the other kind that allows or rejects.
     pub fn option_for(&self, id: Option<&str>, choice: Choice) -> Option<&AgentOption> {

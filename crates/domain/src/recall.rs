@@ -103,6 +103,8 @@ impl Recall {
             | EventKind::PermissionAnswered { .. }
             | EventKind::ToolStarted { .. }
             | EventKind::ToolProgressed { .. }
+            | EventKind::CallPaused { .. }
+            | EventKind::CallResumed { .. }
             | EventKind::BackgroundOutput { .. }
             | EventKind::BackgroundEnded { .. }
             | EventKind::Planned { .. }

@@ -179,6 +179,7 @@ impl SessionState {
                 self.delegated.insert(call.clone(), delegated);
             }
             EventKind::PermissionAsked { question } => self.show_delegated(&question.call, event.number),
+            EventKind::CallPaused { call } => self.show_delegated(call, event.number),
             EventKind::PermissionAnswered { question, decision, .. } => self.remember(question, *decision),
             EventKind::ToolEnded { outcome, .. } => {
                 if let Some(turn) = &self.open.turn {
@@ -213,6 +214,7 @@ impl SessionState {
             | EventKind::Abandoned { .. }
             | EventKind::ResultsCleared { .. }
             | EventKind::ToolProgressed { .. }
+            | EventKind::CallResumed { .. }
             | EventKind::Compacting { .. }
             | EventKind::PromptDropped { .. }
             | EventKind::Noticed { .. } => {}

@@ -17,7 +17,7 @@ use crate::mcp::{McpEvent, McpRequest, McpServer, Prepared, ServerCard};
 use crate::model::ModelInfo;
 use crate::permission::RuleTexts;
 use crate::recall::RecallRequest;
-use crate::{Access, AgentId, CallSite, ConnectionId, Content, Mode, ModelId, SessionId, TurnId, Verdict};
+use crate::{Access, AgentId, CallId, CallSite, ConnectionId, Content, Mode, ModelId, SessionId, TurnId, Verdict};
 
 pub use hooks::{HookPoint, HooksRun, Notification, NotificationKind};
 
@@ -488,8 +488,15 @@ pub trait ToolHost: Send + Sync + 'static {
         Box::pin(std::future::ready(Outcome::failed("The mode cannot be changed here.")))
     }
 
-    /// Shows the call's progress, in place of what was shown before. The caller limits how often it
-    /// calls this.
+    /// Returns the id of the call.
+    fn call(&self) -> Option<CallId> {
+        None
+    }
+
+    /// Reports that the call waits for the person, or does so no longer.
+    fn wait_for_person(&self, _waits: bool) {}
+
+    /// Shows the call's progress in place of what was shown before. The caller limits how often.
     fn progress(&self, content: Vec<ToolContent>);
 
     /// Resolves when the call should stop.

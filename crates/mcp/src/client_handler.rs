@@ -71,9 +71,9 @@ impl ClientHandler for McpClientHandler {
         };
         // It must be clear who asks, because the form looks like ours.
         let message = format!("{}: {}", self.name, cut(&message, LONGEST_MESSAGE));
-        let editor = asker.editor.clone();
+        let (editor, call) = (asker.editor.clone(), asker.call());
         tokio::select! {
-            answer = editor.elicit(Elicitation { message, form }) => Ok(match answer {
+            answer = editor.elicit(Elicitation { call, message, form }) => Ok(match answer {
                 Ok(Elicited::Accepted(content)) => {
                     if let Some(page) = &mut page {
                         page.stays();

@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use domain::SessionId;
 use domain::editor::Editor;
 use domain::mcp::ServerState;
+use domain::tool::ToolHost;
+use domain::{CallId, SessionId};
 use rmcp::model::{ProgressToken, Prompt, Tool};
 use rmcp::service::{Peer, RoleClient};
 use tokio::sync::{Notify, oneshot, watch};
@@ -85,12 +86,14 @@ struct McpCall {
     asks: bool,
     token: Option<ProgressToken>,
     editor: Option<Arc<dyn Editor>>,
+    host: Arc<dyn ToolHost>,
     progress: watch::Sender<Option<String>>,
 }
 
 /// A question to the editor of a running call. While it is open the call has no other question.
 pub(crate) struct OpenElicitation {
     pub(crate) editor: Arc<dyn Editor>,
+    host: Arc<dyn ToolHost>,
     call: watch::Receiver<Option<String>>,
     shared: Arc<SharedServer>,
     number: u64,
@@ -101,10 +104,16 @@ impl Drop for OpenElicitation {
         if let Some(call) = lock(&self.shared.calls).iter_mut().find(|call| call.number == self.number) {
             call.asks = false;
         }
+        self.host.wait_for_person(false);
     }
 }
 
 impl OpenElicitation {
+    /// The call whose editor is asked.
+    pub(crate) fn call(&self) -> Option<CallId> {
+        self.host.call()
+    }
+
     /// Resolves when the call has ended.
     pub(crate) async fn ended(&mut self) {
         while self.call.changed().await.is_ok() {}
@@ -165,10 +174,11 @@ impl SharedServer {
         self: &Arc<Self>,
         session: SessionId,
         editor: Option<Arc<dyn Editor>>,
+        host: Arc<dyn ToolHost>,
     ) -> (CallEntry, watch::Receiver<Option<String>>) {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let (progress, seen) = watch::channel(None);
-        lock(&self.calls).push(McpCall { number, session, asks: false, token: None, editor, progress });
+        lock(&self.calls).push(McpCall { number, session, asks: false, token: None, editor, host, progress });
         (CallEntry { shared: self.clone(), number }, seen)
     }
 
@@ -197,8 +207,15 @@ impl SharedServer {
         let fits = |call: &&mut McpCall| !call.asks && call.editor.as_deref().is_some_and(&can);
         let call = calls.iter_mut().rev().find(fits)?;
         call.asks = true;
-        let editor = call.editor.clone()?;
-        Some(OpenElicitation { editor, call: call.progress.subscribe(), shared: self.clone(), number: call.number })
+        let (editor, host) = (call.editor.clone()?, call.host.clone());
+        host.wait_for_person(true);
+        Some(OpenElicitation {
+            editor,
+            host,
+            call: call.progress.subscribe(),
+            shared: self.clone(),
+            number: call.number,
+        })
     }
 
     /// Remembers that an editor shows a page, until the server reports that the person is done there, or the value is

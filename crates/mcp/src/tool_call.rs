@@ -177,7 +177,7 @@ struct RemoteCall {
 impl RemoteCall {
     async fn run(self, host: Arc<dyn ToolHost>) -> Outcome {
         let peer = &self.connected.peer;
-        let (entry, progress) = self.shared.enter(self.session, self.editor);
+        let (entry, progress) = self.shared.enter(self.session, self.editor, host.clone());
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(self.params));
         let options = PeerRequestOptions::with_timeout(self.patience).reset_timeout_on_progress();
         let sent = match peer.send_request_with_option(request, options).await {

@@ -127,6 +127,8 @@ fn describe(kind: &EventKind) -> Option<String> {
         | EventKind::PermissionAsked { .. }
         | EventKind::ToolStarted { .. }
         | EventKind::ToolProgressed { .. }
+        | EventKind::CallPaused { .. }
+        | EventKind::CallResumed { .. }
         | EventKind::ToolEnded { .. }
         | EventKind::ResultsCleared { .. }
         | EventKind::BackgroundOutput { .. }

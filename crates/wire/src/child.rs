@@ -8,7 +8,7 @@ mod requests;
 mod update;
 
 use domain::briefing::SlashCommandCard;
-use domain::hosted::{AgentSetting, Offer};
+use domain::hosted::{AgentSetting, Offer, OptionValue};
 use domain::mcp::{McpServer, McpTransport};
 use domain::{Content, StopReason, Usage};
 use serde_json::{Map, Value, json};
@@ -48,6 +48,8 @@ pub fn initialize(version: &str) -> Value {
             "elicitation": { "form": {}, "url": {} },
             // From before the protocol had terminal logins.
             "_meta": { "terminal-auth": true },
+            // Clients that do not show them do not get them.
+            "session": { "configOptions": { "boolean": {} } },
         },
         "clientInfo": { "name": "acpd", "title": "acpd", "version": version },
     })
@@ -192,7 +194,15 @@ pub fn setting(session: &str, setting: &AgentSetting) -> (&'static str, Value) {
         AgentSetting::Mode(mode) => (method::SESSION_SET_MODE, json!({ "sessionId": session, "modeId": mode })),
         AgentSetting::Model(model) => (method::SESSION_SET_MODEL, json!({ "sessionId": session, "modelId": model })),
         AgentSetting::Option { id, value } => {
-            (method::SESSION_SET_CONFIG_OPTION, json!({ "sessionId": session, "configId": id, "value": value }))
+            let mut params = json!({ "sessionId": session, "configId": id });
+            match value {
+                OptionValue::Id(value) => params["value"] = json!(value),
+                OptionValue::Switch(on) => {
+                    params["type"] = json!("boolean");
+                    params["value"] = json!(on);
+                }
+            }
+            (method::SESSION_SET_CONFIG_OPTION, params)
         }
     }
 }

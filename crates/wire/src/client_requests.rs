@@ -41,7 +41,8 @@ pub fn terminal(session: &SessionId, terminal: &str) -> Value {
 
 /// Asks the user. Returns `None` for a form whose fields the protocol cannot express.
 pub fn elicit(session: &SessionId, elicitation: Elicitation) -> Option<Value> {
-    let scope = acp::ElicitationSessionScope::new(session.to_string());
+    let call = elicitation.call.map(|call| acp::ToolCallId::new(call.to_string()));
+    let scope = acp::ElicitationSessionScope::new(session.to_string()).tool_call_id(call);
     let mode = match elicitation.form {
         Form::Fields(schema) => {
             acp::ElicitationMode::from(acp::ElicitationFormMode::new(scope, serde_json::from_value(schema).ok()?))

@@ -39,6 +39,8 @@ pub struct Menu {
     pub thought: ThoughtLevel,
     /// What the child agent of a hosted session offers, in place of everything above.
     pub hosted: Option<Offer>,
+    /// Whether the client shows options that are on or off.
+    pub switches: bool,
     /// The extensions of the stable protocol that this client receives.
     pub extras: ExtraSet,
 }

@@ -129,6 +129,15 @@ mod tests {
     }
 
     #[test]
+    fn every_definition_of_both_schemas_has_a_row_on_the_page() {
+        let (_, rest) = PAGE.split_once("\n## Definitions of the schemas\n").unwrap();
+        let (table, _) = rest.split_once("\n## ").unwrap();
+        let known: BTreeSet<&str> = V1.definitions().chain(V2.definitions()).collect();
+        let missing: Vec<&&str> = known.iter().filter(|name| !has_row(table, name)).collect();
+        assert!(known.len() > 200 && missing.is_empty(), "docs/protocol.md has no row for {missing:?}");
+    }
+
+    #[test]
     fn a_row_without_a_test_or_a_reason_is_none() {
         assert!(has_row("| `a/b` | works | `it_does_what_it_says` |", "a/b"));
         assert!(has_row("| `a/b`, `c` | not offered: nobody has asked for it |", "c"));

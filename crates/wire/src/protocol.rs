@@ -56,6 +56,7 @@ impl ProtocolVersion {
                 terminal: false,
                 notices: true,
                 compaction: true,
+                switches: true,
                 ..claimed
             },
         }

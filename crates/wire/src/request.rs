@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use domain::checkpoint::RestoreDirection;
+use domain::hosted::OptionValue;
 use domain::mcp::McpServer;
 use domain::session::WhenBusy;
 use domain::{
@@ -218,6 +219,8 @@ pub struct ClientCapabilities {
     pub elicits_form: bool,
     /// Runs a login command in a terminal.
     pub terminal_login: bool,
+    /// Shows options that are on or off.
+    pub switches: bool,
 }
 
 #[derive(Debug, PartialEq)]
@@ -274,7 +277,7 @@ pub struct Configure {
     pub session: SessionId,
     /// The option's id: `mode`, `model`, `approval`, ...
     pub option: String,
-    pub value: String,
+    pub value: OptionValue,
     pub answer: ConfigureAnswer,
 }
 

@@ -7,7 +7,7 @@ use super::update;
 use crate::project::Project;
 
 /// Attaches an editor that speaks version 2 to the session of a project.
-async fn attached(at: &Project, name: &str) -> Editor {
+pub(super) async fn attached(at: &Project, name: &str) -> Editor {
     let mut editor = at.scene.client(name);
     editor.initialize_v2().await;
     editor.call("session/resume", json!({ "sessionId": at.session, "cwd": at.folder.path() })).await;
@@ -15,7 +15,7 @@ async fn attached(at: &Project, name: &str) -> Editor {
 }
 
 /// Reads until the call has this status, and returns the update.
-async fn until_status(editor: &mut Editor, call: &Value, status: &str) -> Value {
+pub(super) async fn until_status(editor: &mut Editor, call: &Value, status: &str) -> Value {
     editor.until(|message| update(message)["toolCallId"] == *call && update(message)["status"] == status).await
 }
 

@@ -36,7 +36,28 @@ pub enum OfferPart {
 pub enum AgentSetting {
     Mode(String),
     Model(String),
-    Option { id: String, value: String },
+    Option { id: String, value: OptionValue },
+}
+
+/// The value of an option: one of a list, or on and off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OptionValue {
+    Id(String),
+    Switch(bool),
+}
+
+impl OptionValue {
+    fn read(value: &Value) -> Option<Self> {
+        match value {
+            Value::String(id) => Some(Self::Id(id.clone())),
+            Value::Bool(on) => Some(Self::Switch(*on)),
+            Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => None,
+        }
+    }
+
+    pub fn is_switch(&self) -> bool {
+        matches!(self, Self::Switch(_))
+    }
 }
 
 impl Offer {
@@ -70,8 +91,8 @@ impl Offer {
         forgotten.extend(model.map(AgentSetting::Model));
         for (id, value) in current_values(before.options.as_ref()) {
             let now = current_values(self.options.as_ref()).find(|(known, _)| *known == id);
-            if now.is_some_and(|(_, now)| now != value) {
-                forgotten.push(AgentSetting::Option { id: id.to_owned(), value: value.to_owned() });
+            if now.is_some_and(|(_, now)| now != value && now.is_switch() == value.is_switch()) {
+                forgotten.push(AgentSetting::Option { id: id.to_owned(), value });
             }
         }
         forgotten
@@ -81,6 +102,11 @@ impl Offer {
     pub fn has_option(&self, id: &str) -> bool {
         let mut options = self.options.as_ref().and_then(Value::as_array).into_iter().flatten();
         options.any(|option| option.get("id").and_then(Value::as_str) == Some(id))
+    }
+
+    /// Whether the option with this id can only be on or off.
+    pub fn is_switch(&self, id: &str) -> bool {
+        current_values(self.options.as_ref()).any(|(known, value)| known == id && value.is_switch())
     }
 
     /// Returns the names of the slash commands.
@@ -119,9 +145,9 @@ fn set_current(choices: &mut Option<Value>, current: &str, id: &str) {
 }
 
 /// The ids of options, and their current values.
-fn current_values(options: Option<&Value>) -> impl Iterator<Item = (&str, &str)> {
+fn current_values(options: Option<&Value>) -> impl Iterator<Item = (&str, OptionValue)> {
     let options = options.and_then(Value::as_array).into_iter().flatten();
-    options.filter_map(|option| Some((option.get("id")?.as_str()?, option.get("currentValue")?.as_str()?)))
+    options.filter_map(|option| Some((option.get("id")?.as_str()?, OptionValue::read(option.get("currentValue")?)?)))
 }
 
 #[cfg(test)]
@@ -138,7 +164,7 @@ mod tests {
         };
         let before = offer("code", "large", "high");
         let forgotten = offer("ask", "small", "low").forgotten(&before);
-        let effort = AgentSetting::Option { id: "effort".to_owned(), value: "high".to_owned() };
+        let effort = AgentSetting::Option { id: "effort".to_owned(), value: OptionValue::Id("high".to_owned()) };
         // The model `large` does not exist any more.
         assert_eq!(forgotten, [AgentSetting::Mode("code".to_owned()), effort]);
         assert_eq!(before.forgotten(&before), []);

@@ -37,8 +37,11 @@ impl SessionMachine {
         }
     }
 
-    /// Ends one call of the running turn. Returns whether it runs.
+    /// Ends one call of the running turn, or the sub-agent that it has left in the background. Returns whether it runs.
     pub(super) fn cancel_call(&mut self, call: CallId) -> bool {
+        if self.cancel_agent(&call) {
+            return true;
+        }
         let Activity::Turn(running) = &self.activity else { return false };
         let is_running =
             running.calls.contains_key(&call) && self.state.open.calls.get(&call).is_some_and(|open| open.started);

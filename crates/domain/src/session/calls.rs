@@ -11,6 +11,9 @@ use crate::{
     Access, CallId, EventKind, MessageId, Mode, Outcome, Question, QuestionId, ToolCard, ToolKind, TurnId, Verdict,
 };
 
+/// How often a call is recorded as waiting for the person.
+const PAUSES: u32 = 100;
+
 impl SessionMachine {
     pub(super) fn running_call(&self, call: &CallId) -> Option<&RunningCall> {
         self.activity.running()?.calls.get(call)
@@ -71,10 +74,22 @@ impl SessionMachine {
             CallReport::Progressed(content) => {
                 self.append(EventKind::ToolProgressed { call, content });
             }
+            CallReport::Waits(waits) => self.note_wait(call, waits),
             CallReport::ModeAgreed(mode) if is_going => self.switch_mode(&call, mode),
             CallReport::ModeAgreed(_) => {}
             CallReport::Ended(outcome) => self.end_call(call, outcome),
             CallReport::Died => self.crash_call(call),
+        }
+    }
+
+    /// Records that a running call waits for the person, or goes on. A server can ask as often as it likes; only so many
+    /// of its questions are worth an event.
+    fn note_wait(&mut self, call: CallId, waits: bool) {
+        let Some(open) = self.state.open.calls.get(&call).filter(|open| open.started) else { return };
+        if waits && !open.paused && open.pauses < PAUSES {
+            self.append(EventKind::CallPaused { call });
+        } else if !waits && open.paused {
+            self.append(EventKind::CallResumed { call });
         }
     }
 

@@ -348,6 +348,8 @@ pub enum CallReport {
     /// It cannot be done at all.
     Refused(PlanRefusal),
     Progressed(Vec<ToolContent>),
+    /// It waits for the person, or does so no longer.
+    Waits(bool),
     /// The person has agreed to another mode.
     ModeAgreed(Mode),
     Ended(Outcome),

@@ -27,6 +27,7 @@ impl SessionMachine {
             let question = open.question.clone();
             return self.settle_agent_question(&question, decision, by);
         }
+        let decision = open.question.admit(decision);
         let call = open.question.call.clone();
         let is_ours = by == NOBODY;
         self.append(EventKind::PermissionAnswered { question, call: call.clone(), decision, by });

@@ -299,20 +299,12 @@ impl SessionMachine {
         let family = running.agents.family(turn);
         let Some(sub) = running.agents.working.remove(turn) else { return };
         let SubAgent { id, waiting, background, steps, record, .. } = sub;
-        let exit_code = Some(i32::from(outcome.verdict != OutcomeKind::Completed));
         outcome = outcome.with_raw(serde_json::json!({ "steps": steps.len() }));
         if resumable {
             outcome.content = vec![ToolContent::text(outcome.text.clone())];
             outcome.text.push_str(&format!("\n\n[To ask this sub-agent more, give `id`: \"{id}\" and another task.]"));
         }
-        match waiting {
-            Some(call) => self.effect(Effect::AnswerDelegation { call, outcome }),
-            None => running.agents.reports.push((id.clone(), outcome)),
-        }
-        if background {
-            let what = BackgroundNews::Ended { exit_code, signal: None };
-            self.note_background(BackgroundReport { handle: id.to_string(), what });
-        }
+        self.hand_over(id.clone(), waiting, background, outcome);
         self.dismiss_agents(family);
         if resumable {
             self.agents.ended.push_back(record);
@@ -326,6 +318,38 @@ impl SessionMachine {
         }
         self.start_agents();
         self.pass_on_reports();
+    }
+
+    /// Ends the sub-agent of the background that this call started, at the wish of a client. The model learns of it in
+    /// place of a report. Returns whether there is one.
+    pub(super) fn cancel_agent(&mut self, call: &CallId) -> bool {
+        let Activity::Turn(running) = &mut self.activity else { return false };
+        let is_meant = |agent: &SubAgent| agent.background && agent.call == *call;
+        let working = running.agents.working.iter().find(|(_, agent)| is_meant(agent)).map(|(turn, _)| turn.clone());
+        if let Some(turn) = working {
+            self.end_agent(&turn, Outcome::cancelled(), false);
+            return true;
+        }
+        let Some(at) = running.agents.queued.iter().position(|queued| is_meant(&queued.agent)) else { return false };
+        let Some(Queued { agent, .. }) = running.agents.queued.remove(at) else { return false };
+        self.hand_over(agent.id, agent.waiting, true, Outcome::cancelled());
+        self.start_agents();
+        self.pass_on_reports();
+        true
+    }
+
+    /// Gives the outcome of a sub-agent to the call that waits for it, or keeps it for the model.
+    fn hand_over(&mut self, id: AgentId, waiting: Option<CallId>, background: bool, outcome: Outcome) {
+        let Some(running) = self.activity.running_mut() else { return };
+        let exit_code = exit_code(outcome.verdict);
+        match waiting {
+            Some(call) => self.effect(Effect::AnswerDelegation { call, outcome }),
+            None => running.agents.reports.push((id.clone(), outcome)),
+        }
+        if background {
+            let what = BackgroundNews::Ended { exit_code, signal: None };
+            self.note_background(BackgroundReport { handle: id.to_string(), what });
+        }
     }
 
     /// Whether a turn that the model has ended goes on, because sub-agents of the background work, or
@@ -396,6 +420,15 @@ impl SessionMachine {
         if !agents.is_empty() {
             self.start_agents();
         }
+    }
+}
+
+/// The exit code under which the end of a sub-agent in the background is recorded.
+fn exit_code(verdict: OutcomeKind) -> Option<i32> {
+    match verdict {
+        OutcomeKind::Completed => Some(0),
+        OutcomeKind::Failed | OutcomeKind::Denied | OutcomeKind::Interrupted => Some(1),
+        OutcomeKind::Cancelled => None,
     }
 }
 

@@ -98,6 +98,10 @@ impl BackgroundWork {
 pub struct OpenCall {
     pub card: ToolCard,
     pub started: bool,
+    /// Whether it waits for the user.
+    pub paused: bool,
+    /// How often it has waited for the user.
+    pub pauses: u32,
 }
 
 impl OpenWork {
@@ -127,7 +131,7 @@ impl OpenWork {
             EventKind::ToolCalled { call, card, .. } => {
                 self.begun.remove(call);
                 self.queued.retain(|queued| queued.call != *call);
-                self.calls.insert(call.clone(), OpenCall { card: card.clone(), started: false });
+                self.calls.insert(call.clone(), OpenCall::new(card.clone()));
             }
             EventKind::Planned { call, .. } => self.queued.retain(|queued| queued.call != *call),
             EventKind::PermissionAsked { question } => {
@@ -139,6 +143,17 @@ impl OpenWork {
             EventKind::ToolStarted { call } => {
                 if let Some(open) = self.calls.get_mut(call) {
                     open.started = true;
+                }
+            }
+            EventKind::CallPaused { call } => {
+                if let Some(open) = self.calls.get_mut(call) {
+                    open.paused = true;
+                    open.pauses += 1;
+                }
+            }
+            EventKind::CallResumed { call } => {
+                if let Some(open) = self.calls.get_mut(call) {
+                    open.paused = false;
                 }
             }
             EventKind::ToolEnded { call, outcome } => self.end_call(event.number, call, outcome),
@@ -194,7 +209,7 @@ impl OpenWork {
             }
             status => {
                 let open = self.calls.entry(call.clone());
-                let open = open.or_insert_with(|| OpenCall { card: fields.card(), started: false });
+                let open = open.or_insert_with(|| OpenCall::new(fields.card()));
                 fields.apply_to(&mut open.card);
                 open.started |= status == Some(CallStatus::InProgress);
             }
@@ -249,7 +264,7 @@ impl OpenWork {
     /// Iterates over every call that clients show as unfinished: the open ones and those that the
     /// model is still writing.
     pub fn shown_calls(&self) -> impl Iterator<Item = (CallId, OpenCall)> {
-        let begun = self.begun.iter().map(|(id, card)| (id.clone(), OpenCall { card: card.clone(), started: false }));
+        let begun = self.begun.iter().map(|(id, card)| (id.clone(), OpenCall::new(card.clone())));
         begun.chain(self.calls.iter().map(|(id, open)| (id.clone(), open.clone())))
     }
 
@@ -283,6 +298,11 @@ pub(super) fn unanswered(Asked { question, .. }: &Asked) -> EventKind {
 }
 
 impl OpenCall {
+    /// A call that has not started.
+    pub fn new(card: ToolCard) -> Self {
+        Self { card, started: false, paused: false, pauses: 0 }
+    }
+
     /// Builds the outcome of a call that did not finish.
     pub fn unfinished(&self, verdict: OutcomeKind) -> Outcome {
         let text = match (verdict, self.started) {

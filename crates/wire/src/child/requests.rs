@@ -141,7 +141,8 @@ fn elicitation(params: &Value) -> Result<Elicitation, RpcError> {
         }
         Some(_) | None => return Err(RpcError::invalid_params("mode", "Must be `form` or `url`")),
     };
-    Ok(Elicitation { message, form })
+    let call = params["toolCallId"].as_str().map(CallId::from);
+    Ok(Elicitation { call, message, form })
 }
 
 fn read_file(params: &Value) -> Result<ReadFile, RpcError> {

@@ -44,8 +44,13 @@ fn requests_to_a_child_are_those_of_the_schema() {
     speaks::<acp::LoadSessionRequest>(&load);
     speaks::<acp::ResumeSessionRequest>(&load);
     speaks::<acp::SetSessionModeRequest>(&setting("c1", &AgentSetting::Mode("code".to_owned())).1);
-    let option = AgentSetting::Option { id: "effort".to_owned(), value: "high".to_owned() };
-    speaks::<acp::SetSessionConfigOptionRequest>(&setting("c1", &option).1);
+    for value in [OptionValue::Id("high".to_owned()), OptionValue::Switch(true)] {
+        let option = AgentSetting::Option { id: "effort".to_owned(), value };
+        speaks::<acp::SetSessionConfigOptionRequest>(&setting("c1", &option).1);
+    }
+    let fast = AgentSetting::Option { id: "fast".to_owned(), value: OptionValue::Switch(false) };
+    let expected = json!({ "sessionId": "c1", "configId": "fast", "type": "boolean", "value": false });
+    assert_eq!(setting("c1", &fast).1, expected);
     speaks::<acp::RequestPermissionResponse>(&permission_answer(Some("yes")));
     speaks::<acp::RequestPermissionResponse>(&permission_answer(None));
 }

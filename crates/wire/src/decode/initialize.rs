@@ -35,6 +35,7 @@ pub(crate) fn read(mut params: Params) -> Result<ClientRequest, RpcError> {
         elicits_url: has("/elicitation/url"),
         elicits_form: has("/elicitation/form"),
         terminal_login: has("/auth/terminal"),
+        switches: has("/session/configOptions/boolean"),
     };
     Ok(ClientRequest::Initialize(Initialize { version, client, capabilities }))
 }

@@ -4,6 +4,7 @@
 //! not look at the disk, and does not know which sessions, models or options exist.
 
 use domain::MessageId;
+use domain::hosted::OptionValue;
 use domain::session::WhenBusy;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -79,7 +80,7 @@ fn set_one(mut params: Params, option: &str, names: [&str; 2]) -> Result<ClientR
     Ok(ClientRequest::Configure(Configure {
         session: params.session()?,
         option: option.to_owned(),
-        value: params.required(names)?,
+        value: OptionValue::Id(params.required(names)?),
         answer: ConfigureAnswer::Empty,
     }))
 }
@@ -87,12 +88,13 @@ fn set_one(mut params: Params, option: &str, names: [&str; 2]) -> Result<ClientR
 fn set_config_option(mut params: Params) -> Result<ClientRequest, RpcError> {
     let session = params.session()?;
     let option = params.required(["configId"])?;
-    // One dialect sends booleans and numbers. All our values are names, so they are compared as written.
+    // One dialect sends numbers. All our values are names, so they are compared as written.
     let value = match params.take("value") {
-        Some(Value::String(value)) => value,
-        Some(value @ (Value::Bool(_) | Value::Number(_))) => value.to_string(),
+        Some(Value::String(value)) => OptionValue::Id(value),
+        Some(Value::Bool(on)) => OptionValue::Switch(on),
+        Some(value @ Value::Number(_)) => OptionValue::Id(value.to_string()),
         Some(Value::Null | Value::Array(_) | Value::Object(_)) => {
-            return Err(RpcError::invalid_params("value", "Must be a string"));
+            return Err(RpcError::invalid_params("value", "Must be a string or a boolean"));
         }
         None => return Err(RpcError::invalid_params("value", "Required")),
     };

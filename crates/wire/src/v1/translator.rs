@@ -114,7 +114,7 @@ impl Translator {
                 Vec::new()
             }
             EventKind::ToolCalled { call, card, .. } if self.hidden.contains(call) => {
-                self.calls.insert(call.clone(), OpenCall { card: card.clone(), started: false });
+                self.calls.insert(call.clone(), OpenCall::new(card.clone()));
                 Vec::new()
             }
             EventKind::ToolEnded { call, .. } if self.hidden.remove(call) => {
@@ -125,7 +125,11 @@ impl Translator {
                 Vec::new()
             }
             EventKind::PermissionAsked { question } if self.hidden.remove(&question.call) => {
-                self.reveal(event, question)
+                self.reveal(event, &question.call).into_iter().chain(self.ask(event, question)).collect()
+            }
+            EventKind::CallPaused { call } if self.hidden.remove(call) => {
+                let runs = self.update_call(event, call, acp::ToolCallStatus::InProgress, None, None);
+                self.reveal(event, call).into_iter().chain([runs]).collect()
             }
             EventKind::AgentText { message, text } => {
                 vec![self.say(Speaker::Agent, text, message.as_str(), self.place(event))]
@@ -197,6 +201,9 @@ impl Translator {
             // A message in the log beside these events describes what was done.
             | EventKind::Restored { .. }
             | EventKind::Reopened
+            // This version has no state for a call that waits.
+            | EventKind::CallPaused { .. }
+            | EventKind::CallResumed { .. }
             // This version has no terminals of the agent; the model's next look shows the output.
             | EventKind::BackgroundOutput { .. }
             | EventKind::BackgroundEnded { .. }
@@ -255,7 +262,7 @@ impl Translator {
     }
 
     fn tool_called(&mut self, event: &Event, call: &CallId, card: &ToolCard) -> Outbound {
-        self.calls.insert(call.clone(), OpenCall { card: card.clone(), started: false });
+        self.calls.insert(call.clone(), OpenCall::new(card.clone()));
         // A call that was shown while the model wrote it is completed, not announced again.
         let session_update = if self.announced.insert(call.clone()) { "tool_call" } else { "tool_call_update" };
         self.update(event, &Announced { session_update, call: content::pending_call(call, card) })
@@ -306,12 +313,9 @@ impl Translator {
     }
 
     /// Shows a hidden call before the user is asked about it.
-    fn reveal(&self, event: &Event, question: &Question) -> Vec<Outbound> {
-        let shown = self.calls.get(&question.call).map(|open| {
-            let call = content::pending_call(&question.call, &open.card);
-            self.update(event, &Announced { session_update: "tool_call", call })
-        });
-        shown.into_iter().chain(self.ask(event, question)).collect()
+    fn reveal(&self, event: &Event, call: &CallId) -> Option<Outbound> {
+        let call = content::pending_call(call, &self.calls.get(call)?.card);
+        Some(self.update(event, &Announced { session_update: "tool_call", call }))
     }
 
     fn question(&self, question: &Question) -> Outbound {

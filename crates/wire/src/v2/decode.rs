@@ -1,5 +1,6 @@
 //! Decodes a client's requests and checks them. Its errors name the field.
 
+use domain::hosted::OptionValue;
 use domain::{Choice, Decision, MessageId};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -86,9 +87,8 @@ fn set_config_option(mut params: Params) -> Result<ClientRequest, RpcError> {
     let option = params.required(["configId"])?;
     let kind = params.text("type")?;
     let value = match (kind.as_deref(), params.take("value")) {
-        (Some("id"), Some(Value::String(value))) => value,
-        // No option of ours is a switch, so the value is refused with the option's name.
-        (Some("boolean"), Some(Value::Bool(value))) => value.to_string(),
+        (Some("id"), Some(Value::String(value))) => OptionValue::Id(value),
+        (Some("boolean"), Some(Value::Bool(on))) => OptionValue::Switch(on),
         (Some("id" | "boolean"), Some(_)) => {
             return Err(RpcError::invalid_params("value", "Must be of the type that `type` names"));
         }

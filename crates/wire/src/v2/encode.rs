@@ -176,6 +176,9 @@ pub fn elicit_url(id: &Id, elicitation: &str, address: &str, message: &str) -> V
 /// Asks the user.
 pub fn elicit(session: &SessionId, elicitation: Elicitation) -> Value {
     let mut params = json!({ "sessionId": session, "message": elicitation.message });
+    if let Some(call) = elicitation.call {
+        params["toolCallId"] = json!(call);
+    }
     match elicitation.form {
         Form::Fields(schema) => {
             params["mode"] = json!("form");

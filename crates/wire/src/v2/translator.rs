@@ -94,7 +94,7 @@ impl Said {
 impl Translator {
     pub fn new(attach: TranslatorStart) -> Self {
         let (next, hidden) = (attach.next, attach.hidden_calls());
-        let calls = attach.open_calls.into_iter().map(|(id, open)| (id, ShownCall::new(open.card, open.started)));
+        let calls = attach.open_calls.into_iter().map(|(id, open)| (id, ShownCall::open(open)));
         let asked = attach.open_questions.iter().filter(|asked| asked.at < next);
         let turn = attach.turn.map(|open| Turn {
             is_inserted: open.asked.is_some_and(|asked| asked < next),
@@ -193,6 +193,8 @@ impl Translator {
             EventKind::ToolCalled { call, card, .. } => self.announce(call, card, said),
             EventKind::ToolStarted { call } => self.start(call, said),
             EventKind::ToolProgressed { call, content } => self.progress(call, content, said),
+            EventKind::CallPaused { call } => self.wait(call, true, said),
+            EventKind::CallResumed { call } => self.wait(call, false, said),
             EventKind::ToolEnded { call, outcome } => self.end(event.number, call, outcome, said),
             EventKind::BackgroundOutput { handle, text } => {
                 said.updates.extend(self.background.get(handle).map(|work| calls::output_chunk(&work.call, text)));
@@ -319,11 +321,7 @@ impl Translator {
     /// shown before the user is asked about it.
     fn ask(&mut self, event: &Event, question: &Question, said: &mut Said) {
         self.questions.insert(question.id.clone(), question.call.clone());
-        if self.hidden.remove(&question.call)
-            && let Some(call) = self.calls.get(&question.call)
-        {
-            said.update(announced(&question.call, &call.card));
-        }
+        self.reveal(&question.call, said);
         let is_open = self.open_questions.iter().any(|open| open.question.id == question.id);
         if event.number > self.head || is_open {
             said.others.push(self.question(question));

@@ -36,10 +36,10 @@ fn any_integer_version_and_any_client_info_is_accepted() {
             json!([1]),
         ],
         &expect![[r#"
-            Initialize(Initialize { version: 1, client: None, capabilities: ClientCapabilities { read_files: false, write_files: false, terminal: false, notices: false, compaction: false, elicits_url: false, elicits_form: false, terminal_login: false } })
-            Initialize(Initialize { version: 2, client: Some(ClientInfo { name: "zed", version: "1" }), capabilities: ClientCapabilities { read_files: true, write_files: false, terminal: true, notices: false, compaction: false, elicits_url: false, elicits_form: false, terminal_login: false } })
-            Initialize(Initialize { version: -3, client: None, capabilities: ClientCapabilities { read_files: false, write_files: false, terminal: false, notices: false, compaction: false, elicits_url: false, elicits_form: false, terminal_login: false } })
-            Initialize(Initialize { version: 9223372036854775807, client: None, capabilities: ClientCapabilities { read_files: false, write_files: false, terminal: false, notices: false, compaction: false, elicits_url: false, elicits_form: false, terminal_login: false } })
+            Initialize(Initialize { version: 1, client: None, capabilities: ClientCapabilities { read_files: false, write_files: false, terminal: false, notices: false, compaction: false, elicits_url: false, elicits_form: false, terminal_login: false, switches: false } })
+            Initialize(Initialize { version: 2, client: Some(ClientInfo { name: "zed", version: "1" }), capabilities: ClientCapabilities { read_files: true, write_files: false, terminal: true, notices: false, compaction: false, elicits_url: false, elicits_form: false, terminal_login: false, switches: false } })
+            Initialize(Initialize { version: -3, client: None, capabilities: ClientCapabilities { read_files: false, write_files: false, terminal: false, notices: false, compaction: false, elicits_url: false, elicits_form: false, terminal_login: false, switches: false } })
+            Initialize(Initialize { version: 9223372036854775807, client: None, capabilities: ClientCapabilities { read_files: false, write_files: false, terminal: false, notices: false, compaction: false, elicits_url: false, elicits_form: false, terminal_login: false, switches: false } })
             -32602 {"protocolVersion":"Must be an integer"}
             -32602 {"protocolVersion":"Must be an integer"}
             -32602 {"protocolVersion":"Required"}
@@ -237,8 +237,8 @@ fn all_methods_that_change_a_setting_have_the_same_effect() {
             json!({"sessionId": "s"}),
         ],
         &expect![[r#"
-            Configure(Configure { session: s, option: "mode", value: "safe", answer: Empty })
-            Configure(Configure { session: s, option: "mode", value: "safe", answer: Empty })
+            Configure(Configure { session: s, option: "mode", value: Id("safe"), answer: Empty })
+            Configure(Configure { session: s, option: "mode", value: Id("safe"), answer: Empty })
             -32602 {"modeId":"Required"}
         "#]],
     );
@@ -246,7 +246,7 @@ fn all_methods_that_change_a_setting_have_the_same_effect() {
         "session/set_model",
         &[json!({"sessionId": "s", "modelId": "a/b"})],
         &expect![[r#"
-        Configure(Configure { session: s, option: "model", value: "a/b", answer: Empty })
+        Configure(Configure { session: s, option: "model", value: Id("a/b"), answer: Empty })
     "#]],
     );
     check(
@@ -259,9 +259,9 @@ fn all_methods_that_change_a_setting_have_the_same_effect() {
             json!({"sessionId": "s", "value": "x"}),
         ],
         &expect![[r#"
-            Configure(Configure { session: s, option: "mode", value: "full", answer: Options })
-            Configure(Configure { session: s, option: "x", value: "true", answer: Options })
-            -32602 {"value":"Must be a string"}
+            Configure(Configure { session: s, option: "mode", value: Id("full"), answer: Options })
+            Configure(Configure { session: s, option: "x", value: Switch(true), answer: Options })
+            -32602 {"value":"Must be a string or a boolean"}
             -32602 {"value":"Required"}
             -32602 {"configId":"Required"}
         "#]],

@@ -15,7 +15,7 @@ const NO_PROVIDER: (&str, &str) = ("built-in", "Built-in");
 /// The answer to `session/new` and `session/fork`; without an id, the answer to `session/load` and `session/resume`.
 pub fn session_opened(id: Option<&SessionId>, menu: &Menu) -> Value {
     if let Some(offer) = &menu.hosted {
-        return hosted_session_opened(id, offer, menu.extras.has(Extra::Models));
+        return hosted_session_opened(id, offer, menu);
     }
     let mut answer = match id {
         Some(id) => {
@@ -30,7 +30,7 @@ pub fn session_opened(id: Option<&SessionId>, menu: &Menu) -> Value {
 }
 
 /// The same for a hosted session: what its agent offers, as far as it is valid.
-fn hosted_session_opened(id: Option<&SessionId>, offer: &Offer, models: bool) -> Value {
+fn hosted_session_opened(id: Option<&SessionId>, offer: &Offer, menu: &Menu) -> Value {
     let mut answer = json!({});
     if let Some(id) = id {
         answer["sessionId"] = json!(id);
@@ -38,10 +38,10 @@ fn hosted_session_opened(id: Option<&SessionId>, offer: &Offer, models: bool) ->
     if let Some(modes) = valid::<acp::SessionModeState>(offer.modes.as_ref()) {
         answer["modes"] = modes.clone();
     }
-    if let Some(options) = valid::<Vec<acp::SessionConfigOption>>(offer.options.as_ref()) {
-        answer["configOptions"] = options.clone();
+    if let Some(options) = hosted_options(offer.options.as_ref(), menu.switches) {
+        answer["configOptions"] = options;
     }
-    if let Some(offered) = offer.models.as_ref().filter(|_| models) {
+    if let Some(offered) = offer.models.as_ref().filter(|_| menu.extras.has(Extra::Models)) {
         answer["models"] = offered.clone();
     }
     answer
@@ -52,10 +52,16 @@ pub(crate) fn valid<T: DeserializeOwned>(value: Option<&Value>) -> Option<&Value
     value.filter(|value| serde_json::from_value::<T>((*value).clone()).is_ok())
 }
 
+/// The options of a child agent, if they are valid. Options that are on or off are only for clients that show them.
+pub(crate) fn hosted_options(options: Option<&Value>, switches: bool) -> Option<Value> {
+    let options = valid::<Vec<acp::SessionConfigOption>>(options)?.as_array()?;
+    Some(options.iter().filter(|option| switches || option["type"] != "boolean").cloned().collect())
+}
+
 /// All options, as `configOptions` in the answer to `session/set_config_option`.
 pub fn config_options(menu: &Menu) -> Value {
     match &menu.hosted {
-        Some(offer) => valid::<Vec<acp::SessionConfigOption>>(offer.options.as_ref()).cloned().unwrap_or(json!([])),
+        Some(offer) => hosted_options(offer.options.as_ref(), menu.switches).unwrap_or(json!([])),
         None => value(&options(menu)),
     }
 }

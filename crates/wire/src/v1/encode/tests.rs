@@ -33,6 +33,7 @@ fn menu(models: &[&str], chosen: &str) -> Menu {
         model: ModelId::from(chosen),
         thought: ThoughtLevel::Medium,
         hosted: None,
+        switches: false,
         extras: ExtraSet::ALL,
     }
 }

@@ -44,7 +44,7 @@ impl Translator {
         match part {
             OfferPart::Mode(mode) => Some(json!({ "sessionUpdate": "current_mode_update", "currentModeId": mode })),
             OfferPart::Model(_) => None,
-            OfferPart::Options(options) => menu::valid::<Vec<acp::SessionConfigOption>>(Some(options))
+            OfferPart::Options(options) => menu::hosted_options(Some(options), self.menu.switches)
                 .map(|options| json!({ "sessionUpdate": "config_option_update", "configOptions": options })),
             OfferPart::Commands(commands) => menu::valid::<Vec<acp::AvailableCommand>>(Some(commands))
                 .map(|commands| json!({ "sessionUpdate": "available_commands_update", "availableCommands": commands })),
@@ -55,7 +55,7 @@ impl Translator {
     fn reported(&mut self, event: &Event, call: &CallId, first: bool, fields: &CallFields) -> Outbound {
         let is_over = fields.status.is_some_and(CallStatus::is_over);
         let open = self.calls.entry(call.clone());
-        let open = open.or_insert_with(|| OpenCall { card: fields.card(), started: false });
+        let open = open.or_insert_with(|| OpenCall::new(fields.card()));
         fields.apply_to(&mut open.card);
         let (title, kind) = (open.card.title.clone(), open.card.kind);
         if is_over {

@@ -30,6 +30,7 @@ fn menu_of(model: &str) -> Menu {
         model: ModelId::from(model),
         thought: Default::default(),
         hosted: None,
+        switches: false,
         extras: ExtraSet::ALL,
     }
 }
@@ -267,7 +268,7 @@ fn an_open_question_is_asked_of_later_clients_after_an_announced_call() {
     let question = Question { id: "q".into(), call: "d".into(), always: None, options: Vec::new() };
     let events = log(vec![EventKind::PermissionAsked { question: question.clone() }]);
     let open = TranslatorStart {
-        open_calls: vec![("d".into(), OpenCall { card: other_card(), started: false })],
+        open_calls: vec![("d".into(), OpenCall::new(other_card()))],
         open_questions: vec![Asked { at: 1, question: question.clone() }],
         ..attach("other", 1)
     };
@@ -291,7 +292,7 @@ fn a_client_that_attaches_midway_sees_no_calls_of_sub_agents() {
     ]);
     let hidden = || DelegatedCall { within: "agent".into(), shown_from: None };
     let middle = || TranslatorStart {
-        open_calls: ["asked", "hidden"].map(|id| (id.into(), OpenCall { card: other_card(), started: false })).into(),
+        open_calls: ["asked", "hidden"].map(|id| (id.into(), OpenCall::new(other_card()))).into(),
         delegated: ["asked", "ended", "hidden"].map(|call| (CallId::from(call), hidden())).into(),
         ..attach("other", 0)
     };
@@ -355,8 +356,8 @@ fn a_client_that_attaches_midway_sees_open_calls_and_questions() {
     let question = Question { id: "q".into(), call: "d".into(), always: None, options: Vec::new() };
     let open = TranslatorStart {
         open_calls: vec![
-            ("c".into(), OpenCall { card: other_card(), started: true }),
-            ("d".into(), OpenCall { card: other_card(), started: false }),
+            ("c".into(), OpenCall { started: true, ..OpenCall::new(other_card()) }),
+            ("d".into(), OpenCall::new(other_card())),
         ],
         open_questions: vec![Asked { at: 4, question }],
         ..attach("other", 4)

@@ -37,7 +37,9 @@ fn an_option_has_a_value_of_the_type_that_it_names() {
         )
     };
     let Ok(ClientRequest::Configure(set_mode)) = set(json!("id"), json!("safe")) else { panic!("an option") };
-    assert_eq!((set_mode.option.as_str(), set_mode.value.as_str()), ("mode", "safe"));
+    assert_eq!((set_mode.option.as_str(), set_mode.value), ("mode", OptionValue::Id("safe".to_owned())));
+    let Ok(ClientRequest::Configure(switched)) = set(json!("boolean"), json!(false)) else { panic!("an option") };
+    assert_eq!(switched.value, OptionValue::Switch(false));
     for (kind, value) in [(json!("id"), json!(true)), (json!("boolean"), json!("on")), (json!("slider"), json!(1))] {
         assert!(set(kind, value).is_err());
     }

@@ -54,6 +54,19 @@ fn hosted_options(offer: &Offer) -> Vec<Value> {
 }
 
 fn hosted_option(option: &Value) -> Option<Value> {
+    let text = |name: &str| option.get(name).and_then(Value::as_str);
+    let description = text("description").unwrap_or(text("name")?);
+    let category = text("category").unwrap_or("_other");
+    if let Some(on) = option.get("currentValue").and_then(Value::as_bool) {
+        return Some(json!({
+            "type": "boolean",
+            "configId": text("id")?,
+            "name": text("name")?,
+            "description": description,
+            "category": category,
+            "currentValue": on,
+        }));
+    }
     let entry = |entry: &Value| Some(plain(entry.get("value")?.as_str()?, entry.get("name")?.as_str()?));
     let entry_or_group = |given: &Value| match given.get("options").and_then(Value::as_array) {
         Some(inside) => {
@@ -64,10 +77,7 @@ fn hosted_option(option: &Value) -> Option<Value> {
         }
         None => entry(given),
     };
-    let text = |name: &str| option.get(name).and_then(Value::as_str);
     let values = option.get("options")?.as_array()?.iter().filter_map(entry_or_group).collect();
-    let description = text("description").unwrap_or(text("name")?);
-    let category = text("category").unwrap_or("_other");
     Some(select(text("id")?, text("name")?, description, category, text("currentValue")?, values))
 }
 

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use domain::state::BackgroundWork;
+use domain::state::{BackgroundWork, OpenCall};
 use domain::{CallId, Outcome, ToolCard, ToolContent, ToolKind};
 use serde_json::{Value, json};
 
@@ -18,13 +18,20 @@ use crate::v2::encode::content;
 pub(super) struct ShownCall {
     pub(super) card: ToolCard,
     pub(super) is_started: bool,
+    /// Whether it waits for the user.
+    pub(super) waits: bool,
     /// The content that the client shows since the call started.
     shown: Vec<ToolContent>,
 }
 
 impl ShownCall {
     pub(super) fn new(card: ToolCard, is_started: bool) -> Self {
-        Self { card, is_started, shown: Vec::new() }
+        Self { card, is_started, waits: false, shown: Vec::new() }
+    }
+
+    /// A call that is open where the client starts.
+    pub(super) fn open(open: OpenCall) -> Self {
+        Self { waits: open.paused, ..Self::new(open.card, open.started) }
     }
 
     /// The command, if the call runs one in a terminal.
@@ -136,6 +143,26 @@ impl Translator {
         }
     }
 
+    /// Shows a hidden call before the user is asked about it.
+    pub(super) fn reveal(&mut self, id: &CallId, said: &mut Said) {
+        if self.hidden.remove(id)
+            && let Some(call) = self.calls.get(id)
+        {
+            said.update(announced(id, &call.card));
+            said.updates.extend(call.is_started.then(|| call.start(id, &self.cwd)).into_iter().flatten());
+        }
+    }
+
+    /// A call begins to wait for the user, or goes on.
+    pub(super) fn wait(&mut self, id: &CallId, waits: bool, said: &mut Said) {
+        if waits {
+            self.reveal(id, said);
+        }
+        if let Some(call) = self.calls.get_mut(id) {
+            call.waits = waits;
+        }
+    }
+
     pub(super) fn progress(&mut self, id: &CallId, shown: &[ToolContent], said: &mut Said) {
         let Some(call) = self.calls.get_mut(id).filter(|_| !self.hidden.contains(id)) else { return };
         if call.command().is_some() && call.is_started {
@@ -175,6 +202,7 @@ impl Translator {
                 } else {
                     // The model has its outcome, but the work goes on, so the call is not over for the client.
                     update["status"] = json!("in_progress");
+                    update["capabilities"] = json!({ "cancel": {} });
                 }
                 update["content"] = json!(shown);
                 self.background.insert(handle.clone(), BackgroundWork::new(id.clone(), call.card, number));
@@ -216,6 +244,7 @@ pub(super) fn in_background(work: &BackgroundWork, cwd: &Path) -> Vec<Value> {
     let Some(command) = call.command() else {
         let mut update = announced(&work.call, &work.card);
         update["status"] = json!("in_progress");
+        update["capabilities"] = json!({ "cancel": {} });
         return vec![update];
     };
     vec![json!({
@@ -238,7 +267,7 @@ pub(super) fn ended_in_background(work: &BackgroundWork, exit_code: Option<i32>,
         Some(_) => "failed",
         None => "cancelled",
     };
-    json!({ "sessionUpdate": "tool_call_update", "toolCallId": work.call, "status": status })
+    json!({ "sessionUpdate": "tool_call_update", "toolCallId": work.call, "status": status, "capabilities": null })
 }
 
 pub(super) fn output_chunk(call: &CallId, text: &str) -> Value {

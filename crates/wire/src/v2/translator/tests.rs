@@ -1,6 +1,7 @@
 //! One session's log, as clients of version 2 see it, and held against what version 1 makes of it.
 
 mod attaching;
+mod story;
 
 use std::collections::BTreeMap;
 
@@ -19,7 +20,6 @@ use proptest::prelude::*;
 use super::*;
 use crate::request::ClientCapabilities;
 use crate::rpc::RpcError;
-use crate::v1;
 
 fn attach(head: u64) -> TranslatorStart {
     TranslatorStart {
@@ -42,6 +42,7 @@ fn attach(head: u64) -> TranslatorStart {
             model: ModelId::from("echo"),
             thought: Default::default(),
             hosted: None,
+            switches: true,
             extras: ExtraSet::ALL,
         },
         head,
@@ -274,131 +275,12 @@ fn a_question_beside_a_running_call_does_not_block_the_turn() {
     assert!(shown.iter().any(|line| line.contains("requires_action")), "{shown:?}");
 }
 
-/// The parts of a story: what was said by whom, which calls there were, and how they ended.
-#[derive(Debug, Default, PartialEq)]
-struct Story {
-    said: Vec<(String, String)>,
-    calls: Vec<(String, String)>,
-    outcomes: Vec<(String, bool, String)>,
-    asked: Vec<String>,
-    plans: Vec<Value>,
-    /// Notices, compactions and titles, which both versions write alike.
-    others: Vec<Value>,
-}
-
-impl Story {
-    fn say(&mut self, who: &str, text: &str) {
-        match self.said.last_mut() {
-            Some((speaker, before)) if speaker == who => before.push_str(text),
-            Some(_) | None => self.said.push((who.to_owned(), text.to_owned())),
-        }
-    }
-
-    fn call(&mut self, id: &Value, title: &Value) {
-        let (id, title) = (text(id), text(title));
-        if !self.calls.iter().any(|(known, _)| *known == id) {
-            self.calls.push((id, title));
-        }
-    }
-}
-
 fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
 fn texts(blocks: &Value) -> String {
     blocks.as_array().into_iter().flatten().map(|block| text(&block["text"])).collect()
-}
-
-/// Reads the story that version 1 tells.
-fn first(events: &[Event]) -> Story {
-    let mut translator = v1::translator::Translator::new(TranslatorStart {
-        viewer: Viewer { connection: "another".into(), ..attach(0).viewer },
-        ..attach(0)
-    });
-    let mut story = Story::default();
-    for said in events.iter().flat_map(|event| translator.translate(event)) {
-        match said {
-            Outbound::Update(message) => {
-                let message: Value = serde_json::from_slice(&message).unwrap();
-                let update = &message["params"]["update"];
-                match update["sessionUpdate"].as_str().unwrap() {
-                    "user_message_chunk" => story.say("user", update["content"]["text"].as_str().unwrap()),
-                    "agent_message_chunk" => story.say("agent", update["content"]["text"].as_str().unwrap()),
-                    "agent_thought_chunk" => story.say("thought", update["content"]["text"].as_str().unwrap()),
-                    "tool_call" => story.call(&update["toolCallId"], &update["title"]),
-                    "tool_call_update" => {
-                        let output = text(&update["rawOutput"]["text"]);
-                        match update["status"].as_str() {
-                            Some("completed") => story.outcomes.push((text(&update["toolCallId"]), true, output)),
-                            Some("failed") => story.outcomes.push((text(&update["toolCallId"]), false, output)),
-                            _ => {}
-                        }
-                    }
-                    "plan" => story.plans.push(update["entries"].clone()),
-                    "notice" | "compaction_update" | "compaction_summary_chunk" | "session_info_update" => {
-                        story.others.push(update.clone());
-                    }
-                    _ => {}
-                }
-            }
-            Outbound::Ask { question, .. } => story.asked.push(question.to_string()),
-            _ => {}
-        }
-    }
-    story
-}
-
-/// Reads the story that version 2 tells, as a client would: upserts replace, and chunks append.
-fn second(events: &[Event]) -> Story {
-    let mut translator = Translator::new(attach(0));
-    let mut story = Story::default();
-    let mut terminals: BTreeMap<String, Vec<u8>> = BTreeMap::new();
-    for said in events.iter().flat_map(|event| translator.translate(event)) {
-        match said {
-            Outbound::Update(message) => {
-                let update = update(&message);
-                let terminal = text(&update["terminalId"]);
-                match update["sessionUpdate"].as_str().unwrap() {
-                    "user_message" => story.say("user", &texts(&update["content"])),
-                    "agent_message" => story.say("agent", &texts(&update["content"])),
-                    "agent_message_chunk" => story.say("agent", update["content"]["text"].as_str().unwrap()),
-                    "agent_thought_chunk" => story.say("thought", update["content"]["text"].as_str().unwrap()),
-                    "terminal_output_chunk" => {
-                        let more = STANDARD.decode(update["data"].as_str().unwrap()).unwrap();
-                        terminals.entry(terminal).or_default().extend(more);
-                    }
-                    "terminal_update" => {
-                        if let Some(data) = update["output"]["data"].as_str() {
-                            terminals.insert(terminal, STANDARD.decode(data).unwrap());
-                        }
-                    }
-                    "tool_call_update" => {
-                        story.call(&update["toolCallId"], &update["title"]);
-                        let output = text(&update["rawOutput"]["text"]);
-                        let call = text(&update["toolCallId"]);
-                        if update["content"][0]["type"] == "terminal" && update["status"] != "in_progress" {
-                            let shown = terminals.get(&call).cloned().unwrap_or_default();
-                            assert_eq!(String::from_utf8(shown).unwrap(), output, "the terminal shows the output");
-                        }
-                        match update["status"].as_str() {
-                            Some("completed") => story.outcomes.push((call, true, output)),
-                            Some("failed" | "cancelled") => story.outcomes.push((call, false, output)),
-                            _ => {}
-                        }
-                    }
-                    "plan_update" => story.plans.push(update["plan"]["entries"].clone()),
-                    "notice" | "compaction_update" | "compaction_summary_chunk" | "session_info_update" => {
-                        story.others.push(update.clone());
-                    }
-                    _ => {}
-                }
-            }
-            Outbound::Ask { question, .. } => story.asked.push(question.to_string()),
-            _ => {}
-        }
-    }
-    story
 }
 
 /// Any piece of a turn.
@@ -450,20 +332,10 @@ fn piece() -> impl Strategy<Value = Vec<EventKind>> {
             kinds
         }),
         text.prop_map(|text| vec![EventKind::Noticed { message: "n".into(), text, passing: true }]),
+        proptest::sample::select(Mode::ALL.to_vec())
+            .prop_map(|mode| vec![EventKind::Configured { setting: Setting::Mode(mode), automatic: false }]),
         call,
     ]
-}
-
-proptest! {
-    #[test]
-    fn both_protocol_versions_show_the_same_conversation(turns in proptest::collection::vec(proptest::collection::vec(piece(), 0..8), 1..4)) {
-        let turn = |pieces: Vec<Vec<EventKind>>| {
-            let begin = [started(), user("u", "go")];
-            begin.into_iter().chain(pieces.into_iter().flatten()).chain([ended(StopReason::EndTurn)]).collect::<Vec<_>>()
-        };
-        let events = log(turns.into_iter().flat_map(turn).collect());
-        prop_assert_eq!(first(&events), second(&events));
-    }
 }
 
 #[test]

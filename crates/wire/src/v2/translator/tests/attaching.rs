@@ -13,6 +13,8 @@ struct View {
     messages: BTreeMap<String, String>,
     /// The title and the status of each call.
     calls: BTreeMap<String, (String, String)>,
+    /// The calls and the terminals that the client may end.
+    cancellable: BTreeSet<String>,
     terminals: BTreeMap<String, Terminal>,
     state: Value,
     background: Value,
@@ -30,6 +32,7 @@ impl View {
         Self {
             messages: BTreeMap::new(),
             calls: BTreeMap::new(),
+            cancellable: BTreeSet::new(),
             terminals: BTreeMap::new(),
             state: json!("idle"),
             background: json!([]),
@@ -51,6 +54,13 @@ impl View {
     fn update(&mut self, update: &Value) {
         let decoded = |data: &Value| STANDARD.decode(data.as_str().unwrap()).unwrap();
         let message = text(&update["messageId"]);
+        if let Some(capabilities) = update.get("capabilities") {
+            let work = format!("{}{}", update["toolCallId"], update["terminalId"]);
+            match capabilities["cancel"].is_object() {
+                true => drop(self.cancellable.insert(work)),
+                false => drop(self.cancellable.remove(&work)),
+            }
+        }
         match update["sessionUpdate"].as_str().unwrap() {
             "user_message" | "agent_message" => drop(self.messages.insert(message, texts(&update["content"]))),
             "agent_message_chunk" | "agent_thought_chunk" => {
@@ -136,8 +146,8 @@ fn agent() -> ToolCard {
     }
 }
 
-/// Calls that outlive themselves, and calls within calls.
-fn nested() -> impl Strategy<Value = Vec<EventKind>> {
+/// Calls that outlive themselves, calls within calls, and calls that wait for the user.
+pub(super) fn nested() -> impl Strategy<Value = Vec<EventKind>> {
     let left = |handle: &str| Outcome { background: Some(handle.to_owned()), ..Outcome::completed("Started.") };
     let shell = (0..100_u32, "[a-z]{0,4}", any::<bool>()).prop_map(move |(id, output, ends)| {
         let (call, handle) = (format!("shell{id}"), format!("bg{id}"));
@@ -148,7 +158,7 @@ fn nested() -> impl Strategy<Value = Vec<EventKind>> {
         }
         kinds
     });
-    let delegated = (0..100_u32, any::<bool>()).prop_map(move |(id, in_background)| {
+    let delegated = (0..100_u32, any::<bool>(), any::<bool>()).prop_map(move |(id, in_background, is_asked)| {
         let (outer, inner, handle) = (format!("agent{id}"), format!("inner{id}"), format!("agent-{id}"));
         let mut kinds = vec![called(&outer, agent()), tool_started(&outer)];
         if in_background {
@@ -157,18 +167,52 @@ fn nested() -> impl Strategy<Value = Vec<EventKind>> {
         kinds.extend([
             EventKind::Delegated { call: inner.as_str().into(), within: outer.as_str().into() },
             called(&inner, edit()),
-            asked(&inner),
-            answered(&inner),
-            tool_started(&inner),
-            tool_ended(&inner, Outcome::completed("ok")),
         ]);
+        match is_asked {
+            true => kinds.extend([asked(&inner), answered(&inner), tool_started(&inner)]),
+            false => kinds.extend([tool_started(&inner), paused(&inner), resumed(&inner)]),
+        }
+        kinds.push(tool_ended(&inner, Outcome::completed("ok")));
         kinds.push(match in_background {
             true => EventKind::BackgroundEnded { handle, exit_code: Some(0), signal: None },
             false => tool_ended(&outer, Outcome::completed("reported")),
         });
         kinds
     });
-    prop_oneof![shell, delegated]
+    let waiting = (0..100_u32, any::<bool>()).prop_map(|(id, resumes)| {
+        let call = format!("form{id}");
+        let mut kinds = vec![called(&call, edit()), tool_started(&call), paused(&call)];
+        kinds.extend(resumes.then(|| resumed(&call)));
+        kinds.push(tool_ended(&call, Outcome::completed("filled in")));
+        kinds
+    });
+    prop_oneof![shell, delegated, waiting]
+}
+
+fn paused(call: &str) -> EventKind {
+    EventKind::CallPaused { call: call.into() }
+}
+
+fn resumed(call: &str) -> EventKind {
+    EventKind::CallResumed { call: call.into() }
+}
+
+/// The events of these pieces. Each call of a log has an id of its own.
+pub(super) fn distinct(pieces: Vec<Vec<EventKind>>, used: &mut BTreeSet<String>) -> Vec<EventKind> {
+    let mut kinds = Vec::new();
+    for piece in pieces {
+        let calls: Vec<String> = piece
+            .iter()
+            .filter_map(|kind| match kind {
+                EventKind::ToolCalled { call, .. } => Some(call.to_string()),
+                _ => None,
+            })
+            .collect();
+        if calls.iter().all(|call| used.insert(call.clone())) {
+            kinds.extend(piece);
+        }
+    }
+    kinds
 }
 
 proptest! {
@@ -180,17 +224,7 @@ proptest! {
         (end, at) in (any::<proptest::sample::Index>(), any::<proptest::sample::Index>()),
     ) {
         let mut kinds = vec![started(), user("u", "go")];
-        // Each call of a log has an id of its own.
-        let mut used = BTreeSet::new();
-        for piece in pieces {
-            let calls: Vec<String> = piece.iter().filter_map(|kind| match kind {
-                EventKind::ToolCalled { call, .. } => Some(call.to_string()),
-                _ => None,
-            }).collect();
-            if calls.iter().all(|call| used.insert(call.clone())) {
-                kinds.extend(piece);
-            }
-        }
+        kinds.extend(distinct(pieces, &mut BTreeSet::new()));
         kinds.push(ended(StopReason::EndTurn));
         let events = log(kinds);
         let events = &events[..end.index(events.len() + 1)];
@@ -201,6 +235,7 @@ proptest! {
         let blind = later(before, after, false);
         prop_assert_eq!((&blind.state, &blind.background), (&first.state, &first.background));
         prop_assert_eq!(&blind.questions, &first.questions);
+        prop_assert_eq!(&blind.cancellable, &first.cancellable);
         for (id, call) in &first.calls {
             let is_open = ["pending", "in_progress", "paused"].contains(&call.1.as_str());
             prop_assert!(blind.calls.get(id) == Some(call) || (!is_open && !blind.calls.contains_key(id)), "{} {:?}", id, call);
@@ -209,6 +244,20 @@ proptest! {
             prop_assert!(blind.terminals.get(id).is_some_and(|known| !known.has_exited), "{} {:?}", id, terminal);
         }
     }
+}
+
+#[test]
+fn a_call_that_waits_for_the_user_is_paused_and_the_turn_with_it() {
+    let mut kinds = vec![started(), user("u", "go"), called("a", edit()), tool_started("a"), paused("a")];
+    let view = from_the_beginning(&log(kinds.clone()));
+    assert_eq!((view.calls["a"].1.as_str(), &view.state), ("paused", &json!("requires_action")));
+    // Another call that works keeps the turn running.
+    kinds.extend([called("b", edit()), tool_started("b")]);
+    let view = from_the_beginning(&log(kinds.clone()));
+    assert_eq!((view.calls["a"].1.as_str(), &view.state), ("paused", &json!("running")));
+    kinds.extend([tool_ended("b", Outcome::completed("")), resumed("a")]);
+    let view = from_the_beginning(&log(kinds));
+    assert_eq!((view.calls["a"].1.as_str(), &view.state), ("in_progress", &json!("running")));
 }
 
 #[test]
