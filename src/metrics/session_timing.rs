@@ -131,7 +131,8 @@ mod tests {
 
     fn ended(turn: &str) -> EventKind {
         let (reason, usage) = (StopReason::EndTurn, Usage::default());
-        EventKind::TurnEnded { turn: TurnId::from(turn), origin: None, reason, usage, steering: Vec::new() }
+        let (turn, steering) = (TurnId::from(turn), Vec::new());
+        EventKind::TurnEnded { turn, origin: None, message: None, reason, usage, steering }
     }
 
     #[test]

@@ -98,9 +98,28 @@ async fn a_question_survives_a_crash_and_its_prompt_is_answered() {
         zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#3","kind":"edit","status":"in_progress"}
         zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#3","kind":"edit","status":"completed","content":[{"type":"content","content":{"type":"text","text":"touch done"}}],"rawOutput":{"text":"touch done"}}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Done."},"messageId":"#7"}
-        zed    < 4 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0}}
+        zed    < 4 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#8"}}}
         zed    < silence
     "##]].assert_eq(&scene.transcript.take());
+}
+
+#[actix::test]
+async fn after_a_crash_the_answers_name_the_messages_of_their_own_prompts() {
+    let steer = |settings: &mut acpd_actors::Settings| settings.when_busy = acpd_actors::WhenBusy::Steer;
+    let scene = Scene::with(vec![vec![touch("a"), Step::end()], done()], steer);
+    let prompt = |session: &str, text: &str| json!({ "sessionId": session, "messageId": text, "prompt": [{ "type": "text", "text": text }] });
+    let mut zed = bridged(&scene, "bridge-1", "zed").await;
+    let session = zed.new_session().await;
+    let first = zed.request("session/prompt", prompt(&session, "one")).await;
+    let seen = place(&zed.update("tool_call").await);
+    scene.crash().await;
+    let (mut zed, question) = asked_again(&scene, &session, first, seen).await;
+    let second = zed.request("session/prompt", prompt(&session, "two")).await;
+    zed.silence().await;
+    zed.choose(&question, "allow_once").await;
+    let (first, second) = (zed.answer(first).await, zed.answer(second).await);
+    let message = |answer: &Value| answer["result"]["_meta"]["acpd"]["userMessageId"].clone();
+    assert_eq!((message(&first), message(&second)), (json!("one"), json!("two")));
 }
 
 #[actix::test]

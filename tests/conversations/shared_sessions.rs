@@ -39,7 +39,7 @@ async fn a_disconnected_bridge_resumes_after_its_last_update_and_its_prompt_is_a
     expect![[r##"
         zed    > 3 _acpd/resume {"sessionId":"#1","after":[1,5]}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":" two"},"messageId":"#2"}
-        zed    < 4 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0}}
+        zed    < 4 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#3"}}}
         zed    < 3 = {"modes":"...","configOptions":"...","models":"...","_meta":{"acpd":{"at":[1,7]}},"pending":[],"final":true}
         zed    < silence
     "##]]
@@ -64,7 +64,7 @@ async fn a_prompt_whose_turn_ended_during_a_disconnect_gets_its_answer() {
     expect![[r##"
         zed    > 3 _acpd/resume {"sessionId":"#1","after":[1,5]}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":" two"},"messageId":"#2"}
-        zed    < 4 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0}}
+        zed    < 4 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#3"}}}
         zed    < 3 = {"modes":"...","configOptions":"...","models":"...","_meta":{"acpd":{"at":[1,7]}},"pending":[],"final":true}
         zed    < silence
     "##]]
@@ -100,7 +100,7 @@ async fn a_question_that_was_open_at_the_cut_is_asked_again() {
         zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"edit","status":"in_progress"}
         zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"edit","status":"completed","content":[{"type":"content","content":{"type":"text","text":"touch done"}}],"rawOutput":{"text":"touch done"}}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#5"}
-        zed    < 4 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0}}
+        zed    < 4 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#6"}}}
         zed    < silence
     "##]].assert_eq(&scene.transcript.take());
 }

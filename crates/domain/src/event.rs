@@ -237,6 +237,9 @@ pub enum EventKind {
         /// answered from this event alone.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         origin: Option<Origin>,
+        /// The message that started the turn, repeated for the same reason.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<MessageId>,
         reason: StopReason,
         usage: Usage,
         /// The prompts that joined the turn and are answered with it.

@@ -8,7 +8,8 @@ use crate::event::{RequestedCall, SteeringPrompt};
 use crate::hosted::{CallFields, CallStatus, HostedEvent};
 use crate::tool::{AGENT, OutcomeKind};
 use crate::{
-    CallId, Decision, Event, EventKind, Millis, Origin, Outcome, Question, StopReason, ToolCard, TurnId, Usage,
+    CallId, Decision, Event, EventKind, MessageId, Millis, Origin, Outcome, Question, StopReason, ToolCard, TurnId,
+    Usage,
 };
 
 /// The outcome of a call that the model did not finish writing.
@@ -40,6 +41,8 @@ pub struct OpenTurn {
     pub number: u64,
     /// The number of the event with its prompt, once it is in the log.
     pub asked: Option<u64>,
+    /// The message with its prompt, once it is in the log.
+    pub message: Option<MessageId>,
     /// The tokens of its model requests so far.
     pub usage: Usage,
     /// The prompts that joined it.
@@ -114,13 +117,15 @@ impl OpenWork {
                     started: event.at,
                     number: event.number,
                     asked: None,
+                    message: None,
                     usage: Usage::default(),
                     steering: Vec::new(),
                 });
             }
-            EventKind::UserMessage { turn, steering, .. } => {
+            EventKind::UserMessage { turn, message, steering, .. } => {
                 if let Some(open) = self.turn.as_mut().filter(|open| open.id == *turn) {
                     open.asked.get_or_insert(event.number);
+                    open.message.get_or_insert_with(|| message.clone());
                     open.steering.extend(steering.clone());
                 }
             }
@@ -238,6 +243,7 @@ impl OpenWork {
             kinds.push(EventKind::TurnEnded {
                 turn: turn.id.clone(),
                 origin: Some(turn.origin.clone()),
+                message: turn.message.clone(),
                 reason,
                 usage: Usage::default(),
                 steering: turn.steering.clone(),

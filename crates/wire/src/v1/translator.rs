@@ -44,15 +44,15 @@ pub struct Translator {
     open_questions: Vec<Asked>,
     /// The running turn, if the viewer's own prompt started it.
     own_turn: Option<TurnId>,
-    /// The message that started the running turn.
-    asked: Option<MessageId>,
+    /// Whether the message that started the running turn is in the log.
+    is_inserted: bool,
     compactions: Compactions,
 }
 
 impl Translator {
     pub fn new(attach: TranslatorStart) -> Self {
-        let hidden = attach.hidden_calls();
-        Self {
+        let (next, hidden) = (attach.next, attach.hidden_calls());
+        let mut translator = Self {
             session: attach.session,
             viewer: attach.viewer,
             menu: attach.menu,
@@ -63,9 +63,14 @@ impl Translator {
             announced: BTreeSet::new(),
             open_questions: attach.open_questions,
             own_turn: None,
-            asked: None,
+            is_inserted: false,
             compactions: Compactions::default(),
+        };
+        if let Some(open) = attach.turn {
+            translator.own_turn = translator.is_own(&open.origin).then_some(open.id);
+            translator.is_inserted = open.asked.is_some_and(|asked| asked < next);
         }
+        translator
     }
 
     /// The menu after the events translated so far.
@@ -177,17 +182,17 @@ impl Translator {
                 let answer = self.prompt_answer(&StopReason::Cancelled, &Usage::default(), None);
                 vec![Outbound::Answer { turn: prompt.clone(), origin: Some(origin.clone()), answer }]
             }
-            EventKind::TurnEnded { turn, origin, reason, usage, steering } => {
+            EventKind::TurnEnded { turn, origin, message, reason, usage, steering } => {
                 // Without a place: a reader that was cut off before the answer must start again at this event.
                 let ended = self.compactions.turn_ended(reason).map(|ended| self.unplaced(&ended));
                 let mut said: Vec<Outbound> = ended.into_iter().collect();
-                said.extend(self.turn_ended(turn, origin, reason, usage));
+                said.extend(self.turn_ended(turn, origin, message.as_ref(), reason, usage));
                 said.extend(steering.iter().map(|joined| self.joined_turn_ended(joined, reason, usage)));
                 said
             }
             EventKind::TurnStarted { turn, origin } => {
                 self.own_turn = self.is_own(origin).then(|| turn.clone());
-                self.asked = None;
+                self.is_inserted = false;
                 Vec::new()
             }
             EventKind::Created { mode, approval, model, .. } => {
@@ -241,8 +246,7 @@ impl Translator {
         steering: Option<&SteeringPrompt>,
     ) -> Vec<Outbound> {
         // Only the first message of a turn is the prompt; hooks and steering prompts may add others.
-        let is_first = self.asked.is_none();
-        self.asked.get_or_insert_with(|| message.clone());
+        let is_first = !std::mem::replace(&mut self.is_inserted, true);
         let is_own = match steering {
             Some(joined) => self.is_own(&joined.origin),
             None => self.own_turn.as_ref() == Some(turn),
@@ -352,6 +356,7 @@ impl Translator {
         &mut self,
         turn: &TurnId,
         origin: &Option<Origin>,
+        message: Option<&MessageId>,
         reason: &StopReason,
         usage: &Usage,
     ) -> Vec<Outbound> {
@@ -360,8 +365,7 @@ impl Translator {
             // Without a place: a reader that was cut off before the answer must start again at this event.
             said.push(self.say(Speaker::Agent, &failure.message, turn.as_str(), None));
         }
-        let message = self.asked.take();
-        let answer = self.prompt_answer(reason, usage, message.as_ref());
+        let answer = self.prompt_answer(reason, usage, message);
         self.own_turn = None;
         said.push(Outbound::TurnOver { turn: turn.clone() });
         said.push(Outbound::Answer { turn: turn.clone(), origin: origin.clone(), answer });

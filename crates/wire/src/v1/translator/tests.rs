@@ -84,6 +84,7 @@ fn ended(reason: StopReason) -> EventKind {
     EventKind::TurnEnded {
         turn: "t".into(),
         origin: None,
+        message: Some("u".into()),
         reason,
         usage: Usage { input: 7, output: 2, ..Usage::default() },
         steering: Vec::new(),
@@ -346,7 +347,7 @@ fn strictly_there_is_no_usage_in_an_answer() {
     check(
         &translate_all(&mut Translator::new(strict), &events),
         &expect![[r#"
-        over t {"stopReason":"end_turn"}
+        over t {"stopReason":"end_turn","_meta":{"acpd":{"userMessageId":"u"}}}
     "#]],
     );
 }
