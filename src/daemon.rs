@@ -197,13 +197,13 @@ fn take_locks(places: &Places, inherited: Option<&Inherited>) -> anyhow::Result<
     // that child for a moment.
     let is_served = |at: &Path| (inherited.is_none() || at != socket) && socket::connect(at).is_ok();
     let serves_here = |holder: Option<&LockHolder>| is_there(holder) && is_served(socket);
-    let serving = wait_for(&beside(socket, "lock"), deadline, serves_here)
-        .with_context(|| format!("a daemon already serves {}", socket.display()))?;
+    let serves = format!("a daemon already serves {}", socket.display());
+    let serving = wait_for(&beside(socket, "lock"), deadline, serves_here, &serves)?;
     let serves_elsewhere = |holder: Option<&LockHolder>| {
         is_there(holder) && holder.and_then(|holder| holder.socket.as_deref()).is_some_and(is_served)
     };
-    let keeping = wait_for(&places.daemon_lock(), deadline, serves_elsewhere)
-        .with_context(|| format!("a daemon already uses {}", places.state.display()))?;
+    let uses = format!("a daemon already uses {}", places.state.display());
+    let keeping = wait_for(&places.daemon_lock(), deadline, serves_elsewhere, &uses)?;
     Ok(Locks { serving, keeping })
 }
 
@@ -214,8 +214,14 @@ fn is_there(holder: Option<&LockHolder>) -> bool {
     pid.is_none_or(|pid| rustix::process::test_kill_process(pid) != Err(Errno::SRCH))
 }
 
-/// Takes a lock, and waits for its holder to exit unless `hopeless` finds that it will not.
-fn wait_for(path: &Path, deadline: Instant, hopeless: impl Fn(Option<&LockHolder>) -> bool) -> anyhow::Result<Lock> {
+/// Takes a lock, and waits for its holder to exit unless `hopeless` finds that it will not. `meaning` says what it means
+/// that the lock is held.
+fn wait_for(
+    path: &Path,
+    deadline: Instant,
+    hopeless: impl Fn(Option<&LockHolder>) -> bool,
+    meaning: &str,
+) -> anyhow::Result<Lock> {
     loop {
         if let Attempt::Taken(lock) = Lock::attempt(path)? {
             return Ok(lock);
@@ -227,9 +233,10 @@ fn wait_for(path: &Path, deadline: Instant, hopeless: impl Fn(Option<&LockHolder
         }
         match holder {
             Some(holder) => {
-                bail!("{holder} holds {}; end it with `acpd ctl stop` or `kill {}`", path.display(), holder.pid)
+                let (lock, pid) = (path.display(), holder.pid);
+                bail!("{meaning}: {holder} holds {lock}; end it with `acpd ctl stop` or `kill {pid}`")
             }
-            None => bail!("another process holds {0}; `fuser {0}` shows its process id", path.display()),
+            None => bail!("{meaning}: another process holds {0}; `fuser {0}` shows its process id", path.display()),
         }
     }
 }

@@ -187,6 +187,45 @@ fn a_full_disk_and_one_that_is_mounted_read_only_are_seen() {
 }
 
 #[test]
+fn a_store_that_cannot_be_used_is_seen_before_a_daemon_starts() {
+    let home = Home::new();
+    let store = home.state().join("history");
+    fs::create_dir_all(home.state()).unwrap();
+    fs::write(&store, "in the way").unwrap();
+    let found = checks(&home);
+    let (state, said, advice) = says(&found, "store");
+    assert_eq!(state, "fail");
+    assert!(said.ends_with("history is a file, where acpd needs a folder for its data"), "{said}");
+    assert!(advice.starts_with("move it away: mv "), "{advice}");
+    // A daemon can start, and its clients are told the same.
+    assert_eq!((says(&found, "state").0, says(&found, "daemon").0), ("ok".to_owned(), "ok".to_owned()));
+    fs::remove_file(&store).unwrap();
+    fs::create_dir(home.state().join("daemon.lock")).unwrap();
+    let found = checks(&home);
+    assert!(says(&found, "state").1.ends_with("daemon.lock is a folder, where acpd needs a file"), "{found:?}");
+    assert_eq!(says(&found, "daemon").1, "no daemon is running, and none can start: see `state`");
+    let said = String::from_utf8(home.run(&["ask", "hello"]).stderr).unwrap();
+    assert!(said.contains("cannot lock") && !said.contains("already uses"), "{said}");
+}
+
+#[test]
+fn a_store_that_was_removed_under_the_daemon_is_seen() {
+    let home = Home::new();
+    let _daemon = home.serve();
+    until("the store to be open", || {
+        check(&checks(&home), "store")["says"].as_str().unwrap().ends_with(", open").then_some(())
+    });
+    fs::rename(home.state().join("history"), home.path().join("moved")).unwrap();
+    let (state, said, advice) = says(&checks(&home), "store");
+    assert!(state == "fail" && said.contains("was removed while the daemon ran"), "{state} {said}");
+    assert!(advice.ends_with("acpd ctl restart"), "{advice}");
+    assert!(!home.run(&["ask", "hello"]).status.success());
+    let (state, said, advice) = says(&checks(&home), "store");
+    assert!(state == "fail" && said.contains("was removed or replaced"), "{state} {said}");
+    assert!(advice.ends_with("acpd ctl restart"), "{advice}");
+}
+
+#[test]
 fn doctor_recognises_a_suspended_daemon_and_a_lost_socket() {
     let home = Home::new();
     let daemon = home.serve();

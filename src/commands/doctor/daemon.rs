@@ -53,8 +53,8 @@ pub(super) async fn check(places: &Places, known: &Known) -> Vec<Finding> {
     }
     let store = places.history();
     // Counting a big store takes a moment, and the disk may be slow.
-    let size = tokio::task::spawn_blocking(move || size(&store)).await.unwrap_or(None);
-    findings.push(check_store(places, status.as_ref(), size, known));
+    let found = tokio::task::spawn_blocking(move || StoreFolder::look(&store)).await;
+    findings.push(check_store(places, status.as_ref(), found.unwrap_or_default(), known));
     findings
 }
 
@@ -189,26 +189,57 @@ fn not_there(places: &Places) -> Finding {
     }
 }
 
-fn check_store(places: &Places, status: Option<&StatusCard>, size: Option<u64>, known: &Known) -> Finding {
+/// What the disk shows of the store.
+#[derive(Default)]
+struct StoreFolder {
+    /// Its size in bytes; None if there is no such folder.
+    size: Option<u64>,
+    /// Why the daemon cannot write to it.
+    obstacle: Option<Finding>,
+}
+
+impl StoreFolder {
+    fn look(folder: &Path) -> Self {
+        let is_there = fs::symlink_metadata(folder).is_ok();
+        let obstacle = if is_there { state::usable("store", folder, true).err() } else { None };
+        Self { size: size(folder), obstacle }
+    }
+}
+
+fn check_store(places: &Places, status: Option<&StatusCard>, found: StoreFolder, known: &Known) -> Finding {
     let folder = places.history();
     let path = folder.display();
-    let Some(size) = size else {
-        return match known.is_writable {
-            true => Finding::ok("store", format!("{path} (not there yet)")),
-            false => Finding::fail("store", format!("{path} cannot be made"), "see `state` above"),
+    let status = status.map(|status| &status.store);
+    match (status, found.obstacle) {
+        (Some(StoreStatus::Failing { reason }), _) => {
+            let size = found.size.map(|size| format!(", {}", human(size))).unwrap_or_default();
+            let says = format!("{path}{size}: the last write failed: {reason}");
+            return Finding::fail("store", says, state::advice_for_store(reason, &places.state));
+        }
+        (_, Some(obstacle)) if known.is_writable => return obstacle,
+        (_, _) => {}
+    }
+    let Some(size) = found.size else {
+        return match status {
+            _ if !known.is_writable => Finding::fail("store", format!("{path} cannot be made"), "see `state` above"),
+            Some(StoreStatus::Open { .. }) => {
+                let says = format!("{path} was removed while the daemon ran, so prompts fail");
+                Finding::fail("store", says, "put the folder back, or begin a new history: acpd ctl restart")
+            }
+            Some(StoreStatus::Opening | StoreStatus::Failing { .. }) | None => {
+                Finding::ok("store", format!("{path} (not there yet)"))
+            }
         };
     };
     let size = human(size);
-    match status.map(|status| &status.store) {
-        Some(StoreStatus::Failing { reason }) => {
-            let says = format!("{path}, {size}: the last write failed: {reason}");
-            Finding::fail("store", says, state::advice_for_store(reason, &places.state))
-        }
+    match status {
         _ if !known.is_writable => {
             let says = format!("{path}, {size}, can be read but not written: prompts fail");
             Finding::fail("store", says, "see `state` above")
         }
-        None => Finding::ok("store", format!("{path}, {size} (only a running daemon can open it)")),
+        Some(StoreStatus::Failing { .. }) | None => {
+            Finding::ok("store", format!("{path}, {size} (only a running daemon can open it)"))
+        }
         Some(StoreStatus::Opening) => Finding::ok("store", format!("{path}, {size}, is being opened")),
         Some(StoreStatus::Open { moved_aside: None }) => Finding::ok("store", format!("{path}, {size}, open")),
         Some(StoreStatus::Open { moved_aside: Some(old) }) => {

@@ -1,4 +1,4 @@
-//! Checks that the state folder exists, belongs to the user, and can be written to.
+//! Checks that the state folder can be created, or belongs to the user and can be written to.
 
 use std::fs;
 use std::io;
@@ -20,26 +20,13 @@ pub(super) fn check(places: &Places) -> Finding {
     let Some(nearest) = folder.ancestors().find(|ancestor| fs::symlink_metadata(ancestor).is_ok()) else {
         return Finding::fail("state", format!("{path} cannot be found"), "choose another folder with XDG_STATE_HOME");
     };
-    let at = nearest.display();
-    match fs::metadata(nearest) {
-        Err(error) => return Finding::fail("state", format!("cannot look at {at}: {error}"), "move it away"),
-        Ok(found) if !found.is_dir() => {
-            let says = format!("{at} is a file, where a folder is needed for the history, keys and logs");
-            return Finding::fail("state", says, format!("move it away: mv {at} {at}.old"));
-        }
-        Ok(found) if nearest == folder && found.uid() != rustix::process::getuid().as_raw() => {
-            let says = format!("{path} belongs to another user");
-            return Finding::fail("state", says, "choose another folder with XDG_STATE_HOME");
-        }
-        Ok(_) => {}
+    if let Err(finding) = usable("state", nearest, nearest == folder) {
+        return finding;
     }
-    if let Err(error) = write(nearest) {
-        let says = match Errno::from_io_error(&error) {
-            Some(Errno::ROFS) => format!("{at} is on a disk that is mounted read-only"),
-            Some(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => format!("the disk of {at} is full"),
-            _ => format!("{at} cannot be written to: {error}"),
-        };
-        return Finding::fail("state", says, advice(&error, nearest));
+    let lock = places.daemon_lock();
+    if lock.is_dir() {
+        let says = format!("{} is a folder, where acpd needs a file", lock.display());
+        return Finding::fail("state", says, format!("move it away: mv {0} {0}.old", lock.display()));
     }
     let room = rustix::fs::statvfs(nearest).map_or(u64::MAX, |found| found.f_bavail.saturating_mul(found.f_frsize));
     if room < LITTLE {
@@ -48,6 +35,31 @@ pub(super) fn check(places: &Places) -> Finding {
     }
     let missing = if nearest == folder { "" } else { " (not there yet; it is made at the first start)" };
     Finding::ok("state", format!("{path}{missing}"))
+}
+
+/// Checks that a path is a folder in which acpd can write. `is_ours` says that it must belong to the user.
+pub(super) fn usable(check: &'static str, folder: &Path, is_ours: bool) -> Result<(), Finding> {
+    let at = folder.display();
+    match fs::metadata(folder) {
+        Err(error) => return Err(Finding::fail(check, format!("cannot look at {at}: {error}"), "move it away")),
+        Ok(found) if !found.is_dir() => {
+            let says = format!("{at} is a file, where acpd needs a folder for its data");
+            return Err(Finding::fail(check, says, format!("move it away: mv {at} {at}.old")));
+        }
+        Ok(found) if is_ours && found.uid() != rustix::process::getuid().as_raw() => {
+            let says = format!("{at} belongs to another user");
+            return Err(Finding::fail(check, says, "choose another folder with XDG_STATE_HOME"));
+        }
+        Ok(_) => {}
+    }
+    write(folder).map_err(|error| {
+        let says = match Errno::from_io_error(&error) {
+            Some(Errno::ROFS) => format!("{at} is on a disk that is mounted read-only"),
+            Some(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => format!("the disk of {at} is full"),
+            _ => format!("{at} cannot be written to: {error}"),
+        };
+        Finding::fail(check, says, advice(&error, folder))
+    })
 }
 
 impl Finding {
@@ -88,7 +100,9 @@ fn write(folder: &Path) -> io::Result<()> {
 /// The advice for a store that reports this reason.
 pub(super) fn advice_for_store(reason: &str, folder: &Path) -> String {
     let has = |words: &[&str]| words.iter().any(|word| reason.to_lowercase().contains(word));
-    if has(&["no space", "quota", "file too large"]) {
+    if has(&["was removed or replaced"]) {
+        "put the folder back, or begin a new history: acpd ctl restart".to_owned()
+    } else if has(&["no space", "quota", "file too large"]) {
         "make room on the disk; what waits is written then".to_owned()
     } else if has(&["read-only"]) {
         "mount the disk for writing; what waits is written then".to_owned()
@@ -109,6 +123,7 @@ mod tests {
         assert!(advice("No space left on device (os error 28)").starts_with("make room"));
         assert!(advice("Read-only file system (os error 30)").starts_with("mount"));
         assert_eq!(advice("Permission denied (os error 13)"), "chmod -R u+rwX /s");
+        assert!(advice("its folder /s was removed or replaced while the daemon ran").ends_with("acpd ctl restart"));
         assert_eq!(advice("a page is broken"), "see its log: acpd ctl logs");
     }
 
