@@ -113,7 +113,7 @@ impl Connection {
             let card = card.map_err(|_| RpcError::retry("the session is not there"))?;
             serde_json::to_value(card).map_err(|error| opening::unwritable(&error))
         };
-        self.answer_later(id, look, ctx);
+        self.answer_at_length(id, look, ctx);
     }
 
     pub(super) fn session_details(&mut self, id: Id, session: SessionId, ctx: &mut Context<Self>) {
@@ -124,7 +124,7 @@ impl Connection {
             let details = details.map_err(|_| RpcError::retry("the session is not there"))?;
             serde_json::to_value(details).map_err(|error| opening::unwritable(&error))
         };
-        self.answer_later(id, look, ctx);
+        self.answer_at_length(id, look, ctx);
     }
 
     pub(super) fn export(&mut self, id: Id, session: SessionId, from: u64, ctx: &mut Context<Self>) {

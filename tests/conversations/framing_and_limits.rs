@@ -316,6 +316,30 @@ async fn a_client_that_requests_much_without_reading_costs_only_its_outbox() {
 }
 
 #[actix::test]
+async fn descriptions_of_a_session_with_a_long_question_wait_for_their_reader() {
+    let long = json!({ "text": "long ".repeat(40_000) });
+    let answers = vec![vec![Step::call("touch", long), Step::end()]];
+    let scene = Scene::with(answers, |settings| settings.outbox_limit = 1 << 20);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    zed.prompt(&session, "touch it").await;
+    zed.receive("session/request_permission").await;
+    let mut greedy = scene.client("greedy");
+    for _ in 0..50 {
+        greedy.request("_acpd/session", json!({ "sessionId": session })).await;
+    }
+    // Nothing is read until all pending work has finished.
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let connections = zed.call("_acpd/connections", json!({})).await;
+    let waiting = connections["result"]["connections"].as_array().unwrap().iter();
+    let most = waiting.map(|connection| connection["outbox"].as_u64().unwrap()).max().unwrap();
+    assert!((1 << 20..3 << 20).contains(&most), "{most} bytes wait");
+    scene.transcript.take();
+    for _ in 0..50 {
+        assert!(greedy.next().await.unwrap()["result"]["card"].is_object());
+    }
+}
+
+#[actix::test]
 async fn a_long_batch_is_read_no_faster_than_its_answers() {
     let scene = Scene::with(vec![], |settings| settings.outbox_limit = 10_000);
     let mut pipe = scene.pipe();
