@@ -98,7 +98,10 @@ mod tests {
     #[test]
     fn sessions_share_a_server_although_terminal_variables_differ() {
         let one = variables("HOME=/h _=/bin/a SHLVL=1 SSH_CONNECTION=1 SSH_TTY=/dev/pts/1 XDG_SESSION_ID=4", "");
-        let two = variables("HOME=/h _=/bin/b SHLVL=3 SSH_CONNECTION=2", "");
+        let two = variables(
+            "HOME=/h _=/bin/b SHLVL=3 SSH_CONNECTION=2 GNOME_TERMINAL_SCREEN=/s/2 STARSHIP_SESSION_KEY=5",
+            "",
+        );
         assert!(one == two);
         assert_eq!(one.all().get("SHLVL").map(String::as_str), Some("1"), "the server has them all the same");
         for other in ["HOME=/other", "HOME=/h GH_TOKEN=t", "HOME=/h SSH_AUTH_SOCK=/tmp/agent.1"] {

@@ -47,15 +47,23 @@ const HIDDEN: [&str; 30] = [
 
 /// Variables that differ from one terminal, login or start of an editor to the next, and do not change what a server
 /// does. `SSH_AUTH_SOCK` is not among them: it decides whose keys a server may use.
-const VOLATILE: [&str; 25] = [
+const VOLATILE: [&str; 38] = [
     "_",
+    "ATUIN_HISTORY_ID",
+    "ATUIN_SESSION",
     "COLORFGBG",
     "DESKTOP_STARTUP_ID",
     "GIO_LAUNCHED_DESKTOP_FILE_PID",
+    "GNOME_TERMINAL_SCREEN",
+    "GNOME_TERMINAL_SERVICE",
     "GPG_TTY",
+    "GUAKE_TAB_UUID",
     "HISTCMD",
     "INSIDE_EMACS",
     "LINENO",
+    "MCFLY_SESSION_ID",
+    "MEMORY_PRESSURE_WATCH",
+    "MEMORY_PRESSURE_WRITE",
     "OLDPWD",
     "PPID",
     "PROMPT_COMMAND",
@@ -68,8 +76,13 @@ const VOLATILE: [&str; 25] = [
     "SSH_CLIENT",
     "SSH_CONNECTION",
     "SSH_TTY",
+    "STARSHIP_SESSION_KEY",
+    "SYSTEMD_EXEC_PID",
+    "TERMINATOR_UUID",
+    "TILIX_ID",
     "TTY",
     "WINDOWPATH",
+    "WT_PROFILE_ID",
     "XDG_ACTIVATION_TOKEN",
     "XDG_SESSION_ID",
     "XDG_VTNR",
