@@ -1,15 +1,21 @@
 //! The ledger of a day's spending, kept in a file of the state folder so that a restart of the daemon does not reset it.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::budget::{Day, DayLedger, Ledger, Spending};
 use serde::{Deserialize, Serialize};
 
 /// The ledger of all sessions of this daemon. A file that cannot be read or written costs only the memory of a restart.
-pub(super) struct FileLedger {
+pub(super) struct FileLedger(Arc<Inner>);
+
+struct Inner {
     file: PathBuf,
     day: DayLedger,
+    /// Held while the file is written: two writers would mix their halves, and the older sum could win.
+    writing: Mutex<()>,
 }
 
 /// The contents of the file.
@@ -27,28 +33,40 @@ impl FileLedger {
             Some(Stored { day, tokens, cost }) => DayLedger::starting_with(day, Spending { tokens, cost }),
             None => DayLedger::default(),
         };
-        Self { file, day }
+        Self(Arc::new(Inner { file, day, writing: Mutex::default() }))
     }
 }
 
 impl Ledger for FileLedger {
     fn add(&self, spent: Spending) -> Spending {
-        let today = self.day.add(spent);
+        let today = self.0.day.add(spent);
         if spent != Spending::default() {
-            let stored = Stored { day: DayLedger::today(), tokens: today.tokens, cost: today.cost };
-            let file = self.file.clone();
-            tokio::task::spawn_blocking(move || write(&file, &stored));
+            let inner = self.0.clone();
+            tokio::task::spawn_blocking(move || inner.save());
         }
         today
     }
 }
 
-fn write(file: &Path, stored: &Stored) {
-    let new = file.with_extension("new");
-    let written = serde_json::to_vec(stored).map_err(std::io::Error::from).and_then(|bytes| fs::write(&new, bytes));
-    if let Err(error) = written.and_then(|()| fs::rename(&new, file)) {
-        tracing::warn!("cannot write {}: {error}", file.display());
+impl Inner {
+    /// Writes what has been spent by now, which may be more than when this was asked for.
+    fn save(&self) {
+        let _whole = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let Spending { tokens, cost } = self.day.add(Spending::default());
+        if let Err(error) = write(&self.file, &Stored { day: DayLedger::today(), tokens, cost }) {
+            tracing::warn!("cannot write {}: {error}", self.file.display());
+        }
     }
+}
+
+/// Replaces the file. An empty one after a loss of power would forget what has been spent.
+fn write(file: &Path, stored: &Stored) -> io::Result<()> {
+    let new = file.with_extension("new");
+    let mut open = File::create(&new)?;
+    open.write_all(&serde_json::to_vec(stored)?)?;
+    open.sync_all()?;
+    fs::rename(&new, file)?;
+    file.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }
 
 #[cfg(test)]
@@ -59,11 +77,27 @@ mod tests {
     fn what_was_spent_today_survives_a_restart() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("spending.json");
-        write(&file, &Stored { day: DayLedger::today(), tokens: 100, cost: 1.5 });
+        write(&file, &Stored { day: DayLedger::today(), tokens: 100, cost: 1.5 }).unwrap();
         assert_eq!(FileLedger::open(file.clone()).add(Spending::default()), Spending { tokens: 100, cost: 1.5 });
-        write(&file, &Stored { day: 3, tokens: 100, cost: 1.5 });
+        write(&file, &Stored { day: 3, tokens: 100, cost: 1.5 }).unwrap();
         assert_eq!(FileLedger::open(file.clone()).add(Spending::default()), Spending::default());
         fs::write(&file, "nonsense").unwrap();
         assert_eq!(FileLedger::open(file).add(Spending::default()), Spending::default());
+    }
+
+    #[test]
+    fn writers_at_once_leave_the_whole_sum() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("spending.json");
+        let ledger = FileLedger::open(file.clone());
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    ledger.0.day.add(Spending { tokens: 1, cost: 0.5 });
+                    ledger.0.save();
+                });
+            }
+        });
+        assert_eq!(FileLedger::open(file).add(Spending::default()), Spending { tokens: 8, cost: 4.0 });
     }
 }

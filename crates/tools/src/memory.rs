@@ -307,10 +307,17 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     // Through a link, which people use to keep such files together elsewhere.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let temporary = path.with_extension("md.new");
-    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_data()?;
-    fs::rename(&temporary, &path)
+    let options = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary);
+    let written = options.and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_data()?;
+        fs::rename(&temporary, &path)?;
+        path.parent().map_or(Ok(()), |folder| fs::File::open(folder)?.sync_all())
+    });
+    if written.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    written
 }
 
 #[cfg(test)]
