@@ -61,7 +61,7 @@ pub struct Refused {
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.error.message)?;
+        f.write_str(self.headline())?;
         f.write_str(&self.hints())
     }
 }
@@ -72,12 +72,31 @@ impl Refused {
         self.error.code == RpcError::AUTHENTICATION_REQUIRED
     }
 
+    /// Whether the daemon cannot use what this program sent.
+    pub fn is_about_params(&self) -> bool {
+        self.error.code == RpcError::INVALID_PARAMS
+    }
+
+    /// Returns the error's message, without the standard phrases of the protocol, which say nothing to a person.
+    fn headline(&self) -> &str {
+        match self.error.message.as_str() {
+            "Invalid params" => "the daemon does not accept this request",
+            "Method not found" => {
+                "the daemon does not know this request; `acpd ctl restart` starts the installed version"
+            }
+            message => message,
+        }
+    }
+
     /// Returns the entries of the error's `data`, one per line.
     pub fn hints(&self) -> String {
         let line = |(key, value): (&String, &Value)| {
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             match key.as_str() {
                 "advice" => format!("\n  hint: {text}"),
+                "retry" => "\n  hint: try again in a moment".to_owned(),
+                // The name of the request, which the person did not write.
+                "method" if self.error.code == RpcError::METHOD_NOT_FOUND => String::new(),
                 key => format!("\n  {key}: {text}"),
             }
         };
@@ -259,7 +278,23 @@ fn read(frame: &[u8]) -> anyhow::Result<Message> {
     match rpc::read(frame) {
         Incoming::Reply { id, result } => Ok(Message::Reply { id, result }),
         Incoming::Request { .. } | Incoming::Notification(_) | Incoming::Malformed(_) => Err(anyhow!(
-            "the daemon sent something that is not a JSON-RPC message; check its version with `acpd ctl status`"
+            "the daemon sent a message that this program cannot read; compare their versions with `acpd ctl status`"
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_shown_without_the_words_of_the_protocol() {
+        let shown = |error| Refused { method: "_acpd/import".to_owned(), error }.to_string();
+        let odd = shown(RpcError::invalid_params("events", "missing field `life`"));
+        assert_eq!(odd, "the daemon does not accept this request\n  events: missing field `life`");
+        let busy = shown(RpcError::retry("the session is being evicted"));
+        assert_eq!(busy, "the session is being evicted\n  hint: try again in a moment");
+        let older = shown(RpcError::method_not_found("_acpd/import"));
+        assert!(older.ends_with("`acpd ctl restart` starts the installed version"), "{older}");
     }
 }

@@ -400,6 +400,7 @@ mod tests {
             ("[models.providers.p]\nbase_url = \"http://x\"\n", &[], &[]),
             ("[[hooks.before_tool]]\ntool = \"bash\"\n", &[], &[]),
             ("[notify]\nwhen = \"sometimes\"\n", &[], &[]),
+            ("[sandbox]\nfile_writes = \"maybe\"\n", &[], &[]),
             ("[models.providers.p]\nkind = \"openai\"\n[[models.providers.p.models]]\nthinking = \"deep\"\n", &[], &[]),
             ("[models]\nproviders = \"p\"\n", &[], &[]),
             ("session = 5\n", &[], &[]),
@@ -411,6 +412,7 @@ mod tests {
             DIR/config.toml:1: models.providers.p.kind: is missing
             DIR/config.toml:1: hooks.before_tool[0].command: is missing
             DIR/config.toml:2: notify.when: unknown value `sometimes`, expected unattended or always
+            DIR/config.toml:2: sandbox.file_writes: unknown value `maybe`, expected allow, ask, deny
             DIR/config.toml:4: models.providers.p.models[0].thinking: unknown value `deep`, expected budget or adaptive
             DIR/config.toml:2: models.providers: expected a table, found a string
             DIR/config.toml:1: session: expected a table, found a number

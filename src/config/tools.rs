@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use acpd_actors::AgentLimits;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use tools::{FileWrites, PrivateTarget, WebSettings};
+
+use super::one_of;
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -27,7 +29,19 @@ pub struct Tools {
 #[serde(deny_unknown_fields)]
 pub struct Sandbox {
     pub reads: Vec<PathBuf>,
+    #[serde(deserialize_with = "file_writes")]
     pub file_writes: FileWrites,
+}
+
+/// Reads the value through a string, so that an error lists the possible values.
+fn file_writes<'de, D: Deserializer<'de>>(value: D) -> Result<FileWrites, D::Error> {
+    let known = |given: &str| match given {
+        "allow" => Some(FileWrites::Allow),
+        "ask" => Some(FileWrites::Ask),
+        "deny" => Some(FileWrites::Deny),
+        _ => None,
+    };
+    one_of(value, known, ["allow", "ask", "deny"])
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

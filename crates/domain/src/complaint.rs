@@ -40,6 +40,10 @@ pub fn plain(text: &str) -> String {
     {
         return format!("unknown value `{}`, expected {}", redact::secrets(given), known.replace('`', ""));
     }
+    // The crate `config` does not list the words of an enum that is read without help.
+    if let Some((_, given)) = text.strip_prefix("enum ").and_then(|rest| rest.split_once(" variant constructor ")) {
+        return format!("unknown value `{}`", redact::secrets(given));
+    }
     // The found value may itself contain ", expected ", and the expectation cannot, so this splits
     // at the last one.
     let wrong = text.strip_prefix("invalid type: ").and_then(|rest| rest.rsplit_once(", expected "));
@@ -60,6 +64,7 @@ mod tests {
             ("invalid type: integer `12345678`, expected a sequence", "expected a list, found a number"),
             ("unknown variant `x`, expected `a` or `b`", "unknown value `x`, expected a or b"),
             ("unknown variant `sk-12345678`, expected `a`", "unknown value `(hidden)`, expected a"),
+            ("enum Kind does not have variant constructor x", "unknown value `x`"),
             ("the rule `bash(` is odd", "the rule `bash(` is odd"),
         ];
         for (given, said) in cases {

@@ -13,8 +13,7 @@ use project::Library;
 use crate::WebSettings;
 
 /// What file tools do to files in the mode `sandbox`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FileWrites {
     /// As in other modes.
     #[default]

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use wire::method;
 
 use super::DaemonClient;
+use crate::client::Refused;
 
 /// The approximate size of one part in bytes; an event is never split.
 const PART: usize = 256 << 10;
@@ -33,7 +34,10 @@ pub(super) async fn run(daemon: &mut DaemonClient, file: &Path) -> anyhow::Resul
             (Value::Null, true) => json!({ "events": part, "more": true }),
             (into, more) => json!({ "events": part, "into": into, "more": more }),
         };
-        let mut made: Value = daemon.client.call(method::IMPORT, params).await?;
+        let mut made: Value = daemon.client.call(method::IMPORT, params).await.map_err(|error| {
+            let is_foreign = error.downcast_ref::<Refused>().is_some_and(Refused::is_about_params);
+            if is_foreign { error.context(foreign()) } else { error }
+        })?;
         if !more {
             daemon.show(&made, || made["sessionId"].as_str().unwrap_or_default().to_owned());
             eprintln!(
