@@ -107,6 +107,23 @@ pub(super) fn any_move() -> impl Strategy<Value = Move> {
     prop_oneof![2 => prop::sample::select(often), 1 => prop::sample::select(all)]
 }
 
+/// The moves around MCP servers and the turns that use them, which the moves in general combine too
+/// rarely.
+pub(super) fn server_move() -> impl Strategy<Value = Move> {
+    use Move::*;
+    prop::sample::select(vec![
+        Prompt,
+        Expanded,
+        TurnEnds,
+        HooksAgree,
+        SetServers,
+        ServersLost,
+        KeptServers,
+        AttachWithEnvironment,
+        SetRoots,
+    ])
+}
+
 pub(super) fn policies() -> impl Strategy<Value = SessionPolicy> {
     let busy = prop_oneof![Just(WhenBusy::Refuse), Just(WhenBusy::Queue), Just(WhenBusy::Steer)];
     let unattended = prop_oneof![

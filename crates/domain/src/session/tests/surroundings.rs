@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::moves::Move;
+use proptest::prelude::*;
+
+use super::moves::{Move, policies, server_move};
 use super::{Input, NewClient, Reply, World};
 use crate::event::Setting;
 use crate::mcp::{McpServer, McpTransport};
@@ -133,4 +135,18 @@ impl World {
 
 fn server(name: &str) -> McpServer {
     McpServer { name: name.to_owned(), transport: McpTransport::Http { url: String::new(), headers: Vec::new() } }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_turn_starts_with_the_servers_and_folders_that_were_named_last(
+        policy in policies(),
+        moves in prop::collection::vec(server_move(), 1..40),
+    ) {
+        let mut world = World::new(policy);
+        moves.into_iter().for_each(|step| world.apply(step));
+        world.settle();
+    }
 }
