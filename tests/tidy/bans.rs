@@ -7,7 +7,7 @@ pub(super) struct Ban {
     pub(super) advice: &'static str,
 }
 
-pub(super) const BANS: [Ban; 24] = [
+pub(super) const BANS: [Ban; 25] = [
     Ban {
         who: |path| path.starts_with("actors/") && !path.starts_with("actors/connection"),
         names: &["wire"],
