@@ -9,6 +9,7 @@
 mod harness;
 mod hosted_agent;
 mod installed;
+mod language_server;
 #[path = "../conversations/mcp_fixture.rs"]
 #[expect(dead_code, reason = "shared with the conversation tests, which use the rest of it")]
 mod mcp_fixture;
