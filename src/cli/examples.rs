@@ -5,7 +5,7 @@ use clap::{Command, CommandFactory};
 use super::Cli;
 
 /// The command, and lines that can be typed as they are.
-const EXAMPLES: [(&str, &[&str]); 49] = [
+const EXAMPLES: [(&str, &[&str]); 50] = [
     ("acpd", &["acpd ask \"What files are in this folder?\"", "acpd setup zed --write", "acpd doctor"]),
     ("acpd serve", &["acpd serve --set session.mode=safe"]),
     ("acpd acp", &["acpd acp"]),
@@ -61,6 +61,7 @@ const EXAMPLES: [(&str, &[&str]); 49] = [
     ("acpd config", &["acpd config show --changed", "acpd config check"]),
     ("acpd models list", &["acpd models list sonnet"]),
     ("acpd models test", &["acpd models test"]),
+    ("acpd agents", &["acpd agents", "acpd agents add codex", "acpd agents check codex"]),
     ("acpd agents list", &["acpd agents", "acpd agents list --json"]),
     (
         "acpd agents add",

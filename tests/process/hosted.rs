@@ -166,3 +166,53 @@ fn a_sandboxed_agent_writes_in_the_sessions_folders_only() {
     editor.ask("session/close", json!({ "sessionId": session }));
     gone(&pids(&home));
 }
+
+/// An agent for several sessions. It notes its process id, and what happens to it.
+const SHARED: &str = r##"
+echo "$$" >> pids
+count=0
+while IFS= read -r line; do
+  id=${line#*\"id\":}; id=${id%%[,\}]*}
+  session=${line#*\"sessionId\":\"}; session=${session%%\"*}
+  case "$line" in
+    *'"initialize"'*) echo initialized >> seen; result='{"protocolVersion":1,"agentCapabilities":{"sessionCapabilities":{"close":{}}}}' ;;
+    *'"session/new"'*) count=$((count + 1)); result="{\"sessionId\":\"c$count\"}" ;;
+    *'"session/close"'*) echo "closed $session" >> seen; result='{}' ;;
+    *'"session/prompt"'*) printf '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"%s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"for %s;"}}}}\n' "$session" "$session"
+      result='{"stopReason":"end_turn"}' ;;
+    *) continue ;;
+  esac
+  printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$result"
+done
+"##;
+
+#[test]
+fn a_shared_agent_is_one_process_for_its_sessions_and_ends_with_the_last() {
+    let home = Home::new();
+    fs::write(home.work().join("agent.sh"), SHARED).unwrap();
+    home.configure(
+        "[agents]\ndefault = \"shell\"\n[agents.shell]\ncommand = \"sh\"\nargs = [\"agent.sh\"]\nshared = true\n",
+    );
+    let seen = || fs::read_to_string(home.work().join("seen")).unwrap_or_default();
+    let (mut one, mut two) = (home.bridge(), home.bridge());
+    let (first, second) = (one.open(&home.work()), two.open(&home.work()));
+    one.prompt(&first, "hello");
+    two.prompt(&second, "hello");
+    two.prompt(&second, "hello");
+    assert_eq!((one.agent_text(), two.agent_text()), ("for c1;".to_owned(), "for c2;for c2;".to_owned()));
+    assert_eq!((pids(&home).len(), seen()), (1, "initialized\n".to_owned()));
+
+    one.ask("session/close", json!({ "sessionId": first }));
+    until("the agent to have closed the session", || seen().contains("closed c1").then_some(()));
+    two.prompt(&second, "hello");
+    assert_eq!(two.agent_text(), "for c2;for c2;for c2;");
+
+    // It dies; the session goes on with another one.
+    signal(pids(&home)[0], Signal::KILL);
+    gone(&pids(&home));
+    let answer = two.prompt(&second, "hello");
+    assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+    assert_eq!(pids(&home).len(), 2);
+    two.ask("session/close", json!({ "sessionId": second }));
+    gone(&pids(&home));
+}

@@ -1,8 +1,9 @@
 //! A child process: started under `acpd __run`, followed until it or its session ends.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use domain::hosted::{AgentFailure, AgentOrder, AgentReport};
+use domain::hosted::{AgentFailure, AgentFailureKind, AgentOrder, AgentReport};
 use process::confine::Roots;
 use process::{CommandExit, CommandSpec, PipedCommand, Sandbox};
 use tokio::sync::mpsc;
@@ -13,6 +14,7 @@ use crate::hosts::HostSettings;
 use crate::link::Order;
 use crate::services::Services;
 use crate::settings::{AgentSettings, WorkingFolder};
+use crate::shared::{Seat, SharedChildren};
 use crate::stderr::LastLine;
 
 /// A program that closes its output usually ends soon, and its exit says why.
@@ -20,6 +22,9 @@ const LAST_WORDS: Duration = Duration::from_millis(300);
 
 /// How long a child may take to end by itself when its input is closed.
 const FAREWELL: Duration = Duration::from_millis(500);
+
+/// How long the end of a shared child is waited for.
+const ENDED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Starts a child and follows it to its end. Returns the reason if it failed; all its processes are gone then.
 pub(crate) async fn follow(
@@ -67,6 +72,33 @@ pub(crate) async fn follow(
     // The pipe closes with the last of its processes.
     let _ = timeout(LAST_WORDS, log).await;
     failure.map(|failure| with_last_line(failure, &last_line))
+}
+
+/// Joins a shared child and follows it until the session or the child ends. Returns the reason if the child failed.
+pub(crate) async fn follow_shared(
+    entry: &AgentSettings,
+    order: AgentOrder,
+    settings: &HostSettings,
+    children: &Arc<SharedChildren>,
+    orders: &mut mpsc::Receiver<Order>,
+    reports: &mpsc::Sender<AgentReport>,
+) -> Option<AgentFailure> {
+    let patience = Patience { start: entry.start(), cancel: entry.cancel() };
+    let services = Services::new(&order, settings.limits(), settings.launcher.clone());
+    let Seat { pipe, mut ended, stop } = children.join(entry, &order, settings);
+    let (from_child, to_child) = tokio::io::split(pipe);
+    let exchange = Exchange::new(order, patience, services);
+    let failure = run(exchange, Pipes { from_child, to_child }, orders, reports).await?;
+    let reason = ended.borrow().clone();
+    if let Some(message) = reason {
+        return Some(AgentFailure { message, ..failure });
+    }
+    if failure.kind == AgentFailureKind::Broken {
+        // It hangs or breaks the protocol, so it is of no use to the other sessions either.
+        stop.notify_one();
+        let _ = timeout(ENDED_WITHIN, ended.wait_for(Option::is_some)).await;
+    }
+    Some(failure)
 }
 
 /// Adds what the child wrote last, which usually says what is wrong.

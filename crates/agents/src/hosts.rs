@@ -19,6 +19,7 @@ use crate::exchange::{Exchange, Patience, Pipes, run};
 use crate::link::{Link, Order};
 use crate::services::Services;
 use crate::settings::{AgentsSettings, NATIVE};
+use crate::shared::SharedChildren;
 
 /// Reports that may wait for a session.
 const REPORTS: usize = 256;
@@ -64,11 +65,17 @@ pub struct HostedAgents {
     settings: Swap<HostSettings>,
     io_thread: IoThread,
     failures: Arc<Failures>,
+    shared: Arc<SharedChildren>,
 }
 
 impl HostedAgents {
     pub fn new(settings: HostSettings) -> Self {
-        Self { settings: Swap::new(settings), io_thread: IoThread::new("agents"), failures: Arc::default() }
+        Self {
+            settings: Swap::new(settings),
+            io_thread: IoThread::new("agents"),
+            failures: Arc::default(),
+            shared: Arc::default(),
+        }
     }
 
     /// Uses other settings for children that are started from now on.
@@ -122,7 +129,7 @@ impl Agents for HostedAgents {
         let (link, mut orders) = Link::new();
         let (tell, reports) = mpsc::channel(REPORTS);
         let settings = self.settings.get();
-        let failures = self.failures.clone();
+        let (failures, shared) = (self.failures.clone(), self.shared.clone());
         let work = async move {
             let agent = order.agent.clone();
             let Some(entry) = settings.agents.entries.get(&agent) else {
@@ -131,7 +138,11 @@ impl Agents for HostedAgents {
             };
             tokio::time::sleep(failures.pause(&agent)).await;
             let started = Instant::now();
-            if let Some(failure) = child::follow(entry, order, &settings, &mut orders, &tell).await {
+            let failure = match entry.shared {
+                true => child::follow_shared(entry, order, &settings, &shared, &mut orders, &tell).await,
+                false => child::follow(entry, order, &settings, &mut orders, &tell).await,
+            };
+            if let Some(failure) = failure {
                 tracing::warn!(agent, reason = failure.message, "a child agent is gone");
                 failures.note(&agent, started);
                 // The session may be gone, too.

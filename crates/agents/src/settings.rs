@@ -39,6 +39,9 @@ pub struct AgentSettings {
     /// Whether it runs in the sandbox as a whole: it can write only in the session's folders.
     #[serde(default)]
     pub sandbox: bool,
+    /// Whether one process answers all sessions.
+    #[serde(default)]
+    pub shared: bool,
 }
 
 /// Where an agent is started.
@@ -99,6 +102,10 @@ impl AgentsSettings {
                 if seconds == 0 {
                     return Some((format!("agents.{name}.{key}"), "must be at least 1, is 0".to_owned()));
                 }
+            }
+            if entry.sandbox && entry.shared {
+                let why = "must be false with `sandbox`, because a sandbox has the folders of one session";
+                return Some((format!("agents.{name}.shared"), why.to_owned()));
             }
             if let WorkingFolder::Fixed(folder) = &entry.cwd
                 && !folder.is_absolute()

@@ -110,6 +110,7 @@ impl SessionMachine {
     /// Nothing runs any more: the log is marked as in good order, and the session leaves memory.
     pub(super) fn close(&mut self) {
         self.end_background();
+        self.end_left_calls();
         self.adopt_roots();
         self.activity = Activity::Closing;
         self.effect(Effect::Close);

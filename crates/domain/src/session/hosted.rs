@@ -235,12 +235,22 @@ impl SessionMachine {
     fn lose_agent(&mut self, failure: AgentFailure) {
         self.effect(Effect::DropAgentLink);
         if !self.is_prompted() {
-            return;
+            return self.end_left_calls();
         }
         if matches!(self.activity, Activity::Turn(_)) {
             return self.end_agent_turn(StopReason::Failed(failure.of_turn()), None);
         }
         self.end_agent_turn(StopReason::Cancelled, None);
+    }
+
+    /// Ends the calls that the child left open when its turn ended, or began without one: it is gone, or about to be.
+    pub(super) fn end_left_calls(&mut self) {
+        if !self.is_hosted() || self.state.open.turn.is_some() {
+            return;
+        }
+        for kind in self.state.open.closing(OutcomeKind::Interrupted, StopReason::Interrupted) {
+            self.append(kind);
+        }
     }
 
     /// Whether calls that are open when a turn ends for this reason were cut off. Otherwise the child left them open.

@@ -2,6 +2,7 @@
 //! executors, hooks, the toolbox, the disk and crashes. It believes effects and not the machine's own state, and after
 //! each step it checks the invariants of docs/architecture.md.
 
+mod hosted;
 mod moves;
 mod surroundings;
 
@@ -65,14 +66,14 @@ struct World {
 }
 
 impl World {
-    fn new(policy: SessionPolicy) -> Self {
+    fn new(policy: SessionPolicy, agent: Option<&str>) -> Self {
         let created = EventKind::Created {
             cwd: "/w".into(),
             extra_roots: Vec::new(),
             mode: Mode::default(),
             approval: Approval::default(),
             model: ModelId::from("m"),
-            agent: None,
+            agent: agent.map(str::to_owned),
         };
         let beginning = Beginning::Created { event: Box::new(created), real_cwd: "/real".into() };
         let machine = SessionMachine::new(SessionState::new("s".into()), &beginning, policy);
@@ -150,6 +151,7 @@ impl World {
                 self.work.expanding = false;
                 self.assert_free("a turn starts");
                 self.last_turn = Some(start.turn.clone());
+                self.around.child.is_prompted = true;
                 self.work.backend = Some(start.turn);
             }
             Effect::DropTurn => self.work.backend = None,
@@ -245,7 +247,8 @@ impl World {
         self.check_around();
         let is_at_rest = self.machine.activity().is_idle();
         assert!(!is_at_rest || folded.open.turn.is_none(), "an idle session has no open turn");
-        assert!(!is_at_rest || folded.open.calls.is_empty(), "an idle session has no open calls");
+        let may_have_calls = !is_at_rest || folded.settings.hosted.is_some();
+        assert!(may_have_calls || folded.open.calls.is_empty(), "an idle session has no open calls");
         if is_at_rest || matches!(self.machine.activity(), Activity::Waiting(_)) {
             self.assert_free("the session is at rest");
         }
@@ -487,7 +490,7 @@ proptest! {
         policy in policies(),
         moves in prop::collection::vec(any_move(), 1..60),
     ) {
-        let mut world = World::new(policy);
+        let mut world = World::new(policy, None);
         for step in moves {
             world.apply(step);
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
+use super::hosted::Child;
 use super::moves::{Move, policies, server_move};
 use super::{Input, NewClient, Reply, World};
 use crate::event::Setting;
@@ -28,6 +29,7 @@ pub(super) struct Surroundings {
     roots_wanted: Option<Vec<PathBuf>>,
     /// The folders with which the open turn started.
     pub(super) roots_of_turn: Vec<PathBuf>,
+    pub(super) child: Child,
 }
 
 impl World {
@@ -51,7 +53,7 @@ impl World {
             Effect::ReviewModel { .. } => {
                 assert!(!self.folded.settings.model_chosen, "a model that was chosen is reviewed");
             }
-            _ => {}
+            effect => self.carry_out_hosted(effect),
         }
     }
 
@@ -145,7 +147,7 @@ proptest! {
         policy in policies(),
         moves in prop::collection::vec(server_move(), 1..40),
     ) {
-        let mut world = World::new(policy);
+        let mut world = World::new(policy, None);
         moves.into_iter().for_each(|step| world.apply(step));
         world.settle();
     }

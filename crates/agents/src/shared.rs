@@ -1,0 +1,292 @@
+//! One process for several sessions: an agent with `shared = true`.
+//!
+//! Each session has an `Exchange` of its own, as with a process of its own, but at the end of a pipe in memory. The
+//! [`Switch`] in between decides who gets which message, and the task around it moves lines. It starts with the first
+//! session and ends with the last one, and the process with it.
+
+mod switch;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use domain::hosted::AgentOrder;
+use process::PipedCommand;
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::timeout;
+use wire::frame::Decoder;
+
+use self::switch::{Member, Switch, To};
+use crate::child::{command, describe};
+use crate::hosts::HostSettings;
+use crate::settings::AgentSettings;
+use crate::stderr::LastLine;
+
+/// Bytes of one message, and of the pipe to a session.
+const LONGEST: usize = 64 << 20;
+const PIPE: usize = 256 << 10;
+
+/// Messages that may wait for a session, or come from sessions.
+const WAITING: usize = 256;
+
+/// Bytes that may wait for the child before nothing is taken from sessions.
+const UNWRITTEN: usize = 16 << 20;
+
+/// A program that closes its output usually ends soon, and its exit says why.
+const LAST_WORDS: Duration = Duration::from_millis(300);
+
+/// The shared children that run, by the names of their agents.
+#[derive(Default)]
+pub(crate) struct SharedChildren(Mutex<HashMap<String, Running>>);
+
+struct Running {
+    entry: AgentSettings,
+    joins: mpsc::UnboundedSender<DuplexStream>,
+    ended: watch::Receiver<Option<String>>,
+    stop: Arc<Notify>,
+}
+
+/// A session's place at a shared child.
+pub(crate) struct Seat {
+    pub(crate) pipe: DuplexStream,
+    /// Why the child has ended; set before the pipe is closed.
+    pub(crate) ended: watch::Receiver<Option<String>>,
+    /// Ends the child, for all sessions.
+    pub(crate) stop: Arc<Notify>,
+}
+
+impl SharedChildren {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Running>> {
+        // Every operation leaves the map consistent, so a poisoned lock is harmless.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Joins the child of an agent, which is started if none runs or if its configuration has changed.
+    pub(crate) fn join(self: &Arc<Self>, entry: &AgentSettings, order: &AgentOrder, settings: &HostSettings) -> Seat {
+        let (pipe, theirs) = tokio::io::duplex(PIPE);
+        let mut running = self.lock();
+        if let Some(there) = running.get(&order.agent).filter(|there| there.entry == *entry)
+            && there.ended.borrow().is_none()
+        {
+            // Under the lock the task cannot decide to end because nobody is there.
+            let _ = there.joins.send(theirs);
+            return Seat { pipe, ended: there.ended.clone(), stop: there.stop.clone() };
+        }
+        let (joins, joined) = mpsc::unbounded_channel();
+        let (tell, ended) = watch::channel(None);
+        let stop = Arc::new(Notify::new());
+        let _ = joins.send(theirs);
+        let (entry, stopped) = (entry.clone(), stop.clone());
+        let place = Running { entry: entry.clone(), joins, ended: ended.clone(), stop: stop.clone() };
+        running.insert(order.agent.clone(), place);
+        drop(running);
+        let host = Host { children: self.clone(), agent: order.agent.clone(), joined, stopped };
+        tokio::spawn(host.run(entry, order.clone(), settings.clone(), tell));
+        Seat { pipe, ended, stop }
+    }
+}
+
+/// The task of one shared child.
+struct Host {
+    children: Arc<SharedChildren>,
+    agent: String,
+    joined: mpsc::UnboundedReceiver<DuplexStream>,
+    stopped: Arc<Notify>,
+}
+
+impl Host {
+    async fn run(
+        mut self,
+        entry: AgentSettings,
+        order: AgentOrder,
+        settings: HostSettings,
+        tell: watch::Sender<Option<String>>,
+    ) {
+        let agent = self.agent.clone();
+        let started = match command(&entry, &order, &settings).await {
+            Ok(command) => command.start_piped().await.map_err(|error| error.to_string()),
+            Err(reason) => Err(reason),
+        };
+        let PipedCommand { mut process, stdin, stdout, stderr } = match started {
+            Ok(started) => started,
+            Err(reason) => {
+                tell.send_replace(Some(format!("the agent `{agent}` cannot be started: {reason}")));
+                return;
+            }
+        };
+        let last_line = LastLine::default();
+        let log = tokio::spawn(last_line.follow(stderr, {
+            let agent = agent.clone();
+            move |line| tracing::info!(agent, "wrote: {line}")
+        }));
+        let mut members = Members::default();
+        let stopped = self.stopped.clone();
+        let reason = tokio::select! {
+            reason = self.serve(stdout, stdin, &mut members) => reason,
+            ended = process.ended() => Some(describe(&agent, &ended)),
+            () = stopped.notified() => Some(format!("the agent `{agent}` was ended, because it failed in another session")),
+        };
+        let reason = match reason {
+            Some(reason) => match timeout(LAST_WORDS, process.ended()).await {
+                Ok(ended) => describe(&agent, &ended),
+                Err(_) => reason,
+            },
+            None => format!("the agent `{agent}` has ended"),
+        };
+        // First the reason, then the end of the pipes.
+        tell.send_replace(Some(reason));
+        drop(members);
+        process.close().await;
+        let _ = timeout(LAST_WORDS, log).await;
+    }
+
+    /// Moves messages until the child closes its output, which returns why, or until the last session has left.
+    async fn serve(
+        &mut self,
+        mut from_child: impl AsyncRead + Unpin,
+        mut to_child: impl AsyncWrite + Unpin,
+        members: &mut Members,
+    ) -> Option<String> {
+        let (mut switch, mut decoder) = (Switch::default(), Decoder::new(LONGEST));
+        let mut unwritten: VecDeque<u8> = VecDeque::new();
+        let (from_members, mut said) = mpsc::channel(WAITING);
+        loop {
+            while members.waiting.is_empty()
+                && let Some(frame) = decoder.next()
+            {
+                let Ok(frame) = frame else { return Some(format!("the agent `{}` broke the protocol", self.agent)) };
+                if let Ok(message) = serde_json::from_slice::<Value>(&frame) {
+                    members.pass_on(switch.take_of_child(message), &mut unwritten);
+                }
+            }
+            let behind = members.behind();
+            tokio::select! {
+                room = async { behind.as_ref()?.clone().reserve_owned().await.ok() }, if behind.is_some() => {
+                    members.catch_up(room);
+                }
+                read = from_child.read_buf(decoder.buffer()), if members.waiting.is_empty() => match read {
+                    Ok(1..) => {}
+                    Ok(0) | Err(_) => return Some(format!("the agent `{}` closed its output", self.agent)),
+                },
+                written = to_child.write(unwritten.as_slices().0), if !unwritten.is_empty() => match written {
+                    Ok(length @ 1..) => drop(unwritten.drain(..length)),
+                    Ok(0) | Err(_) => return Some(format!("the agent `{}` closed its input", self.agent)),
+                },
+                Some(pipe) = self.joined.recv() => {
+                    let member = switch.join();
+                    members.add(member, pipe, from_members.clone());
+                }
+                Some((member, message)) = said.recv(), if unwritten.len() < UNWRITTEN => match message {
+                    Some(message) => members.pass_on(switch.take_of_member(member, message), &mut unwritten),
+                    None => {
+                        members.writers.remove(&member);
+                        members.pass_on(switch.leave(member), &mut unwritten);
+                        if switch.is_empty() && self.is_over() {
+                            return None;
+                        }
+                    }
+                },
+            }
+        }
+    }
+
+    /// Whether nobody is about to join. Then nobody can any more.
+    fn is_over(&mut self) -> bool {
+        let mut running = self.children.lock();
+        let is_over = self.joined.is_empty();
+        if is_over && running.get(&self.agent).is_some_and(|there| Arc::ptr_eq(&there.stop, &self.stopped)) {
+            running.remove(&self.agent);
+        }
+        is_over
+    }
+}
+
+/// The pipes to the sessions.
+#[derive(Default)]
+struct Members {
+    writers: HashMap<Member, mpsc::Sender<Value>>,
+    /// Messages that have no room. Nothing is read from the child meanwhile.
+    waiting: VecDeque<(Member, Value)>,
+}
+
+impl Members {
+    fn add(&mut self, member: Member, pipe: DuplexStream, said: mpsc::Sender<(Member, Option<Value>)>) {
+        let (from_session, to_session) = tokio::io::split(pipe);
+        let (writer, messages) = mpsc::channel(WAITING);
+        self.writers.insert(member, writer);
+        tokio::spawn(write(to_session, messages));
+        tokio::spawn(read(from_session, member, said));
+    }
+
+    fn pass_on(&mut self, messages: Vec<(To, Value)>, unwritten: &mut VecDeque<u8>) {
+        for (to, message) in messages {
+            match to {
+                To::Child => {
+                    unwritten.extend(message.to_string().as_bytes());
+                    unwritten.push_back(b'\n');
+                }
+                To::Member(member) if self.waiting.is_empty() => self.send(member, message),
+                To::Member(member) => self.waiting.push_back((member, message)),
+            }
+        }
+    }
+
+    fn send(&mut self, member: Member, message: Value) {
+        let Some(writer) = self.writers.get(&member) else { return };
+        if let Err(mpsc::error::TrySendError::Full(message)) = writer.try_send(message) {
+            self.waiting.push_back((member, message));
+        }
+    }
+
+    /// The session that has no room, or one that is gone, which is dropped by `catch_up`.
+    fn behind(&self) -> Option<mpsc::Sender<Value>> {
+        let (member, _) = self.waiting.front()?;
+        Some(self.writers.get(member).cloned().unwrap_or_else(|| mpsc::channel(1).0))
+    }
+
+    fn catch_up(&mut self, room: Option<mpsc::OwnedPermit<Value>>) {
+        let Some((_, message)) = self.waiting.pop_front() else { return };
+        if let Some(room) = room {
+            room.send(message);
+        }
+        while let Some((member, message)) = self.waiting.pop_front() {
+            let before = self.waiting.len();
+            self.send(member, message);
+            if self.waiting.len() > before {
+                // It has no room either, and keeps its place.
+                self.waiting.rotate_right(1);
+                return;
+            }
+        }
+    }
+}
+
+async fn write(mut pipe: WriteHalf<DuplexStream>, mut messages: mpsc::Receiver<Value>) {
+    while let Some(message) = messages.recv().await {
+        if pipe.write_all(format!("{message}\n").as_bytes()).await.is_err() {
+            return;
+        }
+    }
+    // The session sees the end of the pipe, although this side can still read from it.
+    let _ = pipe.shutdown().await;
+}
+
+async fn read(mut pipe: ReadHalf<DuplexStream>, member: Member, said: mpsc::Sender<(Member, Option<Value>)>) {
+    let mut decoder = Decoder::new(LONGEST);
+    loop {
+        while let Some(Ok(frame)) = decoder.next() {
+            if let Ok(message) = serde_json::from_slice(&frame)
+                && said.send((member, Some(message))).await.is_err()
+            {
+                return;
+            }
+        }
+        match pipe.read_buf(decoder.buffer()).await {
+            Ok(1..) => {}
+            // The child may be gone, too.
+            Ok(0) | Err(_) => return drop(said.send((member, None)).await),
+        }
+    }
+}

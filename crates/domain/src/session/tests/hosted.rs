@@ -1,0 +1,195 @@
+//! Explores interleavings of a session that a child agent answers: what the child reports, asks and leaves undone, in
+//! between everything else that happens to a session.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::moves::{Move, policies};
+use super::{Input, World};
+use crate::hosted::{AgentFailure, AgentReport, CallFields, Offer};
+use crate::permission::AgentOption;
+use crate::session::AgentQuestion;
+use crate::session::effect::Effect;
+use crate::{CallId, Choice, QuestionId, StopReason, Verdict};
+
+/// The child, as the effects so far say.
+#[derive(Default)]
+pub(super) struct Child {
+    /// It works on a prompt.
+    pub(super) is_prompted: bool,
+    /// It was asked to end its prompt.
+    is_cancelled: bool,
+    /// Its questions that nobody has answered.
+    questions: BTreeSet<QuestionId>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Session(Move),
+    Opens,
+    /// It speaks, with or without a prompt.
+    Says,
+    Calls,
+    CallEnds,
+    Asks,
+    /// It asks about something that a rule forbids.
+    AsksInVain,
+    Withdraws,
+    /// A client answers with one of its options.
+    Choose,
+    Ends,
+    Dies,
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    use Step::*;
+    let often = vec![Session(Move::Prompt), Session(Move::Expanded), Says, Asks, Choose, Ends, Session(Move::Reopen)];
+    let all = vec![Opens, Calls, CallEnds, AsksInVain, Withdraws, Dies];
+    let session = vec![
+        Move::Steer,
+        Move::Cancel,
+        Move::WithdrawLast,
+        Move::Allow,
+        Move::Deny,
+        Move::AnswerCancelled,
+        Move::Attach,
+        Move::Detach,
+        Move::CannotAnswer,
+        Move::DenyTimer,
+        Move::IdleTimer,
+        Move::EvictIdle,
+        Move::Close,
+        Move::Delete,
+        Move::Drain,
+        Move::WriteFails,
+        Move::Crash,
+        Move::SteeringExpanded,
+    ];
+    prop_oneof![
+        2 => prop::sample::select(often),
+        1 => prop::sample::select(all),
+        1 => prop::sample::select(session).prop_map(Session),
+    ]
+}
+
+impl World {
+    pub(super) fn carry_out_hosted(&mut self, effect: Effect) {
+        let child = &mut self.around.child;
+        match effect {
+            Effect::CancelAgent => {
+                assert!(child.is_prompted, "a child is cancelled that has no prompt");
+                assert!(!std::mem::replace(&mut child.is_cancelled, true), "a child is cancelled twice");
+                // With the cancellation it gets an answer to everything that it asked.
+                child.questions.clear();
+            }
+            Effect::AnswerAgent { question, .. } => {
+                assert!(child.questions.remove(&question), "a question is answered twice, or was never asked");
+            }
+            Effect::DropAgentLink => *child = Child::default(),
+            _ => {}
+        }
+    }
+
+    fn report(&mut self, report: AgentReport) {
+        let before = self.log.len();
+        let is_closing = self.work.closing;
+        self.deliver(Input::Agent(report));
+        assert!(!is_closing || self.log.len() == before, "a closing session records what its child does");
+    }
+
+    fn ask(&mut self, rule: Option<Verdict>) {
+        if !self.around.child.is_prompted {
+            return;
+        }
+        let (id, call) = (QuestionId::new(), CallId::new());
+        self.report_call(call.clone());
+        self.around.child.questions.insert(id.clone());
+        let option = |id: &str, kind| AgentOption { id: id.to_owned(), name: id.to_owned(), kind };
+        let options = vec![option("yes", Choice::AllowOnce), option("no", Choice::RejectOnce)];
+        self.deliver(Input::AgentAsked(AgentQuestion { id, call, options, rule }));
+    }
+
+    fn report_call(&mut self, call: CallId) {
+        let fields = CallFields::default();
+        self.report(AgentReport::Called { call, message: "m".into(), first: true, fields });
+    }
+
+    /// The child's prompt is over, and with it what it asked.
+    fn end_prompt(&mut self, report: AgentReport) {
+        if std::mem::take(&mut self.around.child).is_prompted {
+            self.work.backend = None;
+            self.report(report);
+            assert!(self.folded.open.questions.is_empty(), "a question outlives its prompt");
+        }
+    }
+
+    fn apply_hosted(&mut self, step: Step) {
+        match step {
+            Step::Session(step) => self.apply(step),
+            Step::Opens => {
+                self.report(AgentReport::Opened { session: "c".to_owned(), offer: Offer::default(), fresh: false });
+            }
+            Step::Says => self.report(AgentReport::Said { message: "m".into(), text: "x".to_owned() }),
+            Step::Calls => self.report_call(CallId::new()),
+            Step::CallEnds => {
+                if let Some(call) = self.machine.state().open.calls.keys().next().cloned() {
+                    let fields =
+                        CallFields { status: Some(crate::hosted::CallStatus::Completed), ..CallFields::default() };
+                    self.report(AgentReport::Called { call, message: "m".into(), first: false, fields });
+                }
+            }
+            Step::Asks => self.ask(None),
+            Step::AsksInVain => self.ask(Some(Verdict::Deny)),
+            Step::Withdraws => {
+                if let Some(question) = self.around.child.questions.pop_first() {
+                    self.report(AgentReport::Withdrew(question));
+                }
+            }
+            Step::Choose => {
+                if let Some(asked) = self.machine.state().open.questions.first() {
+                    let question = asked.question.id.clone();
+                    let (option, by) = ("yes".to_owned(), "client".to_owned());
+                    self.deliver(Input::ChooseOption { question, option, by });
+                }
+            }
+            Step::Ends => self.end_prompt(AgentReport::Ended { reason: StopReason::EndTurn, usage: None }),
+            Step::Dies => {
+                self.end_prompt(AgentReport::Gone(AgentFailure::broken("gone")));
+            }
+        }
+        let open = self.machine.state().open.questions.iter().map(|asked| &asked.question.id);
+        let unknown: Vec<&QuestionId> = open.filter(|id| !self.around.child.questions.contains(*id)).collect();
+        assert!(unknown.is_empty() || self.work.closing, "a question is open that the child does not have");
+    }
+
+    /// Lets the child and everything else come to an end. Then the session must be at rest.
+    fn settle_hosted(&mut self) {
+        for _ in 0..60 {
+            self.apply_hosted(Step::Session(Move::Expanded));
+            self.apply_hosted(Step::Session(Move::SteeringExpanded));
+            self.apply_hosted(Step::Choose);
+            self.apply_hosted(Step::Ends);
+            self.apply_hosted(Step::Session(Move::Reopen));
+        }
+        let activity = self.machine.activity();
+        assert!(activity.is_idle(), "the session does not come to rest: {activity:?}");
+        assert!(self.unanswered.is_empty(), "prompts got no answer: {:?}", self.unanswered);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_hosted_session_answers_everything_once_in_every_interleaving(
+        policy in policies(),
+        steps in prop::collection::vec(steps(), 1..60),
+    ) {
+        let mut world = World::new(policy, Some("child"));
+        for step in steps {
+            world.apply_hosted(step);
+        }
+        world.settle_hosted();
+    }
+}
