@@ -38,23 +38,20 @@ async fn a_new_session_is_not_acknowledged_before_it_is_written() {
     assert!(transcript.contains("zed    < silence\nzed    < 2 = {"), "{transcript}");
 }
 
-/// Sends a request while the disk writes nothing, and lets the disk write what has come so far as
-/// often as `writes` says. Checks that the answer comes after the last of these writes.
-async fn is_answered_after_writes(method: &str, params: Value, writes: usize) {
-    let scene = Scene::new(vec![vec![Step::text("Hello"), Step::end()]]);
+/// Sends a request about a new session while the disk writes nothing, and then lets the disk write
+/// what has come so far, `writes` times. Checks that the answer comes only after the last write.
+async fn is_answered_after_writes(scene: &Scene, method: &str, mut params: Value, writes: usize) {
     let (mut zed, session) = scene.editor_with_session("zed").await;
     let prompt = zed.prompt(&session, "hi").await;
     zed.answer(prompt).await;
     scene.history.hold();
-    let mut params = params;
     params["sessionId"] = json!(session);
     let request = zed.request(method, params).await;
-    scene.transcript.take();
-    for _ in 0..writes {
+    for written in 1..=writes {
         zed.silence().await;
         let transcript = scene.transcript.take();
         assert!(!transcript.contains(&format!("< {request} ")), "{method} is answered too early: {transcript}");
-        scene.history.write_held();
+        if written < writes { scene.history.write_held() } else { scene.history.release() }
     }
     let answer = zed.answer(request).await;
     assert!(answer["result"].is_object(), "{method}: {answer}");
@@ -62,15 +59,16 @@ async fn is_answered_after_writes(method: &str, params: Value, writes: usize) {
 
 #[actix::test]
 async fn forks_options_closes_and_deletions_are_acknowledged_only_after_they_are_written() {
+    let scene = Scene::new(vec![vec![Step::text("Hello"), Step::end()]; 5]);
     // The copy of the log, then the first event of the new session.
-    is_answered_after_writes("session/fork", json!({ "cwd": "/work", "mcpServers": [] }), 2).await;
-    is_answered_after_writes("session/set_mode", json!({ "modeId": "read-only" }), 1).await;
+    is_answered_after_writes(&scene, "session/fork", json!({ "cwd": "/work", "mcpServers": [] }), 2).await;
+    is_answered_after_writes(&scene, "session/set_mode", json!({ "modeId": "read-only" }), 1).await;
     let model = json!({ "configId": "model", "value": "panicky" });
-    is_answered_after_writes("session/set_config_option", model, 1).await;
+    is_answered_after_writes(&scene, "session/set_config_option", model, 1).await;
     // The clean mark of the log.
-    is_answered_after_writes("session/close", json!({}), 1).await;
+    is_answered_after_writes(&scene, "session/close", json!({}), 1).await;
     // The clean mark, then the deletion.
-    is_answered_after_writes("session/delete", json!({}), 2).await;
+    is_answered_after_writes(&scene, "session/delete", json!({}), 2).await;
 }
 
 #[actix::test]
