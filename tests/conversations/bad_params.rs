@@ -307,9 +307,9 @@ async fn bad_params_of_settings() {
         zed    > 7 session/set_config_option {"sessionId":"SESSION","configId":"mode"}
         zed    < 7 error {-32602:{"value":"Required"}}
         zed    > 8 session/set_config_option {"sessionId":"SESSION","configId":"mode","value":["safe"]}
-        zed    < 8 error {-32602:{"value":"Must be a string"}}
+        zed    < 8 error {-32602:{"value":"Must be a string or a boolean"}}
         zed    > 9 session/set_config_option {"sessionId":"SESSION","configId":"mode","value":true}
-        zed    < 9 error {-32602:{"value":"unknown value `true` for the option `mode`"}}
+        zed    < 9 error {-32602:{"value":"Must be a string"}}
         zed    > 10 session/set_config_option {"sessionId":"SESSION","configId":"thought_level","value":"7"}
         zed    < 10 error {-32602:{"value":"unknown value `7` for the option `thought_level`"}}
         zed    > 11 session/set_config_option {"sessionId":"nobody","configId":"mode","value":"safe"}
