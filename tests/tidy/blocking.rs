@@ -38,12 +38,12 @@ const PORTS: [(&str, &str); 13] = [
     ("model.rs", "Model"),
     ("site.rs", "Folders"),
     ("tool.rs", "Job"),
-    ("tool.rs", "ToolHost"),
+    ("tool/host.rs", "ToolHost"),
     ("tool.rs", "Toolbox"),
 ];
 
 /// The methods of ports that return at once, and why they can.
-const IMMEDIATE: [(&str, &str); 34] = [
+const IMMEDIATE: [(&str, &str); 36] = [
     ("Accounts::variables", "a list that the configuration fixed"),
     ("AgentLink::answer", "queues an order"),
     ("AgentLink::cancel", "queues an order"),
@@ -68,7 +68,9 @@ const IMMEDIATE: [(&str, &str); 34] = [
     ("Ledger::add", "adds numbers in memory and starts a blocking task"),
     ("Model::info", "a reference to its own field"),
     ("Job::card", "a reference to its own field"),
+    ("ToolHost::call", "an id"),
     ("ToolHost::progress", "queues a message"),
+    ("ToolHost::wait_for_person", "queues a message"),
     ("Toolbox::background", "looks at a table in memory"),
     ("Toolbox::cancel_turn", "signals tasks"),
     ("Toolbox::close", "signals tasks and removes entries of tables in memory"),

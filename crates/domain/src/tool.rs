@@ -2,6 +2,7 @@
 //! it.
 
 mod hooks;
+mod host;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,10 +17,10 @@ use crate::checkpoint::{Restore, Restored};
 use crate::mcp::{McpEvent, McpRequest, McpServer, Prepared, ServerCard};
 use crate::model::ModelInfo;
 use crate::permission::RuleTexts;
-use crate::recall::RecallRequest;
-use crate::{Access, AgentId, CallId, CallSite, ConnectionId, Content, Mode, ModelId, SessionId, TurnId, Verdict};
+use crate::{Access, AgentId, CallSite, ConnectionId, Content, Mode, ModelId, SessionId, TurnId, Verdict};
 
 pub use hooks::{HookPoint, HooksRun, Notification, NotificationKind};
+pub use host::ToolHost;
 
 /// The name of the plan tool. The registry declares it, and the turn runs it.
 pub const UPDATE_PLAN: &str = "update_plan";
@@ -467,38 +468,4 @@ pub struct SubAgentTask {
     pub continues: Option<AgentId>,
     /// Whether the call ends at once and the report is collected later.
     pub background: bool,
-}
-
-/// The services that a session offers to a running tool.
-pub trait ToolHost: Send + Sync + 'static {
-    /// Runs a sub-agent on a task and returns its report, or what else the request asks for. Dropping
-    /// the future ends a sub-agent that does not work in the background.
-    fn delegate(&self, _request: SubAgentRequest) -> BoxFuture<'static, Outcome> {
-        Box::pin(std::future::ready(Outcome::failed("There are no sub-agents here.")))
-    }
-
-    /// Searches the session's log.
-    fn recall(&self, _request: RecallRequest) -> BoxFuture<'static, Outcome> {
-        Box::pin(std::future::ready(Outcome::failed("There is no log here.")))
-    }
-
-    /// Changes the session's mode after the person has agreed. It takes effect with the next step
-    /// of the turn.
-    fn switch_mode(&self, _mode: Mode) -> BoxFuture<'static, Outcome> {
-        Box::pin(std::future::ready(Outcome::failed("The mode cannot be changed here.")))
-    }
-
-    /// Returns the id of the call.
-    fn call(&self) -> Option<CallId> {
-        None
-    }
-
-    /// Reports that the call waits for the person, or does so no longer.
-    fn wait_for_person(&self, _waits: bool) {}
-
-    /// Shows the call's progress in place of what was shown before. The caller limits how often.
-    fn progress(&self, content: Vec<ToolContent>);
-
-    /// Resolves when the call should stop.
-    fn cancelled(&self) -> BoxFuture<'static, ()>;
 }
