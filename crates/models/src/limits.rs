@@ -77,20 +77,4 @@ impl AnswerMeter {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_call_an_answer_and_its_parts_are_bounded() {
-        let piece = "x".repeat(MIB);
-        let mut meter = AnswerMeter::default();
-        let mut arguments = String::new();
-        let refused = (0..8).find(|_| meter.extend(&mut arguments, &piece).is_err());
-        assert_eq!((refused, arguments.len()), (Some(4), CALL));
-        let refused = (0..64).find(|_| meter.extend(&mut String::new(), &piece).is_err());
-        assert_eq!(refused, Some(12));
-        let mut meter = AnswerMeter::default();
-        assert_eq!((0..BLOCKS + 1).find(|_| meter.begin(0).is_err()), Some(BLOCKS));
-        assert_eq!((0..CALLS + 1).find(|_| meter.count_call().is_err()), Some(CALLS));
-    }
-}
+mod tests;

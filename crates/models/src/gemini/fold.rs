@@ -30,7 +30,7 @@ impl GeminiFold {
     fn take_part(&mut self, part: &Value, deltas: &mut VecDeque<Delta>) -> Result<(), Failure> {
         let signature = part.get(SIGNATURE).filter(|signature| signature.is_string());
         if let Some(signature) = signature {
-            self.meter.keep(signature.to_string().len())?;
+            self.meter.begin(signature.to_string().len())?;
         }
         if let Some(call) = part.get("functionCall") {
             let extra = signature.map_or(Value::Null, |signature| json!({ SIGNATURE: signature }));
@@ -57,7 +57,7 @@ impl GeminiFold {
         self.usage = Usage {
             input,
             // Thoughts are billed as output and counted separately.
-            output: number("candidatesTokenCount").unwrap_or_default() + thought,
+            output: number("candidatesTokenCount").unwrap_or_default().saturating_add(thought),
             cached_read: number("cachedContentTokenCount").unwrap_or_default(),
             cached_write: 0,
             thought,

@@ -94,6 +94,7 @@ impl OpenAiFold {
             }
             return Ok(());
         }
+        self.meter.begin(0)?;
         self.reasoning_details.push(detail.clone());
         Ok(())
     }

@@ -93,7 +93,7 @@ impl ResponsesFold {
                 if let Some(fields) = item.as_object_mut() {
                     fields.remove("status");
                 }
-                self.meter.keep(item.to_string().len())?;
+                self.meter.begin(item.to_string().len())?;
                 self.reasoning.push(item);
             }
             Some("message") => {
@@ -101,7 +101,7 @@ impl ResponsesFold {
                     let text = part["text"].as_str().or(part["refusal"].as_str()).unwrap_or_default();
                     self.refused |= part["type"] == "refusal";
                     if !self.shown.contains(&place) {
-                        self.say(place, text, deltas);
+                        self.say(place, text, deltas)?;
                         self.shown.remove(&place);
                     }
                 }
@@ -112,16 +112,20 @@ impl ResponsesFold {
         Ok(())
     }
 
-    fn say(&mut self, place: u64, text: &str, deltas: &mut VecDeque<Delta>) {
+    fn say(&mut self, place: u64, text: &str, deltas: &mut VecDeque<Delta>) -> Result<(), Failure> {
         if text.is_empty() {
-            return;
+            return Ok(());
         }
-        if self.shown.insert(place) && !self.reasoning.is_empty() {
-            let mut seal = self.take_reasoning();
-            seal["provider"] = json!(self.provider);
-            deltas.push_back(Delta::Seal(seal));
+        if self.shown.insert(place) {
+            self.meter.begin(0)?;
+            if !self.reasoning.is_empty() {
+                let mut seal = self.take_reasoning();
+                seal["provider"] = json!(self.provider);
+                deltas.push_back(Delta::Seal(seal));
+            }
         }
         deltas.push_back(Delta::Text(text.to_owned()));
+        Ok(())
     }
 
     fn count(&mut self, usage: &Value) {
@@ -161,10 +165,10 @@ impl Fold for ResponsesFold {
         match event["type"].as_str() {
             Some("response.output_item.added") => self.begin_item(place, &event["item"], deltas)?,
             Some("response.output_item.done") => self.end_item(place, &event["item"], deltas)?,
-            Some("response.output_text.delta") => self.say(place, delta, deltas),
+            Some("response.output_text.delta") => self.say(place, delta, deltas)?,
             Some("response.refusal.delta") => {
                 self.refused = true;
-                self.say(place, delta, deltas);
+                self.say(place, delta, deltas)?;
             }
             Some("response.reasoning_summary_text.delta" | "response.reasoning_text.delta") if !delta.is_empty() => {
                 deltas.push_back(Delta::Thought(delta.to_owned()));
@@ -175,6 +179,8 @@ impl Fold for ResponsesFold {
                 deltas.push_back(Delta::Thought("\n\n".to_owned()));
             }
             Some("response.function_call_arguments.delta") => {
+                // Usually its item was announced. A call that was not is a call, too, and counts as one.
+                self.call(place, &Value::Null)?;
                 let partial = self.calls.entry(place).or_default();
                 self.meter.extend(&mut partial.arguments, delta)?;
                 self.announce(place, deltas);
