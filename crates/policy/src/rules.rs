@@ -11,7 +11,7 @@
 //!   running command (`bash_input`) may be commands for a shell, so such a rule at least asks about it.
 //! - For tools that name files it is a glob of the path. A relative glob matches at any depth, and one that matches a
 //!   folder covers its contents. A search counts by the folder that it searches, and leaves out files that may not be
-//!   read, see `HiddenFiles`.
+//!   read, see `HiddenFiles`. A rule about reading asks about a command that plainly names such a file.
 //! - For `web_fetch` it is a glob of the host.
 //!
 //! Pure: knows the cards of calls, but neither files nor sessions.
@@ -313,6 +313,7 @@ impl Rule {
         if !self.is_against(&card.tool, card.kind) {
             return match target {
                 CallTarget::Input(text) => self.fits_input(text),
+                CallTarget::Command(command) if self.is_about_a_file_in(command) => Match::Maybe,
                 CallTarget::Command(_) | CallTarget::Host(_) | CallTarget::Files | CallTarget::Nothing => {
                     if self.keeps_in_place(card) { Match::Yes } else { Match::No }
                 }
@@ -338,6 +339,12 @@ impl Rule {
             None => Match::Yes,
             Some(pattern) => pattern.command.fits_a_part(text).max(Match::Maybe),
         }
+    }
+
+    /// Whether it is about reading a file that a command plainly names, such as `cat .env`.
+    fn is_about_a_file_in(&self, command: &command::ComparedCommand<'_>) -> bool {
+        self.is_about("read_file", ToolKind::Read)
+            && self.pattern.as_ref().is_some_and(|pattern| command.names().any(|name| pattern.covers(Path::new(name))))
     }
 
     /// Whether it forbids reading a file that would be moved, because the file could be read under its new name. A

@@ -26,11 +26,20 @@ pub(super) struct ComparedCommand<'a> {
     text: &'a str,
     programs: OnceCell<Programs>,
     evaluates_later: OnceCell<bool>,
+    bare: OnceCell<String>,
 }
 
 impl<'a> ComparedCommand<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        Self { text, programs: OnceCell::new(), evaluates_later: OnceCell::new() }
+        Self { text, programs: OnceCell::new(), evaluates_later: OnceCell::new(), bare: OnceCell::new() }
+    }
+
+    /// The words that may be names of files, wherever they stand: arguments, values of options, files that are read or
+    /// written. Quotes and backslashes do not hide one.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        let bare = self.bare.get_or_init(|| self.text.replace(['\'', '"', '\\'], ""));
+        let ends = |c: char| c.is_whitespace() || ";|&<>()=,:`{}@".contains(c);
+        bare.split(ends).filter(|word| !word.is_empty())
     }
 
     fn programs(&self) -> &Programs {

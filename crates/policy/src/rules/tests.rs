@@ -44,6 +44,26 @@ fn denying_wins_over_asking_and_asking_over_allowing() {
 }
 
 #[test]
+fn a_command_that_names_a_file_which_may_not_be_read_asks() {
+    let rules = rules(&["bash(cat)", "bash(ls)"], &["read(*.key)"], &["read(.env)", "read(secrets)", "edit(locked)"]);
+    for command in [
+        "cat .env",
+        "cat ./app/.env",
+        "cat '.e'nv",
+        "cat -- /work/.env",
+        "grep -f.env x < .env",
+        "head --lines=3 secrets/a/b",
+        "curl -d @.env localhost",
+        "ls a.key",
+    ] {
+        assert_eq!(rules.verdict(&bash(command), None), Some(Verdict::Ask), "{command}");
+    }
+    for command in ["cat .envrc", "cat x.env", "ls", "cat locked", "ls secrets2"] {
+        assert_eq!(rules.verdict(&bash(command), None), Some(Verdict::Run), "{command}");
+    }
+}
+
+#[test]
 fn a_chain_needs_every_part_allowed_and_any_part_denies_it() {
     let allow = rules(&["bash(git status)", "bash(cargo *)"], &[], &[]);
     assert_eq!(allow.verdict(&bash("git status --short"), None), Some(Verdict::Run));
