@@ -18,7 +18,7 @@ use process::confine::{AccessLimits, ConfinedPath, Roots};
 use process::fingerprint;
 use project::PROJECT_MEMORY;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::job::{BlockingJob, OnCancel};
 use crate::tool::{CallRequest, RefusalReason, Tool};
@@ -115,7 +115,7 @@ impl Tool for MemoryTool {
         if text.is_empty() || text.chars().count() > LONGEST {
             return Err(RefusalReason(format!("`text` must be one sentence of at most {LONGEST} characters")));
         }
-        let file = MemoryFile::find(scope.unwrap_or_default(), &call.settings, &call.site, &call.limits)?;
+        let file = MemoryFile::find(scope.unwrap_or_default(), &call)?;
         let old = file.read()?;
         let (_, line) = changed(&old, action, &text)?;
         let (verb, sign) = match action {
@@ -165,11 +165,11 @@ impl MemoryTool {
             access: Access::Free,
             input: call.input,
         };
-        let (settings, site, limits) = (call.settings, call.site, call.limits);
+        let call = CallRequest { input: Value::Null, ..call };
         let work = move |_: &StopFlag| {
             let mut found = String::new();
             for scope in [Scope::User, Scope::Project].into_iter().filter(|it| scope.is_none_or(|scope| scope == *it)) {
-                let read = MemoryFile::find(scope, &settings, &site, &limits).and_then(|file| file.read());
+                let read = MemoryFile::find(scope, &call).and_then(|file| file.read());
                 for fact in read.iter().flat_map(|text| text.lines()).filter(|line| is_fact(line)) {
                     if contains(fact, &text) {
                         found.push_str(&format!("{fact} ({})\n", scope.name()));
@@ -240,20 +240,23 @@ enum FileLocation {
 }
 
 impl MemoryFile {
-    fn find(
-        scope: Scope,
-        settings: &Settings,
-        site: &Arc<CallSite>,
-        limits: &Arc<AccessLimits>,
-    ) -> Result<Self, RefusalReason> {
+    /// Finds the file. The project's may be a link to another file, so it is not used if a rule denies reading that file
+    /// or asks about it: searching it asks no question.
+    fn find(scope: Scope, call: &CallRequest) -> Result<Self, RefusalReason> {
         let place = match scope {
-            Scope::User => match &settings.memory {
+            Scope::User => match &call.settings.memory {
                 Some(path) => FileLocation::User(path.clone()),
                 None => return Err(RefusalReason("there is no memory of the user here; use the project's".to_owned())),
             },
             Scope::Project => {
-                let confined = Roots::open(site, limits)?.find(PROJECT_MEMORY)?;
-                FileLocation::Project(Arc::clone(site), Arc::clone(limits), confined.path)
+                let confined = Self::confined(&call.site, &call.limits)?;
+                if call.rules.reading_verdict(&[&confined.path, &confined.real]).is_some() {
+                    return Err(RefusalReason(format!(
+                        "a rule of the configuration is about reading {}",
+                        confined.shown
+                    )));
+                }
+                FileLocation::Project(Arc::clone(&call.site), Arc::clone(&call.limits), confined.path)
             }
         };
         Ok(Self { scope, place })

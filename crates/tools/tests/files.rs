@@ -103,3 +103,16 @@ async fn memory_is_two_files_that_change_after_a_question_only() {
     let reason = refusal(&project.registry, &reading, "memory", remember("user", "x")).await;
     assert_eq!(reason, "the session's mode `read-only` leaves out changes of the memory");
 }
+
+#[tokio::test]
+async fn the_memory_shows_nothing_of_a_file_that_rules_keep_from_the_model() {
+    for kind in ["deny", "ask"] {
+        let project = Project::new(&[("secrets.yaml", "- alpha 1\n- alpha 2\n"), (".acpd/x", "")])
+            .ruled(json!({ kind: ["read(secrets.yaml)"] }));
+        std::os::unix::fs::symlink("../secrets.yaml", project.path(".acpd/memory.md")).unwrap();
+        let recalled = project.call("memory", json!({"action": "recall", "text": ""})).await;
+        assert_eq!(recalled, "Nothing is remembered about that.");
+        let refused = project.refusal("memory", json!({"action": "forget", "text": "alpha"})).await;
+        assert!(refused.contains("a rule of the configuration") && !refused.contains("alpha"), "{refused}");
+    }
+}
