@@ -92,7 +92,7 @@ fn doctor_names_the_source_of_a_key_and_times_out_on_providers() {
     // A port on which no process listens.
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut command = doctor(&home, &["--json"]);
-    command.env("OPENAI_API_KEY", "sk-hush").env("OPENAI_BASE_URL", format!("http://{closed}/v1"));
+    command.env("OPENAI_API_KEY", "sk-hush").env("OPENAI_BASE_URL", format!("http://me:hush@{closed}/v1?key=hush"));
     let output = finish(command);
     assert!(!output.status.success());
     let text = String::from_utf8(output.stdout).unwrap();
@@ -101,6 +101,7 @@ fn doctor_names_the_source_of_a_key_and_times_out_on_providers() {
     let models = check(report["checks"].as_array().unwrap(), "models");
     assert_eq!(models["state"], "fail");
     assert!(models["says"].as_str().unwrap().contains("environment variable OPENAI_API_KEY"), "{models}");
+    assert!(models["advice"].as_str().unwrap().contains(&format!("http://{closed}/v1 right")), "{models}");
 }
 
 #[test]

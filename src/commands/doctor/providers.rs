@@ -32,6 +32,9 @@ pub(super) async fn check(places: &Places, config: &Config) -> Vec<Finding> {
 /// no key, or a local one does not run.
 fn judge(survey: &Survey, configured: bool) -> Option<Finding> {
     let Survey { provider, address, key, models, local } = survey;
+    // A password, and a key among the parameters.
+    let address = network::without_password(address);
+    let address = address.split('?').next().unwrap_or_default();
     let key = match key {
         KeySurvey::NotNeeded => "needs no key".to_owned(),
         KeySurvey::Found(source) => format!("key from {source}"),
