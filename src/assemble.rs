@@ -86,8 +86,10 @@ impl Parts {
         let (providers, keys) = providers(places, config)?;
         providers.warm(&base.get());
         let tools = tool_settings(places, config, &providers);
-        let agents = Arc::new(HostedAgents::new(host_settings(config, &tools)));
+        let mut hosting = host_settings(config, &tools);
         let toolbox = Arc::new(Registry::new(tools));
+        hosting.rules = Some(toolbox.clone());
+        let agents = Arc::new(HostedAgents::new(hosting));
         Ok(Self {
             notes: Arc::new(Swap::new(notes(places, config, &toolbox, &providers))),
             toolbox,
@@ -105,7 +107,9 @@ impl Parts {
         ResolvedNetwork::of(&config.network, &launch::environment().collect(), &self.base.get()).install();
         providers.warm(&self.base.get());
         let tools = tool_settings(places, config, &providers);
-        self.agents.reload(host_settings(config, &tools));
+        let mut hosting = host_settings(config, &tools);
+        hosting.rules = Some(self.toolbox.clone());
+        self.agents.reload(hosting);
         self.toolbox.reload(tools);
         self.notes.replace(notes(places, config, &self.toolbox, &providers));
         self.providers.replace(providers);
@@ -162,6 +166,7 @@ fn host_settings(config: &Config, tools: &tools::Settings) -> HostSettings {
     settings.agents = config.agents.clone();
     settings.protected_paths = Arc::new(tools.protected_paths.clone());
     settings.sandbox_reads = tools.sandbox.reads.clone();
+    settings.terminal_parent = tools.bash.terminal_parent.clone();
     settings
 }
 

@@ -185,8 +185,9 @@ impl Session {
 
     /// Compares the call that the child asks about with the rules, and hands the question over.
     fn check_question(&mut self, id: QuestionId, call: CallId, options: Vec<AgentOption>, ctx: &mut Context<Self>) {
-        let card = self.state().open.calls.get(&call).map(|open| as_ruled(&open.card));
-        let rule = card.map(|card| self.ports.toolbox.rule(&card, &self.state().folders.cwd));
+        let cwd = &self.state().folders.cwd;
+        let card = self.state().open.calls.get(&call).map(|open| as_ruled(&open.card, cwd));
+        let rule = card.map(|card| self.ports.toolbox.rule(&card, cwd));
         let compared = async move {
             match rule {
                 Some(rule) => rule.await,

@@ -26,6 +26,7 @@ mod environment;
 mod examples;
 mod first_editor;
 mod hosted;
+mod hosted_requests;
 mod http;
 mod install;
 mod login;

@@ -4,15 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::hosted::{AgentFailure, AgentFailureKind, AgentOrder, AgentReport};
-use process::confine::Roots;
-use process::{CommandExit, CommandSpec, PipedCommand, Sandbox};
+use process::{CommandExit, CommandSpec, PipedCommand};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use crate::exchange::{Exchange, Patience, Pipes, run};
 use crate::hosts::HostSettings;
 use crate::link::Order;
-use crate::services::Services;
+use crate::services::{Services, Surroundings};
 use crate::settings::{AgentSettings, WorkingFolder};
 use crate::shared::{Seat, SharedChildren};
 use crate::stderr::LastLine;
@@ -35,10 +34,9 @@ pub(crate) async fn follow(
     reports: &mpsc::Sender<AgentReport>,
 ) -> Option<AgentFailure> {
     let agent = order.agent.clone();
-    let limits = settings.limits();
     let patience = Patience { start: entry.start(), cancel: entry.cancel() };
-    let services = Services::new(&order, limits, settings.launcher.clone());
-    let started = match command(entry, &order, settings).await {
+    let surroundings = Surroundings::new(&order, settings, entry.sandbox);
+    let started = match command(entry, &order, settings, &surroundings).await {
         Ok(command) => command.start_piped().await.map_err(|error| error.to_string()),
         Err(reason) => Err(reason),
     };
@@ -51,7 +49,7 @@ pub(crate) async fn follow(
         let agent = agent.clone();
         last_line.clone().follow(stderr, move |line| tracing::info!(agent, "wrote: {line}"))
     });
-    let exchange = Exchange::new(order, patience, services);
+    let exchange = Exchange::new(order, patience, Services::new(surroundings));
     let pipes = Pipes { from_child: stdout, to_child: stdin };
     let failure = tokio::select! {
         failure = run(exchange, pipes, orders, reports) => failure,
@@ -84,7 +82,7 @@ pub(crate) async fn follow_shared(
     reports: &mpsc::Sender<AgentReport>,
 ) -> Option<AgentFailure> {
     let patience = Patience { start: entry.start(), cancel: entry.cancel() };
-    let services = Services::new(&order, settings.limits(), settings.launcher.clone());
+    let services = Services::new(Surroundings::new(&order, settings, entry.sandbox));
     let Seat { pipe, mut ended, stop } = children.join(entry, &order, settings);
     let (from_child, to_child) = tokio::io::split(pipe);
     let exchange = Exchange::new(order, patience, services);
@@ -126,6 +124,7 @@ pub(crate) async fn command(
     entry: &AgentSettings,
     order: &AgentOrder,
     settings: &HostSettings,
+    surroundings: &Surroundings,
 ) -> Result<CommandSpec, String> {
     let folder = match &entry.cwd {
         WorkingFolder::Session => order.cwd.clone(),
@@ -139,24 +138,9 @@ pub(crate) async fn command(
         arguments: entry.args.clone(),
         environment,
         folder,
-        sandbox: if entry.sandbox { Some(sandbox(order, settings).await?) } else { None },
+        sandbox: surroundings.sandbox().await?,
         shield: Vec::new(),
         process_limit: Some(settings.launcher.process_limit),
         input: None,
     })
-}
-
-/// What a child that runs in the sandbox may touch: it writes in the session's folders only.
-async fn sandbox(order: &AgentOrder, settings: &HostSettings) -> Result<Sandbox, String> {
-    let limits = settings.limits();
-    let protected_paths = limits.protected_paths.clone();
-    let services = Services::new(order, limits.clone(), settings.launcher.clone());
-    let site = services.site();
-    let opened = tokio::task::spawn_blocking(move || Roots::open(&site, &limits).map(|roots| roots.folders()));
-    let writable = match opened.await {
-        Ok(Ok(folders)) => folders,
-        Ok(Err(error)) => return Err(error.to_string()),
-        Err(_) => return Err("opening the session's folders failed".to_owned()),
-    };
-    Ok(Sandbox { writable, readable: settings.sandbox_reads.clone(), protected_paths })
 }

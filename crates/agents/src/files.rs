@@ -1,39 +1,66 @@
 //! Files that a child reads and writes through its client: by the editor that sent the prompt, if it offers that, and
 //! otherwise by acpd inside the session's folders.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use domain::CallSite;
+use domain::ToolKind;
 use domain::editor::{Editor, EditorError, Lines};
-use process::confine::{AccessLimits, LARGEST_FILE, Roots};
+use domain::tool::Location;
+use process::confine::{ConfinedPath, LARGEST_FILE, PathError, Roots};
 use process::{StopFlag, fingerprint};
 use serde_json::{Value, json};
 use wire::RpcError;
 use wire::child::{ReadFile, WriteFile};
 
+use crate::services::Surroundings;
+
 pub(crate) async fn read(
     request: ReadFile,
     editor: Option<Arc<dyn Editor>>,
-    site: Arc<CallSite>,
-    limits: Arc<AccessLimits>,
+    surroundings: Surroundings,
 ) -> Result<Value, RpcError> {
     let ReadFile { path, lines } = request;
+    let file = find(path, &surroundings).await?;
+    surroundings.check("read_file", ToolKind::Read, |card| card.locations = vec![at(&file)]).await?;
     let editor = editor.filter(|editor| editor.capabilities().read_files && editor.is_connected());
     if let Some(editor) = editor {
         let wanted = (lines.first.is_some() || lines.count.is_some()).then_some(lines);
         // An editor that is gone or does not have the file means the disk.
-        if let Ok(text) = editor.read_text(path.clone(), wanted).await {
+        if let Ok(text) = editor.read_text(file.path.clone(), wanted).await {
             return Ok(json!({ "content": text }));
         }
     }
-    let read = tokio::task::spawn_blocking(move || {
-        let roots = Roots::open(&site, &limits).map_err(|error| error.to_string())?;
-        let bytes = roots.find(&path.to_string_lossy()).and_then(|file| file.read());
-        let bytes = bytes.map_err(|error| error.to_string())?;
-        String::from_utf8(bytes).map_err(|_| "the file is not text".to_owned())
-    });
-    let text = read.await.map_err(|_| refused("reading the file failed"))?.map_err(|reason| refused(&reason))?;
+    let _permit = surroundings.file_permit().await;
+    let bytes = blocking(move || file.read(), "reading the file failed").await?;
+    let text = String::from_utf8(bytes).map_err(|_| refused("the file is not text"))?;
     Ok(json!({ "content": cut(&text, lines) }))
+}
+
+/// Finds a file inside the session's folders. An existing one is opened once, which refuses other names of acpd's own
+/// files, before an editor is asked for it.
+pub(crate) async fn find(path: PathBuf, surroundings: &Surroundings) -> Result<ConfinedPath, RpcError> {
+    let (site, limits) = (surroundings.site.clone(), surroundings.limits.clone());
+    let find = move || {
+        let found = Roots::open(&site, &limits)?.find(&path.to_string_lossy())?;
+        if !found.is_missing() && !found.is_folder() {
+            found.open_file()?;
+        }
+        Ok(found)
+    };
+    blocking(find, "looking for the file failed").await
+}
+
+fn at(file: &ConfinedPath) -> Location {
+    Location { path: file.path.clone(), line: None }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, PathError> + Send + 'static,
+    failure: &str,
+) -> Result<T, RpcError> {
+    let done = tokio::task::spawn_blocking(work).await.map_err(|_| refused(failure))?;
+    done.map_err(|error| refused(&error.to_string()))
 }
 
 fn cut(text: &str, lines: Lines) -> String {
@@ -48,14 +75,16 @@ fn cut(text: &str, lines: Lines) -> String {
 pub(crate) async fn write(
     request: WriteFile,
     editor: Option<Arc<dyn Editor>>,
-    site: Arc<CallSite>,
-    limits: Arc<AccessLimits>,
+    surroundings: Surroundings,
 ) -> Result<Value, RpcError> {
     let WriteFile { path, text } = request;
+    let file = find(path, &surroundings).await?;
+    let tool = if file.is_missing() { "write_file" } else { "edit_file" };
+    surroundings.check(tool, ToolKind::Edit, |card| card.locations = vec![at(&file)]).await?;
     let editor = editor.filter(|editor| editor.capabilities().write_files && editor.is_connected());
     if let Some(editor) = editor {
         // An editor that was asked may have written the file, so the disk is left alone whatever it says.
-        return match editor.write_text(path, text).await {
+        return match editor.write_text(file.path, text).await {
             Ok(()) => Ok(json!({})),
             Err(EditorError::Refused(reason)) => Err(refused(&format!("the editor did not write the file: {reason}"))),
             Err(EditorError::Gone) => Err(refused("the editor did not answer; whether it wrote the file is not known")),
@@ -64,14 +93,12 @@ pub(crate) async fn write(
     if text.len() as u64 > LARGEST_FILE {
         return Err(refused("the text is too large"));
     }
-    let written = tokio::task::spawn_blocking(move || {
-        let roots = Roots::open(&site, &limits)?;
-        let file = roots.find(&path.to_string_lossy())?;
+    let _permit = surroundings.file_permit().await;
+    let replace = move || {
         let expected = if file.is_missing() { None } else { Some(fingerprint::of(&file.read()?)) };
         file.replace(text.as_bytes(), expected, &StopFlag::default())
-    });
-    let written = written.await.map_err(|_| refused("writing the file failed"))?;
-    written.map(|()| json!({})).map_err(|error| refused(&error.to_string()))
+    };
+    blocking(replace, "writing the file failed").await.map(|()| json!({}))
 }
 
 pub(crate) fn refused(reason: &str) -> RpcError {

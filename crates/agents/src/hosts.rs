@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use domain::Swap;
-use domain::hosted::{AgentFailure, AgentOrder, AgentReport, Agents, StartedAgent};
+use domain::hosted::{AgentFailure, AgentOrder, AgentReport, Agents, ClientRules, StartedAgent};
 use futures_util::stream::{self, StreamExt};
 use process::confine::{AccessLimits, PinnedRoots};
 use process::{IoThread, Launcher};
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use crate::child;
 use crate::exchange::{Exchange, Patience, Pipes, run};
 use crate::link::{Link, Order};
-use crate::services::Services;
+use crate::services::{Services, Surroundings};
 use crate::settings::{AgentsSettings, NATIVE};
 use crate::shared::SharedChildren;
 
@@ -40,6 +40,10 @@ pub struct HostSettings {
     pub protected_paths: Arc<Vec<PathBuf>>,
     /// What a child in the sandbox may read; None for everything.
     pub sandbox_reads: Option<Vec<PathBuf>>,
+    /// What decides about requests of children; None allows everything.
+    pub rules: Option<Arc<dyn ClientRules>>,
+    /// The acpd binary as the parent of commands in an editor's terminal.
+    pub terminal_parent: Option<PathBuf>,
     pinned_roots: Arc<PinnedRoots>,
 }
 
@@ -50,6 +54,8 @@ impl HostSettings {
             launcher,
             protected_paths: Arc::default(),
             sandbox_reads: None,
+            rules: None,
+            terminal_parent: None,
             pinned_roots: Arc::default(),
         }
     }
@@ -176,6 +182,13 @@ impl<F> PipedAgents<F> {
     pub fn new(launcher: Launcher, connect: F) -> Self {
         Self { settings: HostSettings::new(launcher), connect }
     }
+
+    /// Has these rules decide about the requests of children.
+    #[must_use]
+    pub fn with_rules(mut self, rules: Arc<dyn ClientRules>) -> Self {
+        self.settings.rules = Some(rules);
+        self
+    }
 }
 
 impl<F, R, W> Agents for PipedAgents<F>
@@ -195,7 +208,7 @@ where
     fn start(&self, order: AgentOrder) -> StartedAgent {
         let (link, mut orders): (Link, mpsc::Receiver<Order>) = Link::new();
         let (tell, reports) = mpsc::channel(REPORTS);
-        let services = Services::new(&order, self.settings.limits(), self.settings.launcher.clone());
+        let services = Services::new(Surroundings::new(&order, &self.settings, false));
         let patience = Patience { start: Duration::from_secs(60), cancel: Duration::from_secs(10) };
         let (from_child, to_child) = (self.connect)();
         tokio::spawn(async move {

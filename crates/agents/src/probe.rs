@@ -21,6 +21,7 @@ use wire::{Id, RpcError, method, rpc};
 use crate::child::{command, describe, with_last_line};
 use crate::exchange::read_error;
 use crate::hosts::HostSettings;
+use crate::services::Surroundings;
 use crate::stderr::LastLine;
 
 /// Bytes of one message, at most.
@@ -65,7 +66,8 @@ impl Probe {
             chosen: Offer::default(),
             summary: None,
         };
-        let started = match command(entry, &order, settings).await {
+        let surroundings = Surroundings::new(&order, settings, entry.sandbox);
+        let started = match command(entry, &order, settings, &surroundings).await {
             Ok(command) => command.start_piped().await.map_err(|error| error.to_string()),
             Err(reason) => Err(reason),
         };

@@ -1,30 +1,57 @@
 //! What acpd does for a child as its client: files, terminals, and questions to the person at the editor.
+//!
+//! A child is a program with the rights of the person, so this is no wall around it. But nothing that acpd does itself,
+//! or has the editor do, leaves the session's folders, touches acpd's own files, or is what a rule denies.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use domain::editor::{Editor, Elicitation, Elicited, Form};
-use domain::hosted::AgentOrder;
-use domain::{CallSite, Mode, SeenFiles, SessionId, ToolContent, TurnId};
+use domain::hosted::{AgentOrder, ClientRules};
+use domain::{Access, CallSite, Mode, SeenFiles, SessionId, ToolCard, ToolContent, ToolKind, TurnId};
 use futures_util::future::BoxFuture;
-use process::Launcher;
-use process::confine::AccessLimits;
+use process::confine::{AccessLimits, Roots};
+use process::{Launcher, Sandbox};
 use serde_json::{Value, json};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wire::RpcError;
 use wire::child::ChildRequest;
 
 use crate::files;
+use crate::hosts::HostSettings;
 use crate::terminals::Terminals;
+
+/// Files that are read or written for one child at a time. Each may be held in memory as a whole, more than once.
+const FILES_AT_ONCE: usize = 2;
 
 /// The services for one child.
 pub(crate) struct Services {
-    site: Arc<CallSite>,
-    limits: Arc<AccessLimits>,
-    launcher: Launcher,
+    surroundings: Surroundings,
     terminals: Arc<Terminals>,
 }
 
-impl Services {
-    pub(crate) fn new(order: &AgentOrder, limits: Arc<AccessLimits>, launcher: Launcher) -> Self {
+/// Where, how and within which limits the requests of one child are served.
+#[derive(Clone)]
+pub(crate) struct Surroundings {
+    pub(crate) site: Arc<CallSite>,
+    pub(crate) limits: Arc<AccessLimits>,
+    pub(crate) launcher: Launcher,
+    /// The program by which the daemon recognises commands in an editor's terminal.
+    pub(crate) terminal_parent: Option<PathBuf>,
+    files: Arc<Semaphore>,
+    rules: Option<Arc<dyn ClientRules>>,
+    confinement: Option<Confinement>,
+}
+
+/// The sandbox of a child, which its commands must not leave either.
+#[derive(Clone)]
+struct Confinement {
+    readable: Option<Vec<PathBuf>>,
+}
+
+impl Surroundings {
+    /// `is_confined` is whether the child runs in the sandbox.
+    pub(crate) fn new(order: &AgentOrder, settings: &HostSettings, is_confined: bool) -> Self {
         let site = CallSite {
             session: order.session.clone(),
             turn: TurnId::from(""),
@@ -36,7 +63,59 @@ impl Services {
             entered: Arc::default(),
             editor: None,
         };
-        Self { site: Arc::new(site), limits, launcher, terminals: Arc::default() }
+        Self {
+            site: Arc::new(site),
+            limits: settings.limits(),
+            launcher: settings.launcher.clone(),
+            terminal_parent: settings.terminal_parent.clone(),
+            files: Arc::new(Semaphore::new(FILES_AT_ONCE)),
+            rules: settings.rules.clone(),
+            confinement: is_confined.then(|| Confinement { readable: settings.sandbox_reads.clone() }),
+        }
+    }
+
+    /// Waits until another file may be read or written. Never closed, so there is always a permit in the end.
+    pub(crate) async fn file_permit(&self) -> Option<OwnedSemaphorePermit> {
+        self.files.clone().acquire_owned().await.ok()
+    }
+
+    pub(crate) fn is_confined(&self) -> bool {
+        self.confinement.is_some()
+    }
+
+    /// What the child and its commands may touch if they run in the sandbox: they write in the session's folders only.
+    pub(crate) async fn sandbox(&self) -> Result<Option<Sandbox>, String> {
+        let Some(Confinement { readable }) = self.confinement.clone() else { return Ok(None) };
+        let (site, limits) = (self.site.clone(), self.limits.clone());
+        let opened = tokio::task::spawn_blocking(move || Roots::open(&site, &limits).map(|roots| roots.folders()));
+        let writable = match opened.await {
+            Ok(Ok(folders)) => folders,
+            Ok(Err(error)) => return Err(error.to_string()),
+            Err(_) => return Err("opening the session's folders failed".to_owned()),
+        };
+        Ok(Some(Sandbox { writable, readable, protected_paths: self.limits.protected_paths.clone() }))
+    }
+
+    /// Fails if a rule denies this, or if a command reaches what is acpd's own.
+    pub(crate) async fn check(
+        &self,
+        tool: &str,
+        kind: ToolKind,
+        change: impl FnOnce(&mut ToolCard),
+    ) -> Result<(), RpcError> {
+        let Some(rules) = &self.rules else { return Ok(()) };
+        let mut card = ToolCard { kind, access: Access::Ask { always: None }, ..ToolCard::begun(tool, "") };
+        change(&mut card);
+        match rules.refusal(card, self.site.clone()).await {
+            Some(reason) => Err(RpcError::invalid_request(reason, "do without it, or ask the user to change the rule")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Services {
+    pub(crate) fn new(surroundings: Surroundings) -> Self {
+        Self { surroundings, terminals: Arc::default() }
     }
 
     /// Serves a request; None for a permission question, which is not served here.
@@ -45,14 +124,13 @@ impl Services {
         request: ChildRequest,
         editor: Option<Arc<dyn Editor>>,
     ) -> Option<BoxFuture<'static, Result<Value, RpcError>>> {
-        let (site, limits, terminals) = (self.site.clone(), self.limits.clone(), self.terminals.clone());
+        let (surroundings, terminals) = (self.surroundings.clone(), self.terminals.clone());
         Some(match request {
             ChildRequest::Permission(_) => return None,
-            ChildRequest::ReadFile(read) => Box::pin(files::read(read, editor, site, limits)),
-            ChildRequest::WriteFile(write) => Box::pin(files::write(write, editor, site, limits)),
+            ChildRequest::ReadFile(read) => Box::pin(files::read(read, editor, surroundings)),
+            ChildRequest::WriteFile(write) => Box::pin(files::write(write, editor, surroundings)),
             ChildRequest::CreateTerminal(create) => {
-                let launcher = self.launcher.clone();
-                Box::pin(async move { terminals.create(create, editor, site, limits, &launcher).await })
+                Box::pin(async move { terminals.create(create, editor, &surroundings).await })
             }
             ChildRequest::TerminalOutput(id) => Box::pin(async move { terminals.output(id).await }),
             ChildRequest::WaitForExit(id) => Box::pin(async move { terminals.wait(id).await }),
@@ -67,12 +145,8 @@ impl Services {
         self.terminals.resolve(content);
     }
 
-    pub(crate) fn site(&self) -> Arc<CallSite> {
-        self.site.clone()
-    }
-
     fn session(&self) -> &SessionId {
-        &self.site.session
+        &self.surroundings.site.session
     }
 }
 
@@ -95,6 +169,6 @@ async fn elicit(elicitation: Elicitation, editor: Option<Arc<dyn Editor>>) -> Re
 
 impl Drop for Services {
     fn drop(&mut self) {
-        self.limits.pinned_roots.forget(self.session());
+        self.surroundings.limits.pinned_roots.forget(self.session());
     }
 }

@@ -21,11 +21,12 @@ use wire::frame::Decoder;
 use self::switch::{Member, Switch, To};
 use crate::child::{command, describe};
 use crate::hosts::HostSettings;
+use crate::services::Surroundings;
 use crate::settings::AgentSettings;
 use crate::stderr::LastLine;
 
 /// Bytes of one message, and of the pipe to a session.
-const LONGEST: usize = 64 << 20;
+const LONGEST: usize = 16 << 20;
 const PIPE: usize = 256 << 10;
 
 /// Messages that may wait for a session, or come from sessions.
@@ -105,7 +106,8 @@ impl Host {
         tell: watch::Sender<Option<String>>,
     ) {
         let agent = self.agent.clone();
-        let started = match command(&entry, &order, &settings).await {
+        let surroundings = Surroundings::new(&order, &settings, entry.sandbox);
+        let started = match command(&entry, &order, &settings, &surroundings).await {
             Ok(command) => command.start_piped().await.map_err(|error| error.to_string()),
             Err(reason) => Err(reason),
         };

@@ -1,19 +1,22 @@
 //! Terminals of a child: those of the editor that sent the prompt, and commands that acpd runs itself.
 
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::editor::{Editor, EditorError, TerminalExit, TerminalOrder};
-use domain::{CallSite, ToolContent};
-use process::confine::{AccessLimits, Roots};
-use process::{CommandExit, CommandSpec, Launcher, RunningCommand};
+use domain::hosted::joined;
+use domain::tool::{BASH, Location};
+use domain::{ToolCard, ToolContent, ToolKind};
+use process::{CommandExit, CommandSpec, RunningCommand, SUBCOMMAND, TERMINAL_ARGUMENT, find_shell};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 use tokio::sync::{oneshot, watch};
 use wire::RpcError;
 use wire::child::CreateTerminal;
 
-use crate::files::refused;
+use crate::files::{self, refused};
+use crate::services::Surroundings;
 
 /// Terminals of one child at a time.
 const MOST: usize = 32;
@@ -86,27 +89,32 @@ impl Terminals {
         &self,
         request: CreateTerminal,
         editor: Option<Arc<dyn Editor>>,
-        site: Arc<CallSite>,
-        limits: Arc<AccessLimits>,
-        launcher: &Launcher,
+        surroundings: &Surroundings,
     ) -> Result<Value, RpcError> {
         if self.lock().len() >= MOST {
             return Err(RpcError::invalid_request(format!("{MOST} terminals are open"), "release one first"));
         }
+        let cwd = request.cwd.clone().unwrap_or_else(|| surroundings.site.cwd.clone());
+        let folder = files::find(cwd, surroundings).await?;
+        if !folder.is_folder() {
+            return Err(refused(&format!("{} is not a folder", folder.shown)));
+        }
+        let text = shell_text(&request);
+        let describe = |card: &mut ToolCard| {
+            card.input = json!({ "command": text });
+            card.preview = vec![ToolContent::text(text)];
+            card.locations = vec![Location { path: folder.path.clone(), line: None }];
+        };
+        surroundings.check(BASH, ToolKind::Execute, describe).await?;
+        // An editor knows no sandbox.
         let editor = editor.filter(|editor| editor.capabilities().terminal && editor.is_connected());
-        if let Some(editor) = editor {
-            let order = TerminalOrder {
-                command: request.command,
-                args: request.args,
-                environment: request.env,
-                cwd: request.cwd.unwrap_or_else(|| site.cwd.clone()),
-                output_limit: request.output_limit.unwrap_or(OUTPUT as u64),
-            };
+        if let Some(editor) = editor.filter(|_| !surroundings.is_confined()) {
+            let order = order(request, folder.path, surroundings).await;
             let id = editor.open_terminal(order).await.map_err(|error| trouble(&error))?;
             self.lock().insert(id.clone(), Terminal::Editor(editor));
             return Ok(json!({ "terminalId": id }));
         }
-        let own = start(request, site, limits, launcher).await?;
+        let own = start(request, &folder.path, surroundings).await?;
         let id = format!("acpd-{}", domain::CallId::new());
         self.lock().insert(id.clone(), Terminal::Own(Arc::new(own)));
         Ok(json!({ "terminalId": id }))
@@ -169,30 +177,53 @@ impl Drop for Terminals {
     }
 }
 
-async fn start(
-    request: CreateTerminal,
-    site: Arc<CallSite>,
-    limits: Arc<AccessLimits>,
-    launcher: &Launcher,
-) -> Result<OwnTerminal, RpcError> {
-    let cwd = request.cwd.unwrap_or_else(|| site.cwd.clone());
-    let folder = {
-        let (site, wanted) = (site.clone(), cwd.clone());
-        tokio::task::spawn_blocking(move || {
-            let found = Roots::open(&site, &limits)?.find(&wanted.to_string_lossy())?;
-            Ok(found.is_folder())
-        })
-    };
-    let folder: Result<bool, process::confine::PathError> =
-        folder.await.map_err(|_| refused("opening the folder failed"))?;
-    if !folder.map_err(|error| refused(&error.to_string()))? {
-        return Err(refused(&format!("{} is not a folder", cwd.display())));
+/// The command as a text for a shell, by which rules know it.
+fn shell_text(request: &CreateTerminal) -> String {
+    match request.args.as_slice() {
+        [] => request.command.clone(),
+        args => format!("{} {}", joined(&[&request.command]), joined(args)),
     }
-    let mut command = launcher.shell_command(&request.command, &site.environment, &cwd).await;
+}
+
+/// The child's own variables, without those by which the daemon recognises its commands.
+fn variables(request: &mut CreateTerminal) -> impl Iterator<Item = (String, String)> + use<> {
+    std::mem::take(&mut request.env).into_iter().filter(|(name, _)| !name.starts_with("ACPD_"))
+}
+
+/// A command in the editor's terminal, under the parent by which the daemon recognises it. Without arguments it is a
+/// text for the shell, as in a terminal of acpd.
+async fn order(mut request: CreateTerminal, cwd: PathBuf, surroundings: &Surroundings) -> TerminalOrder {
+    let site = &surroundings.site;
+    let mut environment = surroundings.launcher.environment.for_terminal(site);
+    environment.splice(0..0, variables(&mut request));
+    let mut words = Vec::new();
+    if let Some(program) = &surroundings.terminal_parent {
+        words.extend([&*program.to_string_lossy(), SUBCOMMAND, TERMINAL_ARGUMENT].map(str::to_owned));
+    }
+    if request.args.is_empty() {
+        let shell = find_shell(site.environment.get("PATH").map(str::to_owned)).await;
+        words.extend([shell, "-c".to_owned(), request.command]);
+    } else {
+        words.push(request.command);
+        words.extend(request.args);
+    }
+    TerminalOrder {
+        command: words.remove(0),
+        args: words,
+        environment,
+        cwd,
+        output_limit: request.output_limit.unwrap_or(OUTPUT as u64),
+    }
+}
+
+async fn start(mut request: CreateTerminal, cwd: &Path, surroundings: &Surroundings) -> Result<OwnTerminal, RpcError> {
+    let variables = variables(&mut request);
+    let mut command = surroundings.launcher.shell_command(&request.command, &surroundings.site.environment, cwd).await;
     if !request.args.is_empty() {
         command = CommandSpec { program: request.command, arguments: request.args, ..command };
     }
-    command.environment.extend(request.env);
+    command.environment.extend(variables);
+    command.sandbox = surroundings.sandbox().await.map_err(|reason| refused(&reason))?;
     let started = command.start().await.map_err(|error| refused(&format!("starting the command: {error}")))?;
     let limit = request.output_limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(OUTPUT).min(OUTPUT);
     let output = Arc::new(Mutex::new(Tail { bytes: Vec::new(), limit, is_cut: false }));

@@ -7,16 +7,20 @@
 
 mod offer;
 mod port;
+mod ruled;
 mod summary;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::tool::{BASH, Location};
+use crate::tool::Location;
 use crate::{Access, CallId, MessageId, ToolCard, ToolContent, ToolKind};
 
 pub use offer::{AgentSetting, Offer, OfferPart, OptionValue};
-pub use port::{AgentFailure, AgentFailureKind, AgentLink, AgentOrder, AgentReport, Agents, NoAgents, StartedAgent};
+pub use port::{
+    AgentFailure, AgentFailureKind, AgentLink, AgentOrder, AgentReport, Agents, ClientRules, NoAgents, StartedAgent,
+};
+pub use ruled::{as_ruled, joined};
 pub use summary::summary;
 
 /// Something that happened in a child agent, as the log records it.
@@ -134,37 +138,6 @@ impl CallFields {
     }
 }
 
-/// Returns the call as the rules of the configuration know such calls: a plain shell command is a call of `bash`.
-pub fn as_ruled(card: &ToolCard) -> ToolCard {
-    let command = (card.kind == ToolKind::Execute).then(|| plain_command(&card.input)).flatten();
-    match command {
-        Some(command) => {
-            ToolCard { tool: BASH.to_owned(), input: serde_json::json!({ "command": command }), ..card.clone() }
-        }
-        None => card.clone(),
-    }
-}
-
-/// The shell command in the arguments of a call, if it is plain to see: a text, or the words of a shell's `-c`.
-fn plain_command(input: &Value) -> Option<String> {
-    let command = input.get("command").or_else(|| input.get("cmd"))?;
-    if let Some(text) = command.as_str() {
-        return Some(text.to_owned());
-    }
-    let words: Option<Vec<&str>> = command.as_array()?.iter().map(Value::as_str).collect();
-    match words?.as_slice() {
-        [shell, flags, script] if is_shell(shell) && flags.starts_with('-') && flags.ends_with('c') => {
-            Some((*script).to_owned())
-        }
-        words => Some(words.join(" ")),
-    }
-}
-
-fn is_shell(program: &str) -> bool {
-    let name = program.rsplit('/').next().unwrap_or(program);
-    matches!(name, "sh" | "bash" | "zsh" | "dash")
-}
-
 /// The name that rules have for a kind of call.
 fn kind_name(kind: ToolKind) -> &'static str {
     match kind {
@@ -232,21 +205,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn a_plain_command_of_a_child_is_a_call_of_bash_for_the_rules() {
-        let ruled = |kind, input: Value| {
-            let fields = CallFields { kind: Some(kind), input: Some(input), ..CallFields::default() };
-            let card = as_ruled(&fields.card());
-            (card.tool.clone(), card.command().to_owned())
-        };
-        let bash = |command: &str| ("bash".to_owned(), command.to_owned());
-        assert_eq!(ruled(ToolKind::Execute, json!({ "command": "rm -r x" })), bash("rm -r x"));
-        assert_eq!(ruled(ToolKind::Execute, json!({ "command": ["/bin/bash", "-lc", "rm -r x"] })), bash("rm -r x"));
-        assert_eq!(ruled(ToolKind::Execute, json!({ "cmd": ["rm", "-r", "x"] })), bash("rm -r x"));
-        assert_eq!(ruled(ToolKind::Edit, json!({ "command": "x" })), ("edit".to_owned(), String::new()));
-        assert_eq!(ruled(ToolKind::Execute, json!({ "script": 1 })), ("execute".to_owned(), String::new()));
-    }
 
     #[test]
     fn later_reports_change_only_what_they_name() {

@@ -37,10 +37,15 @@ impl FolderRules {
         self.projects.learn(&site.cwd);
     }
 
-    /// Reads the rules of a folder's project again and returns all rules that count there. Blocks.
-    pub fn read(&self, cwd: &Path) -> Rules {
+    /// Reads what the decisions about calls in this folder need. Blocks.
+    pub fn learn_folder(&self, cwd: &Path) {
         self.names.learn_folder(cwd);
         self.projects.learn(cwd);
+    }
+
+    /// Reads the rules of a folder's project again and returns all rules that count there. Blocks.
+    pub fn read(&self, cwd: &Path) -> Rules {
+        self.learn_folder(cwd);
         self.known(cwd)
     }
 

@@ -150,7 +150,7 @@ impl Tool for BashTool {
         // The sandbox keeps commands from acpd's own files. Elsewhere a plain search is shielded from them, and for
         // the rest only the person can decide.
         if call.site.mode != Mode::Sandbox
-            && let Some(reach) = Reach::of(&input.command, &cwd, &call)
+            && let Some(reach) = Reach::of(&input.command, &cwd, &call.site, &call.limits.protected_paths)
         {
             shielded = reach == Reach::Around && can_be_shielded(&input.command);
             if shielded {
@@ -188,8 +188,7 @@ pub(crate) enum Reach {
 }
 
 impl Reach {
-    pub(crate) fn of(command: &str, cwd: &Path, call: &CallRequest) -> Option<Self> {
-        let (protected, site) = (&call.limits.protected_paths, &call.site);
+    pub(crate) fn of(command: &str, cwd: &Path, site: &CallSite, protected: &[PathBuf]) -> Option<Self> {
         if protected_paths::names_protected_path(command, protected, cwd, &site.environment) {
             return Some(Self::Names);
         }

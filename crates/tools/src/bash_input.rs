@@ -104,7 +104,7 @@ impl Tool for BashInputTool {
 /// Why only the person can decide about a text, if that is so: it reaches acpd's own files, or may do so together with the
 /// next text.
 fn unseen_reach(text: &str, close: bool, call: &CallRequest) -> Option<&'static str> {
-    if let Some(reach) = Reach::of(text, &call.site.cwd, call) {
+    if let Some(reach) = Reach::of(text, &call.site.cwd, &call.site, &call.limits.protected_paths) {
         return Some(reach.text());
     }
     (!text.is_empty() && !text.ends_with('\n') && !close)

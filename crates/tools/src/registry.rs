@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use domain::briefing::SlashCommandCard;
 use domain::checkpoint::{Restore, Restored};
+use domain::hosted::ClientRules;
 use domain::mcp::{McpEvent, McpRequest, McpServer, Prepared, ServerCard};
 use domain::permission::RuleTexts;
 use domain::tool::{
-    AGENT, BackgroundReport, DIAGNOSTICS, HookPoint, HooksRun, Job, Notification, PlanRefusal, ToolRequest, ToolSpec,
-    Toolbox,
+    AGENT, BASH, BackgroundReport, DIAGNOSTICS, HookPoint, HooksRun, Job, Notification, PlanRefusal, ToolRequest,
+    ToolSpec, Toolbox,
 };
 use domain::{CallSite, Content, Mode, Outcome, SessionId, Swap, ToolCard, ToolKind, TurnId, Verdict};
 use futures_util::future::BoxFuture;
@@ -24,6 +25,7 @@ use project::FolderRules;
 use project::prompt_files::{self, FilteredPrompt};
 use serde_json::Value;
 
+use crate::bash::Reach;
 use crate::limited_job::LimitedJob;
 use crate::settings::{FileWrites, Settings};
 use crate::tool::{CallRequest, RefusalReason, Tool};
@@ -59,6 +61,9 @@ fn built_in() -> Vec<Arc<dyn Tool>> {
         Arc::new(diagnostics::DiagnosticsTool),
     ]
 }
+
+/// Why a child agent does not get what it asked for.
+const DENIED: &str = "a rule of the configuration forbids this";
 
 /// All tools of all sessions. What belongs to a session comes with its `CallSite`, except its background commands.
 pub struct Registry {
@@ -265,7 +270,11 @@ impl Toolbox for Registry {
 
     fn rule(&self, card: &ToolCard, cwd: &Path) -> BoxFuture<'static, Option<Verdict>> {
         let (rules, card, cwd) = (Arc::clone(&self.rules), card.clone(), cwd.to_owned());
-        let compared = tokio::task::spawn_blocking(move || rules.verdict(&card, &cwd));
+        let compared = tokio::task::spawn_blocking(move || {
+            // A call of a child agent was not planned here, so the project's rules may be unknown.
+            rules.learn_folder(&cwd);
+            rules.verdict(&card, &cwd)
+        });
         // After a panic in there the state of the rules is unknown.
         Box::pin(async move { compared.await.unwrap_or(Some(Verdict::Ask)) })
     }
@@ -365,6 +374,24 @@ impl Toolbox for Registry {
         self.mcp.close(session);
         self.language_servers.close(session);
         self.pinned_roots.forget(session);
+    }
+}
+
+impl ClientRules for Registry {
+    fn refusal(&self, card: ToolCard, site: Arc<CallSite>) -> BoxFuture<'static, Option<String>> {
+        let (rules, settings) = (Arc::clone(&self.rules), self.settings.get());
+        let compared = tokio::task::spawn_blocking(move || {
+            // The location of a command is the folder that it runs in.
+            let cwd = card.locations.first().map_or(&site.cwd, |folder| &folder.path);
+            let reach = (card.tool == BASH).then(|| Reach::of(card.command(), cwd, &site, &settings.protected_paths));
+            if let Some(reach) = reach.flatten() {
+                return Some(format!("acpd does not run this for an agent. {}", reach.text()));
+            }
+            rules.learn(&site);
+            (rules.verdict(&card, &site.cwd) == Some(Verdict::Deny)).then(|| DENIED.to_owned())
+        });
+        // After a panic in there the state of the rules is unknown.
+        Box::pin(async move { compared.await.unwrap_or_else(|_| Some(DENIED.to_owned())) })
     }
 }
 

@@ -10,8 +10,8 @@ use wire::frame::Decoder;
 use super::Exchange;
 use crate::link::Order;
 
-/// Bytes of one message of a child, at most.
-const LONGEST: usize = 64 << 20;
+/// Bytes of one message of a child, at most. As parsed JSON it may take twenty times as much.
+const LONGEST: usize = 16 << 20;
 
 /// Lines in a row that are no messages, at most. Some programs print something before they begin.
 const NONSENSE: usize = 200;
@@ -19,6 +19,9 @@ const NONSENSE: usize = 200;
 /// Messages and bytes that may wait for a child that does not read.
 const WAITING: usize = 1024;
 const WAITING_BYTES: usize = 64 << 20;
+
+/// Bytes that wait for a child before no more of its requests are served.
+const BACKLOG: usize = 1 << 20;
 
 /// A child's standard input and output.
 pub(crate) struct Pipes<R, W> {
@@ -60,6 +63,7 @@ pub(crate) async fn run(
         if exchange.outgoing.len() > WAITING || waiting > WAITING_BYTES {
             return Some(gone(&exchange, "does not read what it is sent"));
         }
+        let has_room = waiting + sending.len() - sent < BACKLOG;
         let deadline = exchange.deadline.as_ref().map(|deadline| deadline.at);
         tokio::select! {
             permit = reports.reserve(), if !exchange.reports.is_empty() => {
@@ -80,7 +84,7 @@ pub(crate) async fn run(
                 Some(order) => exchange.take_order(order),
                 None => return None,
             },
-            served = exchange.served.next(), if !exchange.served.is_empty() => {
+            served = exchange.served.next(), if has_room && !exchange.served.is_empty() => {
                 if let Some((id, result)) = served {
                     exchange.answer(&id, result);
                 }

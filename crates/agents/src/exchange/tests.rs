@@ -6,6 +6,7 @@ use tokio::sync::oneshot;
 
 use super::*;
 use crate::hosts::HostSettings;
+use crate::services::Surroundings;
 
 fn order(earlier: Option<&str>) -> AgentOrder {
     AgentOrder {
@@ -22,8 +23,12 @@ fn order(earlier: Option<&str>) -> AgentOrder {
 }
 
 fn exchange(earlier: Option<&str>) -> Exchange {
-    let (order, settings) = (order(earlier), HostSettings::new(Launcher::new("/bin/false")));
-    let services = Services::new(&order, settings.limits(), settings.launcher.clone());
+    exchange_for(order(earlier))
+}
+
+fn exchange_for(order: AgentOrder) -> Exchange {
+    let settings = HostSettings::new(Launcher::new("/bin/false"));
+    let services = Services::new(Surroundings::new(&order, &settings, false));
     let patience = Patience { start: Duration::from_secs(5), cancel: Duration::from_secs(5) };
     Exchange::new(order, patience, services)
 }
@@ -119,7 +124,11 @@ async fn another_version_of_the_protocol_is_refused() {
 }
 
 fn working() -> Exchange {
-    let mut child = exchange(None);
+    working_in("/work".into())
+}
+
+fn working_in(cwd: std::path::PathBuf) -> Exchange {
+    let mut child = exchange_for(AgentOrder { cwd, ..order(None) });
     child.answered(capable(false, false));
     child.answered(json!({ "sessionId": "c1" }));
     child.take_order(Order::Prompt { content: vec![Content::text("hi")], editor: None });
@@ -187,4 +196,37 @@ async fn more_requests_than_the_limit_are_refused() {
     }
     assert_eq!(child.questions.len(), SERVED);
     assert_eq!(child.sent().len(), 100 - SERVED);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_reads_late_gets_all_answers_and_until_then_few_are_held() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("large"), "x".repeat(4 << 20)).unwrap();
+    let mut child = working_in(folder.path().to_owned());
+    for id in 0..SERVED {
+        let params = json!({ "sessionId": "c1", "path": folder.path().join("large") });
+        let request = json!({ "jsonrpc": "2.0", "id": 1000 + id, "method": "fs/read_text_file", "params": params });
+        child.take(request).unwrap();
+    }
+    let (ours, theirs) = tokio::io::duplex(1024);
+    let (from_child, to_child) = tokio::io::split(ours);
+    let (_orders, mut orders) = tokio::sync::mpsc::channel(1);
+    let (reports, _reports) = tokio::sync::mpsc::channel(1);
+    let pipes = Pipes { from_child, to_child };
+    let mut running = Box::pin(run(child, pipes, &mut orders, &reports));
+    // The clock moves when everything else waits. All answers together are more than may wait for a child.
+    let early = tokio::time::timeout(Duration::from_secs(1), &mut running).await;
+    assert!(early.is_err(), "it was given up: {early:?}");
+    let count = async {
+        let mut lines = tokio::io::BufReader::new(theirs);
+        for _ in 0..SERVED {
+            let mut line = String::new();
+            tokio::io::AsyncBufReadExt::read_line(&mut lines, &mut line).await.unwrap();
+            assert!(line.len() > 4 << 20, "{}", &line[..200]);
+        }
+    };
+    tokio::select! {
+        () = count => {}
+        failure = &mut running => panic!("{failure:?}"),
+    }
 }

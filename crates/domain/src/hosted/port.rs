@@ -13,7 +13,8 @@ use crate::mcp::McpServer;
 use crate::permission::AgentOption;
 use crate::turn::FailureKind;
 use crate::{
-    CallId, Content, Cost, Environment, MessageId, PlanEntry, QuestionId, SessionId, StopReason, TurnFailure, Usage,
+    CallId, CallSite, Content, Cost, Environment, MessageId, PlanEntry, QuestionId, SessionId, StopReason, ToolCard,
+    TurnFailure, Usage,
 };
 
 /// The agents of the configuration.
@@ -25,6 +26,13 @@ pub trait Agents: Send + Sync + 'static {
 
     /// Starts an agent for one session and returns at once. Trouble is reported.
     fn start(&self, order: AgentOrder) -> StartedAgent;
+}
+
+/// Decides what a child may have acpd do as its client: read and write files, and run commands.
+pub trait ClientRules: Send + Sync + 'static {
+    /// Returns why acpd does not do it, or None if it may. The card describes it as a call of acpd's own tools;
+    /// the location of a command is its working folder.
+    fn refusal(&self, card: ToolCard, site: Arc<CallSite>) -> BoxFuture<'static, Option<String>>;
 }
 
 /// What an agent needs to know of the session that it works for.
