@@ -116,9 +116,16 @@ impl Fold for GeminiFold {
 fn stop_reason(reason: &str) -> Result<StopReason, Failure> {
     Ok(match reason {
         "MAX_TOKENS" => StopReason::MaxTokens,
-        "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "LANGUAGE" => StopReason::Refusal,
+        "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "LANGUAGE" | "MODEL_ARMOR" => {
+            StopReason::Refusal
+        }
         // The model made a mistake, and a retry usually succeeds.
-        "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "OTHER" => {
+        "MALFORMED_FUNCTION_CALL"
+        | "UNEXPECTED_TOOL_CALL"
+        | "TOO_MANY_TOOL_CALLS"
+        | "MALFORMED_RESPONSE"
+        | "MISSING_THOUGHT_SIGNATURE"
+        | "OTHER" => {
             let complaint = ErrorBody { message: format!("the answer ended with {reason}"), ..ErrorBody::default() };
             return Err(Failure::of_status(500, &complaint, None));
         }

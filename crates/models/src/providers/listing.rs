@@ -153,7 +153,14 @@ fn facts(row: &Value) -> Facts {
     let senses = senses.iter().find_map(|path| row.pointer(path).and_then(Value::as_array));
     let takes = |sense: &str| senses.map(|list| list.iter().any(|one| one == sense));
     let supports = row["supported_parameters"].as_array();
-    // Anthropic's list has an object for each capability.
+    // Mistral's list has a boolean for each capability, Ollama's an array of their names, and
+    // Anthropic's an object for each.
+    let capable = &row["capabilities"];
+    let has = |words: &[&str]| {
+        let names = capable.as_array().filter(|_| row["details"].is_object());
+        let names = names.map(|names| names.iter().any(|one| words.iter().any(|word| one == word)));
+        words.iter().find_map(|word| capable[*word].as_bool()).or(names)
+    };
     let is_able = |name: &str| row["capabilities"][name]["supported"].as_bool();
     let name = row["display_name"]
         .as_str()
@@ -171,19 +178,31 @@ fn facts(row: &Value) -> Facts {
             "/max_context_length",
             "/inputTokenLimit",
         ]),
-        output: number(&["/max_tokens", "/outputTokenLimit"]),
-        images: takes("image").or(row["capabilities"]["vision"].as_bool()).or(is_able("image_input")),
+        output: number(&["/max_tokens", "/outputTokenLimit", "/top_provider/max_completion_tokens"]),
+        images: takes("image").or(has(&["vision"])).or(is_able("image_input")),
         audio: takes("audio"),
         documents: is_able("pdf_input"),
         thinks: supports
             .map(|list| list.iter().any(|one| one == "reasoning"))
             .or(row["thinking"].as_bool())
-            .or(is_able("thinking")),
+            .or(is_able("thinking"))
+            .or(has(&["reasoning", "thinking"])),
         thinking: None,
-        efforts: None,
+        efforts: efforts(&row["reasoning"]["supported_efforts"]),
         dialect: None,
         price: price(&row["pricing"]),
     }
+}
+
+/// The words for effort, lowest first.
+const EFFORTS: [&str; 7] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
+
+/// Reads OpenRouter's effort levels, whose order is not defined, and sorts them.
+fn efforts(supported: &Value) -> Option<Vec<String>> {
+    let supported = supported.as_array()?;
+    let known = EFFORTS.iter().filter(|word| supported.iter().any(|one| one == *word));
+    let known: Vec<String> = known.map(|word| (*word).to_owned()).collect();
+    (!known.is_empty()).then_some(known)
 }
 
 /// Reads OpenRouter's prices, which are dollars per token, as strings.

@@ -135,7 +135,7 @@ impl ResponsesFold {
             input,
             output: number("/output_tokens"),
             cached_read: number("/input_tokens_details/cached_tokens"),
-            cached_write: 0,
+            cached_write: number("/input_tokens_details/cache_write_tokens"),
             thought: number("/output_tokens_details/reasoning_tokens"),
         };
     }

@@ -60,7 +60,9 @@ fn every_way_to_stop_has_its_reason() {
     }
     let blocked = json!({ "promptFeedback": { "blockReason": "OTHER" } });
     assert_eq!(fold(&[blocked]).unwrap(), [Delta::Stopped(StopReason::Refusal)]);
-    assert_eq!(fold(&[stopped("MALFORMED_FUNCTION_CALL")]).unwrap_err().status, Some(500));
+    for reason in ["MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "TOO_MANY_TOOL_CALLS"] {
+        assert_eq!(fold(&[stopped(reason)]).unwrap_err().status, Some(500), "{reason}");
+    }
     let error = json!([{ "error": { "code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED" } }]);
     assert_eq!(fold(&[error]).unwrap_err().status, Some(429));
     assert!(fold(&[json!({ "hello": "world" })]).is_err());
