@@ -113,6 +113,8 @@ fn list(known: &Known<'_>, filter: Option<&str>, json: bool) -> anyhow::Result<E
     for offered in &shown {
         println!("{}", line(offered, &default));
     }
+    let CatalogueVersion { version, date } = CatalogueVersion::get();
+    eprintln!("What no list says is from the bundled table, version {version}, of {date}.");
     for remark in known.providers.remarks(&default, known.environment) {
         eprintln!("{remark}");
     }
@@ -253,6 +255,7 @@ async fn hello(model: &dyn Model, environment: &Environment) -> Result<Hello, St
             | Delta::CallBegun { .. }
             | Delta::Call { .. }
             | Delta::CutCall { .. }
+            | Delta::DocumentsAsText { .. }
             | Delta::Stopped(_) => {}
         }
     }

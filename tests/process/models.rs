@@ -44,6 +44,8 @@ fn models_are_listed_filtered_and_said_to_be_guessed_where_they_are() {
     let said = String::from_utf8(output.stdout).unwrap();
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(said.contains("32,768 tokens, guessed from an unknown name"), "{said}");
+    let remarks = String::from_utf8(output.stderr).unwrap();
+    assert!(remarks.contains("bundled table, version 1, of 20"), "{remarks}");
     assert!(!acpd_models(&home, &server, &["list", "nothing-like-it"]).status.success());
     let output = acpd_models(&home, &server, &["list", "scripted-instrct"]);
     let said = String::from_utf8(output.stderr).unwrap();

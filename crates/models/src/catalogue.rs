@@ -214,6 +214,7 @@ mod tests {
         assert_eq!(find("gpt-5-mini-2025-08-07").row.name, "gpt-5-mini");
         assert_eq!(find("anthropic/claude-sonnet-4.6").row.name, "claude-sonnet-4-6");
         assert_eq!(find("gpt-4-1106-preview").row.name, "gpt-4");
+        assert_eq!(find("claude-fable-5-20260609").row.name, "claude-fable-5");
         assert!(!knows("my-own") && knows("Qwen3-Coder-30B"));
     }
 
