@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use actix::{Actor, AsyncContext, Context, Handler};
-use domain::budget::Spending;
+use domain::budget::{Costs, Spending};
 use domain::editor::Editor;
 use domain::model::Price;
 use domain::session::effect::StartTurn;
 use domain::session::{Input, TurnReport};
 use domain::tool::ToolSpec;
 use domain::turn::FailureKind;
-use domain::{Mode, StopReason, Trace, TurnFailure, TurnId, Usage};
+use domain::{Cost, Mode, StopReason, Trace, TurnFailure, TurnId, Usage};
 
 use super::Session;
 use crate::mail::{child_guard, tell};
@@ -102,8 +102,9 @@ impl Session {
 
     /// Adds the cost of a request to what was spent today.
     pub(super) fn note_spending(&mut self, usage: &Usage, price: Option<&Price>, ctx: &mut Context<Self>) {
-        let cost = price.map_or(0.0, |price| price.of(usage));
-        let today = self.ports.ledger.add(Spending { tokens: usage.total(), cost });
+        let cost = |price: &Price| Cost { amount: price.of(usage), currency: price.currency.clone() };
+        let costs = price.map(cost).map(Costs::of).unwrap_or_default();
+        let today = self.ports.ledger.add(Spending { tokens: usage.total(), costs });
         self.deliver(Input::SpentToday(today), ctx);
     }
 

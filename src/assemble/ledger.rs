@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use domain::budget::{Day, DayLedger, Ledger, Spending};
+use domain::budget::{Costs, Day, DayLedger, Ledger, Spending};
 use serde::{Deserialize, Serialize};
 
 /// The ledger of all sessions of this daemon. A file that cannot be read or written costs only the memory of a restart.
@@ -23,14 +23,14 @@ struct Inner {
 struct Stored {
     day: Day,
     tokens: u64,
-    cost: f64,
+    costs: Costs,
 }
 
 impl FileLedger {
     pub(super) fn open(file: PathBuf) -> Self {
         let stored = fs::read(&file).ok().and_then(|bytes| serde_json::from_slice::<Stored>(&bytes).ok());
         let day = match stored {
-            Some(Stored { day, tokens, cost }) => DayLedger::starting_with(day, Spending { tokens, cost }),
+            Some(Stored { day, tokens, costs }) => DayLedger::starting_with(day, Spending { tokens, costs }),
             None => DayLedger::default(),
         };
         Self(Arc::new(Inner { file, day, writing: Mutex::default() }))
@@ -39,8 +39,9 @@ impl FileLedger {
 
 impl Ledger for FileLedger {
     fn add(&self, spent: Spending) -> Spending {
+        let is_new = spent != Spending::default();
         let today = self.0.day.add(spent);
-        if spent != Spending::default() {
+        if is_new {
             let inner = self.0.clone();
             tokio::task::spawn_blocking(move || inner.save());
         }
@@ -52,8 +53,8 @@ impl Inner {
     /// Writes what has been spent by now, which may be more than when this was asked for.
     fn save(&self) {
         let _whole = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let Spending { tokens, cost } = self.day.add(Spending::default());
-        if let Err(error) = write(&self.file, &Stored { day: DayLedger::today(), tokens, cost }) {
+        let Spending { tokens, costs } = self.day.add(Spending::default());
+        if let Err(error) = write(&self.file, &Stored { day: DayLedger::today(), tokens, costs }) {
             tracing::warn!("cannot write {}: {error}", self.file.display());
         }
     }
@@ -77,9 +78,11 @@ mod tests {
     fn what_was_spent_today_survives_a_restart() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("spending.json");
-        write(&file, &Stored { day: DayLedger::today(), tokens: 100, cost: 1.5 }).unwrap();
-        assert_eq!(FileLedger::open(file.clone()).add(Spending::default()), Spending { tokens: 100, cost: 1.5 });
-        write(&file, &Stored { day: 3, tokens: 100, cost: 1.5 }).unwrap();
+        let costs = Costs::of(domain::Cost { amount: 1.5, currency: "USD".to_owned() });
+        let spent = Spending { tokens: 100, costs: costs.clone() };
+        write(&file, &Stored { day: DayLedger::today(), tokens: 100, costs: costs.clone() }).unwrap();
+        assert_eq!(FileLedger::open(file.clone()).add(Spending::default()), spent);
+        write(&file, &Stored { day: 3, tokens: 100, costs }).unwrap();
         assert_eq!(FileLedger::open(file.clone()).add(Spending::default()), Spending::default());
         fs::write(&file, "nonsense").unwrap();
         assert_eq!(FileLedger::open(file).add(Spending::default()), Spending::default());
@@ -90,14 +93,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("spending.json");
         let ledger = FileLedger::open(file.clone());
+        let spent = |tokens: u64, amount: f64| {
+            let costs = Costs::of(domain::Cost { amount, currency: "USD".to_owned() });
+            Spending { tokens, costs }
+        };
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
-                    ledger.0.day.add(Spending { tokens: 1, cost: 0.5 });
+                    ledger.0.day.add(spent(1, 0.5));
                     ledger.0.save();
                 });
             }
         });
-        assert_eq!(FileLedger::open(file).add(Spending::default()), Spending { tokens: 8, cost: 4.0 });
+        assert_eq!(FileLedger::open(file).add(Spending::default()), spent(8, 4.0));
     }
 }

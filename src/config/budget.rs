@@ -1,6 +1,6 @@
 //! The section `[budget]`: what may be spent before the user is asked whether to go on.
 
-use domain::budget::{Spending, SpendingLimits};
+use domain::budget::{SpendingLimit, SpendingLimits};
 use serde::Deserialize;
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -17,9 +17,9 @@ pub struct Budget {
 impl Budget {
     pub fn limits(&self) -> SpendingLimits {
         SpendingLimits {
-            turn: Spending { tokens: self.turn_tokens, cost: self.turn_cost },
-            session: Spending { tokens: self.session_tokens, cost: self.session_cost },
-            day: Spending { tokens: self.day_tokens, cost: self.day_cost },
+            turn: SpendingLimit { tokens: self.turn_tokens, cost: self.turn_cost },
+            session: SpendingLimit { tokens: self.session_tokens, cost: self.session_cost },
+            day: SpendingLimit { tokens: self.day_tokens, cost: self.day_cost },
         }
     }
 

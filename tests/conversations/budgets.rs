@@ -1,7 +1,7 @@
 //! Limits on what may be spent: the person is asked before the turn goes on. And calls that are repeated to no end.
 
 use domain::Usage;
-use domain::budget::{Spending, SpendingLimits};
+use domain::budget::{SpendingLimit, SpendingLimits};
 use expect_test::expect;
 use serde_json::json;
 use testkit::{Scene, Step};
@@ -15,7 +15,7 @@ fn look() -> Vec<Step> {
 }
 
 fn limits(turn: u64, session: u64, day: u64) -> SpendingLimits {
-    let tokens = |tokens| Spending { tokens, cost: 0.0 };
+    let tokens = |tokens| SpendingLimit { tokens, cost: 0.0 };
     SpendingLimits { turn: tokens(turn), session: tokens(session), day: tokens(day) }
 }
 

@@ -1,32 +1,80 @@
 //! What turns, sessions and days may spend, and what has been spent.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use crate::Millis;
+use serde::{Deserialize, Serialize};
+
+use crate::{Cost, Millis};
 
 /// The name that the log gives to the question whether to go on beyond a limit. It is no tool that a model can call.
 pub const BUDGET: &str = "budget";
 
-/// Tokens, sent and received, and their cost in the currency of the configured prices.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// Amounts of money by currency. Amounts in different currencies are never added.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Costs(BTreeMap<String, f64>);
+
+impl Costs {
+    pub fn of(cost: Cost) -> Self {
+        Self([(cost.currency, cost.amount)].into())
+    }
+
+    /// The amount in one currency.
+    pub fn amount(&self, currency: &str) -> f64 {
+        self.0.get(currency).copied().unwrap_or_default()
+    }
+
+    /// Replaces the amount in one currency.
+    pub fn set(&mut self, cost: &Cost) {
+        self.0.insert(cost.currency.clone(), cost.amount);
+    }
+
+    /// What was added to `before`.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let added =
+            |(currency, amount): (&String, &f64)| (currency.clone(), (amount - before.amount(currency)).max(0.0));
+        Self(self.0.iter().map(added).collect())
+    }
+
+    /// The largest amount and its currency, compared as bare numbers.
+    fn largest(&self) -> Option<(&str, f64)> {
+        let largest = self.0.iter().max_by(|(_, one), (_, other)| one.total_cmp(other));
+        largest.map(|(currency, amount)| (currency.as_str(), *amount))
+    }
+}
+
+/// Tokens, sent and received, and their cost.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Spending {
     pub tokens: u64,
-    pub cost: f64,
+    pub costs: Costs,
 }
 
 impl std::ops::AddAssign for Spending {
     fn add_assign(&mut self, more: Self) {
         self.tokens = self.tokens.saturating_add(more.tokens);
-        self.cost += more.cost;
+        for (currency, amount) in more.costs.0 {
+            *self.costs.0.entry(currency).or_default() += amount;
+        }
     }
 }
 
-/// The most that may be spent without a question. 0 stands for no limit, for tokens and for cost.
+/// The most that may be spent without a question. 0 stands for no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SpendingLimit {
+    pub tokens: u64,
+    /// An amount of money, which counts for each currency separately.
+    pub cost: f64,
+}
+
+/// The limit of each scope.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SpendingLimits {
-    pub turn: Spending,
-    pub session: Spending,
-    pub day: Spending,
+    pub turn: SpendingLimit,
+    pub session: SpendingLimit,
+    pub day: SpendingLimit,
 }
 
 /// What a limit is about.
@@ -57,7 +105,7 @@ impl Scope {
 
 /// Returns why a limit is reached, for the person; None if it is not. Each time that the person has agreed to go on,
 /// `granted` times so far, the limit counts once more.
-pub fn exceeded(scope: Scope, spent: Spending, limit: Spending, granted: u32) -> Option<String> {
+pub fn exceeded(scope: Scope, spent: &Spending, limit: SpendingLimit, granted: u32) -> Option<String> {
     let (who, key) = (scope.describe(), scope.key());
     let times = granted.saturating_add(1);
     let tokens = limit.tokens.saturating_mul(u64::from(times));
@@ -65,15 +113,16 @@ pub fn exceeded(scope: Scope, spent: Spending, limit: Spending, granted: u32) ->
         return Some(format!("{who}: {} tokens used, the limit is {tokens} (budget.{key}_tokens)", spent.tokens));
     }
     let cost = limit.cost * f64::from(times);
-    (limit.cost > 0.0 && spent.cost >= cost)
-        .then(|| format!("{who}: {:.2} spent, the limit is {cost:.2} (budget.{key}_cost)", spent.cost))
+    let (currency, amount) = spent.costs.largest().filter(|(_, amount)| limit.cost > 0.0 && *amount >= cost)?;
+    Some(format!("{who}: {amount:.2} {currency} spent, the limit is {cost:.2} (budget.{key}_cost)"))
 }
 
 /// How often a limit must count once more so that what was spent is below it.
-pub fn grants_needed(spent: Spending, limit: Spending) -> u32 {
+pub fn grants_needed(spent: &Spending, limit: SpendingLimit) -> u32 {
     let by_tokens = spent.tokens.checked_div(limit.tokens).unwrap_or(0);
+    let amount = spent.costs.largest().map_or(0.0, |(_, amount)| amount);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
-    let by_cost = if limit.cost > 0.0 { (spent.cost / limit.cost).floor() as u64 } else { 0 };
+    let by_cost = if limit.cost > 0.0 { (amount / limit.cost).floor() as u64 } else { 0 };
     u32::try_from(by_tokens.max(by_cost)).unwrap_or(u32::MAX)
 }
 
@@ -104,7 +153,7 @@ impl DayLedger {
             *today = (day, Spending::default());
         }
         today.1 += spent;
-        today.1
+        today.1.clone()
     }
 
     pub fn today() -> Day {
@@ -122,28 +171,48 @@ impl Ledger for DayLedger {
 mod tests {
     use super::*;
 
-    fn spending(tokens: u64, cost: f64) -> Spending {
-        Spending { tokens, cost }
+    fn in_currency(tokens: u64, amount: f64, currency: &str) -> Spending {
+        Spending { tokens, costs: Costs::of(Cost { amount, currency: currency.to_owned() }) }
+    }
+
+    fn spending(tokens: u64, amount: f64) -> Spending {
+        in_currency(tokens, amount, "USD")
     }
 
     #[test]
     fn a_limit_is_reached_by_tokens_or_by_cost_and_counts_again_after_each_consent() {
-        let limit = spending(1_000, 2.0);
-        assert_eq!(exceeded(Scope::Turn, spending(999, 1.9), limit, 0), None);
+        let limit = SpendingLimit { tokens: 1_000, cost: 2.0 };
+        assert_eq!(exceeded(Scope::Turn, &spending(999, 1.9), limit, 0), None);
         assert_eq!(
-            exceeded(Scope::Turn, spending(1_000, 0.0), limit, 0).as_deref(),
+            exceeded(Scope::Turn, &spending(1_000, 0.0), limit, 0).as_deref(),
             Some("this turn: 1000 tokens used, the limit is 1000 (budget.turn_tokens)")
         );
         assert_eq!(
-            exceeded(Scope::Day, spending(0, 2.5), limit, 0).as_deref(),
-            Some("all sessions together today: 2.50 spent, the limit is 2.00 (budget.day_cost)")
+            exceeded(Scope::Day, &spending(0, 2.5), limit, 0).as_deref(),
+            Some("all sessions together today: 2.50 USD spent, the limit is 2.00 (budget.day_cost)")
         );
-        assert_eq!(exceeded(Scope::Turn, spending(1_999, 3.9), limit, 1), None);
-        assert!(exceeded(Scope::Session, spending(2_000, 0.0), limit, 1).is_some());
-        assert_eq!(exceeded(Scope::Session, spending(u64::MAX, 1e9), Spending::default(), 0), None);
+        assert_eq!(exceeded(Scope::Turn, &spending(1_999, 3.9), limit, 1), None);
+        assert!(exceeded(Scope::Session, &spending(2_000, 0.0), limit, 1).is_some());
+        assert_eq!(exceeded(Scope::Session, &spending(u64::MAX, 1e9), SpendingLimit::default(), 0), None);
         for spent in [spending(1_000, 0.0), spending(5_500, 1.0), spending(10, 7.0), spending(999_999, 123.4)] {
-            assert_eq!(exceeded(Scope::Turn, spent, limit, grants_needed(spent, limit)), None, "{spent:?}");
+            assert_eq!(exceeded(Scope::Turn, &spent, limit, grants_needed(&spent, limit)), None, "{spent:?}");
         }
+    }
+
+    #[test]
+    fn amounts_in_different_currencies_are_not_added() {
+        let ledger = DayLedger::default();
+        ledger.add_on(1, spending(10, 1.5));
+        let today = ledger.add_on(1, in_currency(10, 1.75, "EUR"));
+        assert_eq!((today.costs.amount("USD"), today.costs.amount("EUR")), (1.5, 1.75));
+        let limit = SpendingLimit { tokens: 0, cost: 2.0 };
+        assert_eq!(exceeded(Scope::Day, &today, limit, 0), None);
+        let today = ledger.add_on(1, spending(10, 0.5));
+        assert!(exceeded(Scope::Day, &today, limit, 0).is_some_and(|why| why.contains("2.00 USD spent")));
+        let mut later = today.costs.clone();
+        later.set(&Cost { amount: 2.0, currency: "EUR".to_owned() });
+        let since = later.since(&today.costs);
+        assert_eq!((since.amount("USD"), since.amount("EUR")), (0.0, 0.25));
     }
 
     #[test]

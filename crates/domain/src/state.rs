@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use self::open_work::unanswered;
 pub use self::open_work::{Asked, BackgroundWork, OpenCall, OpenTurn, OpenWork};
+use crate::budget::Costs;
 use crate::checkpoint::Checkpoints;
 use crate::conversation::Conversation;
 use crate::event::Setting;
@@ -88,7 +89,10 @@ pub struct SessionSettings {
 pub struct SessionUsage {
     /// The tokens of the session's whole life.
     pub tokens: Usage,
+    /// What it has cost, in the currency of the last request.
     pub cost: Option<Cost>,
+    /// What it has cost, in all currencies.
+    pub costs: Costs,
     /// How full the model's window was after its last request.
     pub window_used: u64,
 }
@@ -164,7 +168,10 @@ impl SessionState {
             EventKind::Titled { title } => self.title = Some(title.clone()),
             EventKind::Used { usage, window_used, window, cost, .. } => {
                 self.usage.tokens += *usage;
-                self.usage.cost = cost.clone().or(self.usage.cost.take());
+                if let Some(cost) = cost {
+                    self.usage.costs.set(cost);
+                    self.usage.cost = Some(cost.clone());
+                }
                 self.usage.window_used = *window_used;
                 match &mut self.settings.hosted {
                     // A child reports this as often as it likes.
@@ -334,6 +341,17 @@ mod tests {
         assert_eq!([next(1, 1), next(1, 2), next(1, 4)], [2, 3, 3]);
         assert_eq!([next(2, 3), next(2, 4), next(2, 9)], [4, 5, 5]);
         assert_eq!([next(3, 5), next(3, 9), next(1, 0)], [6, 6, 1]);
+    }
+
+    #[test]
+    fn the_cost_in_one_currency_is_kept_while_another_is_used() {
+        let used = |amount: f64, currency: &str| {
+            let cost = Some(Cost { amount, currency: currency.to_owned() });
+            (1, EventKind::Used { usage: Usage::default(), window_used: 0, window: 0, cost, estimated: false })
+        };
+        let usage = log(vec![used(1.0, "EUR"), used(2.0, "USD")]).usage;
+        assert_eq!((usage.costs.amount("EUR"), usage.costs.amount("USD")), (1.0, 2.0));
+        assert_eq!(usage.cost.map(|cost| cost.currency).as_deref(), Some("USD"));
     }
 
     #[test]

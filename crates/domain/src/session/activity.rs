@@ -7,6 +7,7 @@ use super::hosted::AgentTurn;
 use super::input::PromptMessage;
 use super::spending::Held;
 use super::sub_agents::SubAgents;
+use crate::budget::Costs;
 use crate::checkpoint::{Checkpoint, RestoreDirection};
 use crate::tool::ToolRequest;
 use crate::{CallId, MessageId, StopReason, TurnId, Usage};
@@ -52,7 +53,7 @@ pub struct RunningTurn {
     /// What the child says that the prompt used.
     pub agent_usage: Usage,
     /// What the session had cost when the turn began.
-    pub cost_before: f64,
+    pub costs_before: Costs,
     /// How often the person has agreed to go on beyond the limits of a turn.
     pub granted: u32,
     /// What waits until the person agrees to go on beyond a limit.
@@ -93,7 +94,7 @@ impl RunningTurn {
             fell_back: false,
             agent: None,
             agent_usage: Usage::default(),
-            cost_before: 0.0,
+            costs_before: Costs::default(),
             granted: 0,
             held: None,
         }

@@ -144,8 +144,8 @@ impl SessionMachine {
 
     pub(super) fn start_turn(&mut self, turn: TurnId, purpose: Purpose, after: u64) {
         let agent = self.is_hosted().then_some(AgentTurn);
-        let cost_before = self.state.usage.cost.as_ref().map_or(0.0, |cost| cost.amount);
-        self.activity = Activity::Turn(RunningTurn { agent, cost_before, ..RunningTurn::new(turn.clone(), purpose) });
+        let costs_before = self.state.usage.costs.clone();
+        self.activity = Activity::Turn(RunningTurn { agent, costs_before, ..RunningTurn::new(turn.clone(), purpose) });
         self.review_model();
         self.start_backend(StartTurn { turn, purpose, unfinished: None, after });
         self.publish();

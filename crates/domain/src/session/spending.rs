@@ -5,7 +5,7 @@
 use super::activity::Activity;
 use super::effect::{Effect, Purpose, StartTurn, TurnOrder};
 use super::machine::SessionMachine;
-use crate::budget::{BUDGET, Scope, Spending, exceeded, grants_needed};
+use crate::budget::{BUDGET, Costs, Scope, Spending, SpendingLimit, exceeded, grants_needed};
 use crate::{
     Access, CallId, EventKind, MessageId, Outcome, Question, QuestionId, StopReason, ToolCard, ToolContent, ToolKind,
 };
@@ -50,30 +50,30 @@ impl SessionMachine {
             return None;
         }
         let granted = [running.granted, self.spending.session_granted, self.spending.day_granted];
-        let accounts = self.accounts(running.cost_before).into_iter().zip(granted);
-        accounts.into_iter().find_map(|((scope, spent, limit), granted)| exceeded(scope, spent, limit, granted))
+        let accounts = self.accounts(&running.costs_before).into_iter().zip(granted);
+        accounts.into_iter().find_map(|((scope, spent, limit), granted)| exceeded(scope, &spent, limit, granted))
     }
 
     /// What was spent in each scope, and its limit.
-    fn accounts(&self, cost_before: f64) -> [(Scope, Spending, Spending); 3] {
+    fn accounts(&self, costs_before: &Costs) -> [(Scope, Spending, SpendingLimit); 3] {
         let limits = &self.policy.spending;
-        let cost = self.state.usage.cost.as_ref().map_or(0.0, |cost| cost.amount);
+        let costs = &self.state.usage.costs;
         let turn = Spending {
             tokens: self.state.open.turn.as_ref().map_or(0, |turn| turn.usage.total()),
-            cost: (cost - cost_before).max(0.0),
+            costs: costs.since(costs_before),
         };
-        let session = Spending { tokens: self.state.usage.tokens.total(), cost };
+        let session = Spending { tokens: self.state.usage.tokens.total(), costs: costs.clone() };
         [
             (Scope::Turn, turn, limits.turn),
             (Scope::Session, session, limits.session),
-            (Scope::Day, self.spending.today, limits.day),
+            (Scope::Day, self.spending.today.clone(), limits.day),
         ]
     }
 
     /// Raises every limit above what was spent.
     fn grant(&mut self) {
         let Activity::Turn(running) = &self.activity else { return };
-        let needed = self.accounts(running.cost_before).map(|(_, spent, limit)| grants_needed(spent, limit));
+        let needed = self.accounts(&running.costs_before).map(|(_, spent, limit)| grants_needed(&spent, limit));
         let [turn, session, day] = needed;
         self.spending.session_granted = self.spending.session_granted.max(session);
         self.spending.day_granted = self.spending.day_granted.max(day);

@@ -192,10 +192,9 @@ impl SessionMachine {
         self.append(EventKind::Used { usage, window_used, window, cost, estimated });
     }
 
-    /// What the session has cost, this request included. Another currency starts over, since the two do not add up.
+    /// What the session has cost in the currency of the price, this request included.
     fn cost_with(&self, price: &Price, usage: &Usage) -> Cost {
-        let before = self.state.usage.cost.as_ref().filter(|cost| cost.currency == price.currency);
-        let before = before.map_or(0.0, |cost| cost.amount);
+        let before = self.state.usage.costs.amount(&price.currency);
         Cost { amount: before + price.of(usage), currency: price.currency.clone() }
     }
 
