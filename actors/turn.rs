@@ -349,6 +349,7 @@ impl Turn {
                     self.count(usage, false);
                 }
             }
+            (Delta::DocumentsAsText { documents, bytes }, _) => self.tally.count_text(documents, bytes),
             (Delta::Notice(text), _) => self.say(TurnReport::Noticed { text }),
             (Delta::Stopped(reason), _) => self.stopped = reason,
             (Delta::Text(text), Doing::Summarising { summary, .. }) => {

@@ -1,6 +1,6 @@
 //! Estimates the tokens of a request and its answer when the provider does not report them: a
 //! quarter of the bytes of all text, a few for every message and tool, and a fixed number for every
-//! picture or sound. The estimate is only accurate enough to see the window fill up. Pure.
+//! picture, sound or file. A PDF that is sent as text counts as text once that is known. The estimate is only accurate enough to see the window fill up. Pure.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ const BYTES_PER_TOKEN: usize = 4;
 /// The overhead of a message or a tool: roles, field names, and start and end markers.
 const AROUND: u64 = 8;
 
-/// The cost of a picture of common size at the large providers, regardless of its size in bytes.
+/// The cost of a picture or a page of common size at the large providers, regardless of its size in
+/// bytes.
 const MEDIUM: u64 = 1_600;
 
 /// The estimated size of one request and its answer.
@@ -31,6 +32,11 @@ pub(super) struct Tally {
 impl Tally {
     pub(super) fn guess(&self) -> Usage {
         Usage { input: self.sent, output: tokens(self.received), ..Usage::default() }
+    }
+
+    /// Counts the text of PDFs instead of the fixed number for each.
+    pub(super) fn count_text(&mut self, documents: u32, bytes: usize) {
+        self.sent = self.sent.saturating_sub(u64::from(documents) * MEDIUM) + tokens(bytes);
     }
 }
 
@@ -77,6 +83,7 @@ pub(super) fn weight(delta: &Delta) -> usize {
         | Delta::CutCall { .. }
         | Delta::Abandoned
         | Delta::Usage(_)
+        | Delta::DocumentsAsText { .. }
         | Delta::Notice(_)
         | Delta::Stopped(_) => 0,
     }
@@ -105,5 +112,15 @@ mod tests {
             environment: Arc::new(Environment::default()),
         });
         assert_eq!(request, 10 + (2 + AROUND) + (100 + MEDIUM + AROUND));
+    }
+
+    #[test]
+    fn a_pdf_that_is_sent_as_text_counts_by_its_text() {
+        let pdf = Payload::BlobResource { uri: "a.pdf".into(), mime: Some("application/pdf".into()), blob: "A".into() };
+        let asked = Message::User { id: MessageId::new(), content: vec![Content::from(pdf)] };
+        let mut tally = Tally { sent: message(&asked), ..Tally::default() };
+        assert_eq!(tally.guess().input, MEDIUM);
+        tally.count_text(1, 40_000);
+        assert_eq!(tally.guess().input, 10_000);
     }
 }

@@ -54,6 +54,13 @@ pub enum Delta {
     CutCall {
         tool: String,
     },
+    /// PDFs of the request were sent as text, because the model does not read them. It comes before
+    /// the answer.
+    DocumentsAsText {
+        documents: u32,
+        /// The bytes of their text.
+        bytes: usize,
+    },
     /// The answer so far is void: it broke off, and the model is asked again.
     Abandoned,
     /// The tokens of this request. If a model reports none they are estimated; one that reports

@@ -49,6 +49,22 @@ impl Accepted {
     }
 }
 
+/// A conversation as a model can accept it.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Prepared {
+    pub(crate) messages: Vec<Arc<Message>>,
+    /// The number of PDFs that became text.
+    pub(crate) documents: u32,
+    /// The bytes of their text.
+    pub(crate) text: usize,
+}
+
+impl Prepared {
+    fn unconverted(messages: Vec<Arc<Message>>) -> Self {
+        Self { messages, documents: 0, text: 0 }
+    }
+}
+
 /// A conversion, identified by the bytes and what they become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Key {
@@ -109,14 +125,10 @@ impl Conversions {
     }
 
     /// Returns the messages as the model can accept them. None if a thread of the runtime panicked.
-    pub(crate) async fn prepare(
-        self: &Arc<Self>,
-        messages: &[Arc<Message>],
-        accepted: Accepted,
-    ) -> Option<Vec<Arc<Message>>> {
+    pub(crate) async fn prepare(self: &Arc<Self>, messages: &[Arc<Message>], accepted: Accepted) -> Option<Prepared> {
         let messages = messages.to_vec();
         let Some(converter) = self.converter.get() else {
-            return off_thread(move || media::keep_newest_images(&messages)).await;
+            return off_thread(move || Prepared::unconverted(media::keep_newest_images(&messages))).await;
         };
         let this = self.clone();
         let found = move || {
@@ -139,10 +151,10 @@ impl Conversions {
             results.insert(key, result);
         }
         if results.is_empty() {
-            return Some(Arc::unwrap_or_clone(messages));
+            return Some(Prepared::unconverted(Arc::unwrap_or_clone(messages)));
         }
         let this = self.clone();
-        off_thread(move || messages.iter().map(|message| this.replace(message, accepted, &results)).collect()).await
+        off_thread(move || this.replace_all(&messages, accepted, &results)).await
     }
 
     /// Runs the conversion of the first block that needs it, and keeps the result.
@@ -219,6 +231,24 @@ impl Conversions {
             }
         };
         Some(Key { hash: self.hasher.hash_one(data), length: data.len(), wanted })
+    }
+
+    fn replace_all(
+        &self,
+        messages: &[Arc<Message>],
+        accepted: Accepted,
+        results: &HashMap<Key, Arc<Converted>>,
+    ) -> Prepared {
+        let replaced = messages.iter().map(|message| self.replace(message, accepted, results));
+        let mut prepared = Prepared::unconverted(replaced.collect());
+        for key in messages.iter().flat_map(|message| blocks(message)).filter_map(|block| self.key(block, accepted)) {
+            if key.wanted == Wanted::Text {
+                prepared.documents += 1;
+                let converted = results.get(&key).map_or(0, |converted| converted.weight());
+                prepared.text += converted.min(accepted.text);
+            }
+        }
+        prepared
     }
 
     fn replace(
@@ -375,6 +405,9 @@ mod tests {
         let text = "see|<resource uri=\"file:///a.pdf\">\n[page 1]\n[cut here: 7 more bytes of text]\n</resource>";
         assert_eq!(replaced(Converted::Text("[page 1]\nsecret".into())), text);
         assert_eq!(replaced(Converted::Failed("no".into())), "see|[file file:///a.pdf left out: no]");
+        let results = [(key, Arc::new(Converted::Text("[page 1]\nsecret".into())))].into();
+        let prepared = conversions.replace_all(&[message.clone(), message], accepted, &results);
+        assert_eq!((prepared.messages.len(), prepared.documents, prepared.text), (2, 2, 16));
     }
 
     #[test]

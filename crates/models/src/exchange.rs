@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use self::reader::{ReadProgress, ResponseReader};
-use crate::conversion::Accepted;
+use crate::conversion::{Accepted, Prepared};
 use crate::failure::{ErrorBody, Failure, RetryAdvice};
 use crate::key::Key;
 use crate::limits;
@@ -97,6 +97,7 @@ pub(crate) fn stream(question: ExchangeRequest) -> BoxStream<'static, Result<Del
         concessions: 0,
         rekeyed: false,
         key: None,
+        attached: None,
         ready: VecDeque::new(),
         shown: false,
         phase: Phase::Asking,
@@ -117,6 +118,8 @@ struct Exchange {
     rekeyed: bool,
     /// The key of the last request, for error messages.
     key: Option<Key>,
+    /// What is to be reported of the request when it is accepted.
+    attached: Option<Delta>,
     /// The deltas that the stream emits next.
     ready: VecDeque<Delta>,
     /// Whether part of the answer was emitted. If so, another request makes it void.
@@ -140,12 +143,15 @@ impl Exchange {
     async fn next(mut self) -> Option<(Result<Delta, ModelError>, Self)> {
         loop {
             if let Some(delta) = self.ready.pop_front() {
-                self.shown |= !matches!(delta, Delta::Notice(_));
+                self.shown |= !matches!(delta, Delta::Notice(_) | Delta::DocumentsAsText { .. });
                 return Some((Ok(delta), self));
             }
             self.phase = match std::mem::replace(&mut self.phase, Phase::Over) {
                 Phase::Asking => match self.ask().await {
-                    Ok((response, fold)) => Phase::ResponseReader(Box::new(ResponseReader::new(response, fold))),
+                    Ok((response, fold)) => {
+                        self.ready.extend(self.attached.take());
+                        Phase::ResponseReader(Box::new(ResponseReader::new(response, fold)))
+                    }
                     Err(failure) => self.weigh(failure, Usage::default()),
                 },
                 Phase::Waiting { until, shown_at } => {
@@ -207,7 +213,11 @@ impl Exchange {
         let refused = service.refused(line, &spec.api_name);
         let unbuilt = || Failure::setting("the request could not be built".to_owned(), "report it");
         let prepared = service.conversions.prepare(&request.messages, Accepted::by(&spec, dialect)).await;
-        let messages = prepared.ok_or_else(unbuilt)?;
+        let Prepared { messages, documents, text } = prepared.ok_or_else(unbuilt)?;
+        // A body that is built again, for another API, carries the same conversation.
+        if documents > 0 && self.body.is_none() {
+            self.attached = Some(Delta::DocumentsAsText { documents, bytes: text });
+        }
         let built = tokio::task::spawn_blocking(move || {
             let request = ModelRequest { messages, ..(*request).clone() };
             let mut body = dialect.body(&spec, &service, &request);

@@ -31,6 +31,10 @@ use crate::secret::Secret;
 use crate::service::Service;
 use crate::spec::Spec;
 
+/// How long a list of models may take before the provider is named to the user. A new session waits
+/// as long.
+const LATE: Duration = Duration::from_secs(3);
+
 pub struct Providers {
     /// The providers, in the order in which a new session's model is looked for.
     providers: Vec<Arc<Provider>>,
@@ -232,10 +236,15 @@ impl Catalogue for Providers {
     }
 
     fn remarks(&self, id: &ModelId, environment: &Environment) -> Vec<String> {
-        let mut remarks: Vec<String> =
-            self.providers.iter().filter_map(|provider| provider.trouble(environment)).collect();
+        let is_stopgap = self.default.as_ref() != Some(id) && self.built_in[0].info().id == *id;
+        // A list that is awaited is worth a remark at once only if a model is missing.
+        let patience = if is_stopgap { Duration::ZERO } else { LATE };
+        let remark = |provider: &Arc<Provider>| {
+            provider.trouble(environment).or_else(|| provider.lateness(environment, patience))
+        };
+        let mut remarks: Vec<String> = self.providers.iter().filter_map(remark).collect();
         let is_wanted = self.providers.iter().any(|provider| provider.is_wanted(environment));
-        if is_wanted && self.default.as_ref() != Some(id) && self.built_in[0].info().id == *id {
+        if is_wanted && is_stopgap {
             remarks.push(format!(
                 "No model of a configured provider can be used, so `{id}` answers, which is no language model; \
                  `acpd doctor` says more"

@@ -160,6 +160,7 @@ fn answer_size(deltas: &[Delta]) -> usize {
         | Delta::Abandoned
         | Delta::Seal(_)
         | Delta::Usage(_)
+        | Delta::DocumentsAsText { .. }
         | Delta::Notice(_)
         | Delta::Stopped(_) => 0,
     });

@@ -157,7 +157,7 @@ mod tests {
             ("o1-preview", 128_000, false, true),
             ("gemini-2.0-flash", 1_048_576, true, false),
             ("gemini-2.5-pro", 1_048_576, true, true),
-            ("grok-code-fast-1", 256_000, false, false),
+            ("grok-code-fast-1", 256_000, true, false),
             ("x-ai/grok-3", 131_072, false, false),
             ("llama3:8b", 8_192, false, false),
             ("llama3.2-vision:11b", 131_072, true, false),

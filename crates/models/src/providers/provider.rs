@@ -74,6 +74,8 @@ struct List {
     again: Instant,
     /// Whether a fetch is running.
     pending: bool,
+    /// When the last fetch began.
+    asked: Instant,
     models: Option<Vec<Spec>>,
     /// Whether the provider has more models than are kept.
     truncated: bool,
@@ -83,7 +85,7 @@ struct List {
 
 impl List {
     fn new(now: Instant) -> Self {
-        Self { again: now, pending: false, models: None, truncated: false, trouble: None }
+        Self { again: now, pending: false, asked: now, models: None, truncated: false, trouble: None }
     }
 }
 
@@ -226,6 +228,18 @@ impl Provider {
         Some(trouble.strip_prefix(&name).unwrap_or(&trouble).to_owned())
     }
 
+    /// Reports that a list has been awaited for at least this time, and that there is none from
+    /// before.
+    pub(super) fn lateness(&self, environment: &Environment, after: Duration) -> Option<String> {
+        if !self.is_wanted(environment) {
+            return None;
+        }
+        let lists = self.lock();
+        let list = lists.get(&self.service.address.of(environment))?;
+        let is_late = list.pending && list.models.is_none() && list.asked.elapsed() >= after;
+        is_late.then(|| format!("{}: its list of models has not arrived yet", self.service.name))
+    }
+
     /// Whether the user set up this provider: it is configured, or it has a key.
     pub(super) fn is_wanted(&self, environment: &Environment) -> bool {
         self.is_configured || (self.role == Role::Hosted && self.is_ready(environment))
@@ -265,6 +279,7 @@ impl Provider {
                 return;
             }
             list.pending = true;
+            list.asked = now;
             // If the task is dropped with its runtime, the first refresh after this time fetches
             // the list.
             list.again = now + deadline + pause;

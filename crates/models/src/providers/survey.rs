@@ -76,7 +76,8 @@ impl Providers {
         unusable
             .map(|provider| {
                 let name = &provider.service.name;
-                provider.trouble(environment).unwrap_or_else(|| format!("{name}: its list of models did not arrive"))
+                let why = provider.trouble(environment).or_else(|| provider.lateness(environment, Duration::ZERO));
+                why.unwrap_or_else(|| format!("{name}: it has no model"))
             })
             .collect()
     }

@@ -115,6 +115,7 @@ fn add(parts: &mut Vec<Part>, delta: Delta) {
             | Delta::CutCall { .. }
             | Delta::Abandoned
             | Delta::Seal(_)
+            | Delta::DocumentsAsText { .. }
             | Delta::Notice(_)
             | Delta::Usage(_)
             | Delta::Stopped(_),

@@ -265,6 +265,24 @@ async fn waiting_for_a_list_ends_at_the_deadline_and_keeps_chosen_defaults() {
     assert_eq!(providers.fallback(&"fake/mine".into(), &environment), None);
 }
 
+/// A list that hangs is named at once if it is the reason for the substitute, and later otherwise.
+#[tokio::test]
+async fn a_provider_whose_list_hangs_is_named() {
+    let server = Server::script(vec![Reply(vec![Action::UntilClosed])]);
+    let providers = providers(&config(Kind::OpenAi, &server.address));
+    let environment = environment(&[("FAKE_KEY", KEY)]);
+    providers.settle(&environment, Duration::from_millis(10)).await;
+    let hangs = "fake: its list of models has not arrived yet";
+    let remarks = providers.remarks(&"rehearsal".into(), &environment);
+    assert_eq!(remarks.len(), 2);
+    assert_eq!(remarks[0], hangs);
+    assert_eq!(providers.unusable(&environment), [hangs]);
+    assert_eq!(providers.remarks(&"fake/mine".into(), &environment), Vec::<String>::new());
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(3)).await;
+    assert_eq!(providers.remarks(&"fake/mine".into(), &environment), [hangs]);
+}
+
 #[tokio::test]
 async fn a_provider_without_models_and_its_substitute_are_named() {
     let empty = Reply::json(200, &models(&[]));
@@ -336,16 +354,16 @@ async fn the_window_loaded_by_a_local_server_is_requested_and_used() {
         other => Reply::json(404, &json!({ "error": other })),
     });
     let environment = environment(&[("FAKE_KEY", KEY)]);
-    for (server, expected) in [
-        (&llama, vec![("fake/qwen3.gguf", 4_096, true)]),
-        (&studio, vec![("fake/qwen2-vl-7b-instruct", 8_000, true), ("fake/meta-llama-3.1-8b-instruct", 32_768, false)]),
-    ] {
+    let of_studio =
+        vec![("fake/qwen2-vl-7b-instruct", 8_000, true), ("fake/meta-llama-3.1-8b-instruct", 32_768, false)];
+    // LM Studio before version 0.4 knows only the older of its two addresses.
+    for (server, expected, requests) in [(&llama, vec![("fake/qwen3.gguf", 4_096, true)], 2), (&studio, of_studio, 3)] {
         let providers = providers(&config(Kind::OpenAi, &format!("{}/v1", server.address)));
         providers.settle(&environment, SOON).await;
         let listed = providers.list(&environment);
         let listed = listed.iter().filter(|info| info.id.as_str() != "rehearsal");
         let listed: Vec<(&str, u64, bool)> = listed.map(|info| (info.id.as_str(), info.window, info.images)).collect();
         assert_eq!(listed, expected);
-        assert_eq!(server.requests().len(), 2);
+        assert_eq!(server.requests().len(), requests);
     }
 }

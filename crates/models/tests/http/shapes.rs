@@ -147,7 +147,11 @@ async fn each_providers_stream_is_read() {
                 Delta::Call { tool, input, .. } => calls.push(format!("{tool} {input}")),
                 Delta::Usage(more) => usage += *more,
                 Delta::Seal(_) | Delta::Stopped(_) => {}
-                Delta::CallBegun { .. } | Delta::CutCall { .. } | Delta::Abandoned | Delta::Notice(_) => {
+                Delta::CallBegun { .. }
+                | Delta::CutCall { .. }
+                | Delta::DocumentsAsText { .. }
+                | Delta::Abandoned
+                | Delta::Notice(_) => {
                     panic!("{}: {delta:?}", shapes.provider)
                 }
             }

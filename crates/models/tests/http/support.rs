@@ -140,6 +140,7 @@ pub(crate) fn recorded(deltas: &[Delta], outcome: impl Fn(&str) -> String) -> Ve
                 Delta::CallBegun { .. }
                 | Delta::CutCall { .. }
                 | Delta::Usage(_)
+                | Delta::DocumentsAsText { .. }
                 | Delta::Notice(_)
                 | Delta::Stopped(_),
                 _,
