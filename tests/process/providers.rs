@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use testkit::Transcript;
 use testkit::answers::{AnswerPart, Dialect, ModelAnswer};
 use testkit::provider::{Action, Reply, Server};
+use testkit::validation::{self, Check, PICTURE};
 
 use crate::harness::{Home, Peer, until};
 
@@ -189,6 +190,55 @@ fn a_provider_is_reached_over_tls_only_if_its_authority_is_trusted() {
         assert!(detail.to_lowercase().contains("certificate"), "{detail}");
         assert_eq!(server.requests().len(), 1);
     }
+}
+
+const VALIDATING: [(&str, Dialect, Check, &str); 7] = [
+    ("anthropic", Dialect::Anthropic, validation::anthropic, "claude-sonnet-4-5"),
+    ("vertex", Dialect::Anthropic, validation::vertex, "claude-sonnet-4-5"),
+    ("openai", Dialect::Chat, validation::chat, "some-model"),
+    ("openai", Dialect::Mistral, validation::mistral, "mistral-large-latest"),
+    ("openai_responses", Dialect::Responses, validation::responses, "gpt-5.1"),
+    ("gemini", Dialect::Gemini, validation::gemini, "gemini-3-pro-preview"),
+    ("ollama", Dialect::Ollama, validation::ollama, "qwen3:8b"),
+];
+
+/// The servers refuse requests as strictly as the providers do. The task has parallel calls, a
+/// picture, and a break in the middle.
+#[test]
+fn the_program_does_a_task_of_five_steps_at_every_validating_server() {
+    let mut ends = String::new();
+    for (kind, dialect, check, name) in VALIDATING {
+        let server = validation::server(dialect, check);
+        let home = home(kind, &server);
+        let config = fs::read_to_string(home.path().join("home/.config/acpd/config.toml")).unwrap();
+        let config = config.replace("fake/fake", &format!("fake/{name}"));
+        let config = config.replace("id = \"fake\"", &format!("id = \"{name}\"\nimages = true"));
+        // Without a configured window, Ollama is asked for the default one, which its server checks.
+        home.configure(&config.replace("window = 100000\n", ""));
+        for file in ["a", "b", "c", "d"] {
+            fs::write(home.work().join(file), format!("this is {file}\n")).unwrap();
+        }
+        fs::write(home.work().join("picture.png"), validation::PICTURE_BYTES).unwrap();
+        let mut editor = editor(&home);
+        let session = editor.open(&home.work());
+        let answer = editor.prompt(&session, "Do it.");
+        let requests = server.requests();
+        let reason = &answer["result"]["stopReason"];
+        ends.push_str(&format!("{kind}, {name}: {reason} after {} requests\n", requests.len()));
+        assert!(editor.agent_text().ends_with("Done."), "{kind}: {answer}: {}", editor.agent_text());
+        assert!(requests.iter().any(|request| request.body.contains(&PICTURE[..40])), "{kind} was shown no picture");
+    }
+    // Five steps, one of them twice. Mistral refuses a picture right after a tool's message, once.
+    expect![[r#"
+        anthropic, claude-sonnet-4-5: "end_turn" after 6 requests
+        vertex, claude-sonnet-4-5: "end_turn" after 6 requests
+        openai, some-model: "end_turn" after 6 requests
+        openai, mistral-large-latest: "end_turn" after 7 requests
+        openai_responses, gpt-5.1: "end_turn" after 6 requests
+        gemini, gemini-3-pro-preview: "end_turn" after 6 requests
+        ollama, qwen3:8b: "end_turn" after 6 requests
+    "#]]
+    .assert_eq(&ends);
 }
 
 #[test]
