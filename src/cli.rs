@@ -150,7 +150,8 @@ pub struct Login {
     pub unchecked: bool,
 
     /// Log in at this agent of the configuration instead.
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["provider", "unchecked"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["provider", "unchecked"],
+        add = ArgValueCompleter::new(completions::hosted_agents))]
     pub agent: Option<String>,
 
     /// The login method of the agent, if it has several.

@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use clap_complete::ArgValueCompleter;
+
+use crate::commands::completions;
 
 /// List, add, check and remove the agents that can answer sessions in place of acpd's own engine.
 ///
@@ -46,6 +49,7 @@ pub enum AgentsAction {
     /// Opens an empty session at the agent, because only that shows whether a login is needed. The exit status is 1 if the
     /// agent cannot be used.
     Check {
+        #[arg(add = ArgValueCompleter::new(completions::hosted_agents))]
         name: String,
 
         /// Print JSON.
@@ -54,6 +58,7 @@ pub enum AgentsAction {
     },
     /// Remove an agent from the configuration file. The program stays installed.
     Remove {
+        #[arg(add = ArgValueCompleter::new(completions::hosted_agents))]
         name: String,
 
         /// Remove it without a question.

@@ -9,7 +9,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::time::Duration;
 
-use agents::{AgentSettings, NATIVE};
+use agents::NATIVE;
 use anyhow::Context;
 use clap::CommandFactory;
 use clap_complete::env::{Bash, EnvCompleter, Fish, Zsh};
@@ -82,12 +82,20 @@ pub(crate) fn stored_providers(typed: &OsStr) -> Vec<CompletionCandidate> {
     fitting(typed, found.unwrap_or_default().into_iter().map(|name| (name, String::new())))
 }
 
-/// The agents that may answer sessions.
+/// The agents that may answer sessions, acpd itself among them.
 pub(crate) fn agents(typed: &OsStr) -> Vec<CompletionCandidate> {
-    let entries = configured().map(|(_, config)| config.agents.entries).unwrap_or_default();
-    let about = |(name, agent): (String, AgentSettings)| (name, agent.command);
     let native = (NATIVE.to_owned(), "acpd itself".to_owned());
-    fitting(typed, entries.into_iter().map(about).chain([native]))
+    fitting(typed, configured_agents().into_iter().chain([native]))
+}
+
+/// The agents of the configuration.
+pub(crate) fn hosted_agents(typed: &OsStr) -> Vec<CompletionCandidate> {
+    fitting(typed, configured_agents().into_iter())
+}
+
+fn configured_agents() -> Vec<(String, String)> {
+    let entries = configured().map(|(_, config)| config.agents.entries).unwrap_or_default();
+    entries.into_iter().map(|(name, agent)| (name, agent.command)).collect()
 }
 
 fn configured() -> anyhow::Result<(Places, Config)> {

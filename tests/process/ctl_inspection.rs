@@ -192,6 +192,8 @@ fn completions_offer_the_models_providers_and_agents_of_this_machine() {
     assert_eq!(complete(&["acpd", "logout", "gem"]).matches("gemini").count(), 0, "no key is stored");
     let found = complete(&["acpd", "acp", "--agent", ""]);
     assert!(found.contains("child\tchild-agent") && found.contains("native"), "{found}");
+    let found = complete(&["acpd", "agents", "check", ""]);
+    assert!(found.contains("child\tchild-agent") && !found.contains("native"), "{found}");
     assert_eq!(home.daemon(), None);
 }
 
