@@ -38,6 +38,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, oneshot, watch};
 use wire::client_requests::Answered;
 use wire::decode::permission::PermissionReply;
+use wire::inquiries;
 use wire::request::Delivery;
 use wire::rpc::{self, Heading, Incoming, Pending};
 use wire::{ClientCapabilities, ClientNotification, Id, ProtocolVersion, RpcError};
@@ -173,13 +174,10 @@ struct Asks {
 
 /// A request from the daemon to the client.
 enum Asked {
-    Permission(SessionId, QuestionId),
+    /// A question that is open in the session, as a permission or as a form.
+    Question { session: SessionId, question: QuestionId, is_form: bool },
     /// For a tool that waits for the answer.
-    Help {
-        session: SessionId,
-        method: &'static str,
-        answer: oneshot::Sender<Answered>,
-    },
+    Help { session: SessionId, method: &'static str, answer: oneshot::Sender<Answered> },
     /// A terminal whose tool has given up. If the client creates it nevertheless, it is released.
     LateTerminal(SessionId),
     /// To open a page for one of the client's requests. The answer changes nothing.
@@ -363,21 +361,21 @@ impl Connection {
     /// Handles a reply to one of the daemon's requests. A reply to a question that has been settled
     /// meanwhile matches nothing and is dropped.
     fn handle_reply(&mut self, id: &Id, result: Answered) {
-        let (session, question) = match self.asks.pending.take(id) {
+        let (session, question, is_form) = match self.asks.pending.take(id) {
             None | Some(Asked::Page(_)) => return,
             Some(Asked::Help { session, method, answer }) => {
                 return self.pass_to_tool(&session, method, answer, result);
             }
             Some(Asked::LateTerminal(session)) => return self.release_late(&session, result),
-            Some(Asked::Permission(session, question)) => (session, question),
+            Some(Asked::Question { session, question, is_form }) => (session, question, is_form),
         };
         let Some(attachment) = self.attachments.get(&session) else { return };
-        match self.version().permission_answer(result.as_deref()) {
-            PermissionReply::Decided(decision) => {
-                tell(&attachment.addr, session::AnswerQuestion { question, decision, by: self.client_name() });
-            }
-            PermissionReply::Chose(option) => {
-                tell(&attachment.addr, session::ChooseOption { question, option, by: self.client_name() });
+        let reply =
+            if is_form { inquiries::answer(result) } else { self.version().permission_answer(result.as_deref()) };
+        match reply {
+            PermissionReply::Answered { given, words } => {
+                let answer = domain::Answer { given, words, by: self.client_name() };
+                tell(&attachment.addr, session::AnswerQuestion { question, answer });
             }
             PermissionReply::Unable(why) => {
                 tell(&attachment.addr, session::CannotAnswer { question, attach: attachment.guard.attach(), why });

@@ -47,7 +47,7 @@ pub(crate) use messages::{
     LendEditor, PostNotice, Prompt, Recorded, Rename, SetEnvironment, SetRoots, StartAt,
 };
 pub(crate) use prompt_expansion::offered;
-pub(crate) use questions::{AnswerOpen, AnswerQuestion, CannotAnswer, ChooseOption};
+pub(crate) use questions::{AnswerOpen, AnswerQuestion, CannotAnswer};
 pub(crate) use undo::{Undo, UndoError};
 
 use effects::{Timers, Work};
@@ -253,6 +253,7 @@ pub(crate) fn describe(
                     call: question.call.clone(),
                     title: card.map(|card| card.title.clone()).unwrap_or_default(),
                     always: question.always.as_ref().map(Grant::label),
+                    inquiry: question.inquiry.as_deref().cloned(),
                     proposal: card.map(|card| Proposal::of(card, limit)),
                 }
             })

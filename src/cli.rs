@@ -13,7 +13,7 @@ use clap_complete::ArgValueCompleter;
 use domain::Mode;
 
 pub use agents::{Agents, AgentsAction};
-pub use control::{Action, Answer, Ctl, Export, Gc, Logs, Search, Sessions, SortBy, Top, Which};
+pub use control::{Action, Answer, Ctl, Export, Gc, Logs, Reply, Search, Sessions, SortBy, Top, Which};
 pub use everyday::{Config, ConfigAction, Doctor, Editor, Install, Models, ModelsAction, Setup, Uninstall};
 
 use crate::commands::completions;

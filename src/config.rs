@@ -362,7 +362,7 @@ mod tests {
         ]);
         expect![[r#"
             DIR/config.toml:3: session.mdoe: unknown key; did you mean `mode`?
-            DIR/config.toml:2: session.mode: unknown value `fulll`, expected full, read-only, safe, sandbox
+            DIR/config.toml:2: session.mode: unknown value `fulll`, expected full, read-only, safe, sandbox, plan
             DIR/config.toml:3: limits.frame: expected a whole number, found a string
             DIR/config.toml:2: limits.frame: must be at least 4096, is 1
             DIR/config.toml:1: limits.frame: expected a whole number that is not negative, found a number
@@ -469,7 +469,7 @@ mod tests {
         expect![[r#"
             ACPD__SESSION__MDOE: session.mdoe: unknown key; did you mean `mode`?
             ACPD__LIMITS__FRAME: limits.frame: expected a whole number, found a string
-            --set: session.mode: unknown value `x`, expected full, read-only, safe, sandbox
+            --set: session.mode: unknown value `x`, expected full, read-only, safe, sandbox, plan
             --set session.mode: must have the form KEY=VALUE"#]]
         .assert_eq(&said);
     }

@@ -80,7 +80,7 @@ pub(super) struct Waiting {
     /// Requests that are answered at the session's end and need nothing else.
     pub(super) watching: Vec<Id>,
     /// Open questions, which are asked once the requests to open the session are answered.
-    pub(super) unasked: Vec<(QuestionId, Value)>,
+    pub(super) unasked: Vec<(QuestionId, &'static str, Value)>,
 }
 
 /// Reports that the slash commands of the session's MCP servers have changed.
@@ -195,7 +195,7 @@ impl Connection {
         if let Some(left) = self.attachments.remove(session) {
             self.drop_asks(left.asks);
         }
-        self.asks.pending.take_where(|_, asked| matches!(asked, Asked::Permission(of, _) if of == session));
+        self.asks.pending.take_where(|_, asked| matches!(asked, Asked::Question { session: of, .. } if of == session));
         self.publish();
     }
 
@@ -288,20 +288,20 @@ impl Connection {
                 tracing::trace!(parent: &self.span, message = %String::from_utf8_lossy(&message), "update");
                 self.outbox.push(&message);
             }
-            Outbound::Ask { question, params } => match self.attachments.get_mut(session) {
+            Outbound::Ask { question, method, params } => match self.attachments.get_mut(session) {
                 Some(attachment) if !attachment.waiting.loading.is_empty() => {
-                    attachment.waiting.unasked.push((question, params))
+                    attachment.waiting.unasked.push((question, method, params))
                 }
-                Some(_) | None => self.ask_permission(session, question, &params),
+                Some(_) | None => self.ask_user(session, question, method, &params),
             },
             Outbound::Settled { question } => {
                 if let Some(attachment) = self.attachments.get_mut(session) {
-                    attachment.waiting.unasked.retain(|(unasked, _)| *unasked != question);
+                    attachment.waiting.unasked.retain(|(unasked, ..)| *unasked != question);
                 }
                 for (id, _) in self
                     .asks
                     .pending
-                    .take_where(|_, asked| matches!(asked, Asked::Permission(_, open) if *open == question))
+                    .take_where(|_, asked| matches!(asked, Asked::Question { question: open, .. } if *open == question))
                 {
                     let params = json!({ "requestId": id });
                     self.outbox.push(&rpc::notification(method::CANCEL_REQUEST, &params));
@@ -334,11 +334,12 @@ impl Connection {
         }
     }
 
-    fn ask_permission(&mut self, session: &SessionId, question: QuestionId, params: &Value) {
+    fn ask_user(&mut self, session: &SessionId, question: QuestionId, method: &'static str, params: &Value) {
+        let is_form = method == method::ELICITATION_CREATE;
         // Unique across daemons and repeated questions: an old answer never matches a new question.
         let id = Id::from_text(QuestionId::new().as_str());
-        self.outbox.push(&rpc::request(&id, method::SESSION_REQUEST_PERMISSION, params));
-        self.asks.pending.insert(id, Asked::Permission(session.clone(), question));
+        self.outbox.push(&rpc::request(&id, method, params));
+        self.asks.pending.insert(id, Asked::Question { session: session.clone(), question, is_form });
     }
 
     /// Asks the questions that waited for requests to open the session, once none of those is left.
@@ -346,8 +347,8 @@ impl Connection {
         let Some(attachment) = self.attachments.get_mut(session).filter(|open| open.waiting.loading.is_empty()) else {
             return;
         };
-        for (question, params) in std::mem::take(&mut attachment.waiting.unasked) {
-            self.ask_permission(session, question, &params);
+        for (question, method, params) in std::mem::take(&mut attachment.waiting.unasked) {
+            self.ask_user(session, question, method, &params);
         }
     }
 

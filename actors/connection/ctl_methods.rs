@@ -3,7 +3,8 @@
 use actix::{ActorFutureExt as _, Addr, Context, MailboxError};
 use domain::checkpoint::RestoreDirection;
 use domain::mcp::SessionServers;
-use domain::{Decision, Event, SessionId};
+use domain::session::AnswerRefused;
+use domain::{Answer, Event, SessionId};
 use serde_json::{Value, json};
 use wire::extension::ServersResult;
 use wire::request::Steer;
@@ -30,8 +31,9 @@ impl Connection {
                 let by = self.by();
                 return self.answer_later(id, async move { cancel(&runtime, session, by).await }, ctx);
             }
-            Steer::Answer { question, choice } => {
-                let answer = async move { answer(&runtime, session, question, Decision::Chose(choice), by).await };
+            Steer::Answer { question, given, words } => {
+                let given = Answer { given, words, by };
+                let answer = async move { answer(&runtime, session, question, given).await };
                 return self.answer_later(id, answer, ctx);
             }
             Steer::Rename { title } => {
@@ -158,12 +160,14 @@ async fn answer(
     runtime: &Runtime,
     session: SessionId,
     question: Option<domain::QuestionId>,
-    decision: Decision,
-    by: String,
+    answer: Answer,
 ) -> Result<Value, RpcError> {
     let addr = live(runtime, session).await?;
-    match addr.send(session::AnswerOpen { question, decision, by }).await {
-        Ok(Err(open)) => {
+    match addr.send(session::AnswerOpen { question, answer }).await {
+        Ok(Err(AnswerRefused::NoSuchOption)) => {
+            Err(RpcError::invalid_params("optionId", "The question does not have this option"))
+        }
+        Ok(Err(AnswerRefused::Ambiguous(open))) => {
             let why = match open {
                 0 => "No question is open".to_owned(),
                 open => format!("{open} questions are open; name one"),

@@ -85,7 +85,7 @@ fn with_defaults(mut event: Event, settings: &Settings) -> Event {
         },
         EventKind::PermissionAnswered { decision, .. } => match decision {
             Decision::Chose(choice) => *choice = once(*choice),
-            Decision::Cancelled | Decision::Unanswered => {}
+            Decision::Cancelled | Decision::Unanswered | Decision::Dismissed => {}
         },
         // None of these permits anything. A new kind of event must be sorted here.
         EventKind::Reopened

@@ -1,30 +1,18 @@
-//! Messages about permission questions: answers, and clients that cannot answer.
+//! Messages about permission questions and inquiries: answers, and clients that cannot answer.
 
 use actix::{Context, Handler, Message};
-use domain::session::{Input, Reply};
-use domain::{Decision, QuestionId};
+use domain::session::{AnswerRefused, Input, Reply};
+use domain::{Answer, QuestionId};
 
 use super::Session;
 use super::messages::Recorded;
 
-/// Answers a permission question. The answer is ignored if the question is no longer open.
+/// Answers a question. The answer is ignored if the question is no longer open.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct AnswerQuestion {
     pub(crate) question: QuestionId,
-    pub(crate) decision: Decision,
-    /// The name of the client that answered.
-    pub(crate) by: String,
-}
-
-/// Answers a permission question by one of the options that the client was shown.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct ChooseOption {
-    pub(crate) question: QuestionId,
-    pub(crate) option: String,
-    /// The name of the client that answered.
-    pub(crate) by: String,
+    pub(crate) answer: Answer,
 }
 
 /// Reports that a client answered a question with an error because it cannot ask its user. Other
@@ -38,29 +26,19 @@ pub(crate) struct CannotAnswer {
     pub(crate) why: String,
 }
 
-/// Answers the named question, or the only open one. If the question is ambiguous or missing, the
-/// reply is the number of open questions.
+/// Answers the named question, or the only open one.
 #[derive(Message)]
-#[rtype(result = "Result<Recorded, usize>")]
+#[rtype(result = "Result<Recorded, AnswerRefused>")]
 pub(crate) struct AnswerOpen {
     pub(crate) question: Option<QuestionId>,
-    pub(crate) decision: Decision,
-    pub(crate) by: String,
+    pub(crate) answer: Answer,
 }
 
 impl Handler<AnswerQuestion> for Session {
     type Result = ();
 
-    fn handle(&mut self, AnswerQuestion { question, decision, by }: AnswerQuestion, ctx: &mut Context<Self>) {
-        self.deliver(Input::Answer { question, decision, by }, ctx);
-    }
-}
-
-impl Handler<ChooseOption> for Session {
-    type Result = ();
-
-    fn handle(&mut self, ChooseOption { question, option, by }: ChooseOption, ctx: &mut Context<Self>) {
-        self.deliver(Input::ChooseOption { question, option, by }, ctx);
+    fn handle(&mut self, AnswerQuestion { question, answer }: AnswerQuestion, ctx: &mut Context<Self>) {
+        self.deliver(Input::Answer { question, answer }, ctx);
     }
 }
 
@@ -73,10 +51,10 @@ impl Handler<CannotAnswer> for Session {
 }
 
 impl Handler<AnswerOpen> for Session {
-    type Result = Result<Recorded, usize>;
+    type Result = Result<Recorded, AnswerRefused>;
 
-    fn handle(&mut self, AnswerOpen { question, decision, by }: AnswerOpen, ctx: &mut Context<Self>) -> Self::Result {
-        let reply = self.deliver(Input::AnswerOpen { question, decision, by }, ctx);
-        if let Some(Reply::Answer(Err(open))) = reply { Err(open) } else { Ok(self.recorded()) }
+    fn handle(&mut self, AnswerOpen { question, answer }: AnswerOpen, ctx: &mut Context<Self>) -> Self::Result {
+        let reply = self.deliver(Input::AnswerOpen { question, answer }, ctx);
+        if let Some(Reply::Answer(Err(refused))) = reply { Err(refused) } else { Ok(self.recorded()) }
     }
 }

@@ -50,7 +50,15 @@ pub enum Action {
     /// Answer a session's permission question with yes. Prints everything that was allowed.
     Allow(Answer),
     /// Answer a session's permission question with no. The agent continues without it. Prints what was rejected.
-    Deny(Answer),
+    Deny {
+        #[command(flatten)]
+        answer: Answer,
+
+        /// Tell the agent why, or what to do instead.
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
+    Answer(Reply),
     /// Cancel the running turn of a session.
     Cancel {
         #[command(flatten)]
@@ -243,6 +251,25 @@ pub struct Answer {
     /// Allow it even though it is too long to be shown completely.
     #[arg(long)]
     pub unseen: bool,
+}
+
+/// Answer a question that the agent asks you. `ctl deny` declines to answer.
+#[derive(Debug, Args)]
+pub struct Reply {
+    /// The session's id, or a unique part of its start or end. Optional if only one question is open.
+    #[arg(add = ids())]
+    pub id: Option<String>,
+
+    /// The question's id, if several are open; `ctl sessions` shows it.
+    pub question: Option<String>,
+
+    /// The choice, by its number or its text.
+    #[arg(short, long, value_name = "CHOICE")]
+    pub choice: Option<String>,
+
+    /// An answer in your own words, or a remark beside the choice.
+    #[arg(short, long, value_name = "TEXT")]
+    pub text: Option<String>,
 }
 
 /// Write a session's history as JSON, one event per line, or as Markdown.

@@ -5,7 +5,7 @@ use clap::{Command, CommandFactory};
 use super::Cli;
 
 /// The command, and lines that can be typed as they are.
-const EXAMPLES: [(&str, &[&str]); 50] = [
+const EXAMPLES: [(&str, &[&str]); 51] = [
     ("acpd", &["acpd ask \"What files are in this folder?\"", "acpd setup zed --write", "acpd doctor"]),
     ("acpd serve", &["acpd serve --set session.mode=safe"]),
     ("acpd acp", &["acpd acp"]),
@@ -36,7 +36,8 @@ const EXAMPLES: [(&str, &[&str]); 50] = [
     ("acpd ctl status", &["acpd ctl status"]),
     ("acpd ctl tail", &["acpd ctl tail 04097428cab8"]),
     ("acpd ctl allow", &["acpd ctl allow", "acpd ctl allow 04097428cab8 --always"]),
-    ("acpd ctl deny", &["acpd ctl deny 04097428cab8"]),
+    ("acpd ctl deny", &["acpd ctl deny 04097428cab8", "acpd ctl deny --reason \"Use git mv\""]),
+    ("acpd ctl answer", &["acpd ctl answer --choice 2", "acpd ctl answer 04097428cab8 --text \"Only the parser\""]),
     ("acpd ctl cancel", &["acpd ctl cancel 04097428cab8"]),
     ("acpd ctl close", &["acpd ctl close 04097428cab8"]),
     ("acpd ctl delete", &["acpd ctl delete 04097428cab8"]),

@@ -70,8 +70,12 @@ async fn act(places: &Places, args: &Ctl) -> anyhow::Result<Ending> {
         Action::Connections => connections::run(&mut daemon).await?,
         Action::Status => status::run(&mut daemon).await?,
         Action::Tail { which } => return tail::run(daemon, &which.id).await,
-        Action::Allow(args) => answer::run(&mut daemon, args, [Choice::AllowOnce, Choice::AllowAlways]).await?,
-        Action::Deny(args) => answer::run(&mut daemon, args, [Choice::RejectOnce, Choice::RejectAlways]).await?,
+        Action::Allow(args) => answer::run(&mut daemon, args, [Choice::AllowOnce, Choice::AllowAlways], None).await?,
+        Action::Deny { answer, reason } => {
+            let choices = [Choice::RejectOnce, Choice::RejectAlways];
+            answer::run(&mut daemon, answer, choices, reason.as_deref()).await?;
+        }
+        Action::Answer(args) => answer::reply(&mut daemon, args).await?,
         Action::Cancel { which } => cancel::run(&mut daemon, &which.id).await?,
         Action::Close { which } => close::run(&mut daemon, &which.id).await?,
         Action::Delete { which } => delete::run(&mut daemon, &which.id).await?,

@@ -393,7 +393,7 @@ async fn bad_params_of_extensions() {
         zed    > 4 _acpd/answer {"sessionId":"SESSION"}
         zed    < 4 error {-32602:{"optionId":"Required"}}
         zed    > 5 _acpd/answer {"sessionId":"SESSION","optionId":"maybe"}
-        zed    < 5 error {-32602:{"optionId":"Unknown option"}}
+        zed    < 5 error {-32602:{"questionId":"No question is open"}}
         zed    > 6 _acpd/answer {"sessionId":"SESSION","optionId":"allow_once"}
         zed    < 6 error {-32602:{"questionId":"No question is open"}}
         zed    > 7 _acpd/answer {"sessionId":"SESSION","optionId":"allow_once","questionId":"none"}

@@ -24,7 +24,7 @@ async fn commands_are_answered_without_the_model_and_it_does_not_see_them() {
         zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"/help"}]}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"- `/help`: Show these commands
         - `/status`: Show the session, its model, mode and usage
-        - `/mode [full | read-only | safe | sandbox]`: Show or set the mode
+        - `/mode [full | read-only | safe | sandbox | plan]`: Show or set the mode
         - `/model [the model's id]`: Show or set the model
         - `/compact`: Replace older messages by a summary
         - `/mcp`: Show the MCP servers, their tools and prompts
@@ -33,10 +33,10 @@ async fn commands_are_answered_without_the_model_and_it_does_not_see_them() {
         - `/redo`: Make the changes again that were undone last"},"messageId":"#2"}
         zed    < 3 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#3"}}}
         zed    > 4 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"/mode"}]}
-        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"The mode is `full`. There are `full`, `read-only`, `safe`, `sandbox`."},"messageId":"#4"}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"The mode is `full`. There are `full`, `read-only`, `safe`, `sandbox`, `plan`."},"messageId":"#4"}
         zed    < 4 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#5"}}}
         zed    > 5 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"/mode reckless"}]}
-        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"There is no mode `reckless`. The mode is `full`. There are `full`, `read-only`, `safe`, `sandbox`."},"messageId":"#6"}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"There is no mode `reckless`. The mode is `full`. There are `full`, `read-only`, `safe`, `sandbox`, `plan`."},"messageId":"#6"}
         zed    < 5 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#7"}}}
         zed    > 6 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"/mode safe"}]}
         zed    < update {"sessionUpdate":"current_mode_update","currentModeId":"safe"}

@@ -28,6 +28,7 @@ mod five_steps;
 mod framing_and_limits;
 mod hooks;
 mod hosted;
+mod inquiries;
 mod loads_and_lists;
 mod mcp_fixture;
 mod mcp_server_failures;

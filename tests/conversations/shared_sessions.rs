@@ -220,7 +220,7 @@ async fn ctl_answers_a_question_that_waits() {
         ctl    > 1 _acpd/answer {"sessionId":"nobody","optionId":"allow_once"}
         ctl    < 1 error {"code":-32602,"message":"Invalid params","data":{"session_id":"Session not found"}}
         ctl    > 2 _acpd/answer {"sessionId":"#1","optionId":"perhaps"}
-        ctl    < 2 error {"code":-32602,"message":"Invalid params","data":{"optionId":"Unknown option"}}
+        ctl    < 2 error {"code":-32602,"message":"Invalid params","data":{"optionId":"The question does not have this option"}}
         ctl    > 3 _acpd/answer {"sessionId":"#1","questionId":"q","optionId":"allow_once"}
         ctl    < 3 error {"code":-32602,"message":"Invalid params","data":{"questionId":"No question is open"}}
         ctl    > 4 _acpd/answer {"sessionId":"#1","optionId":"allow_once"}

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::checkpoint::Restored;
 use crate::history::StoreStatus;
+use crate::inquiry::Inquiry;
 use crate::permission::RuleTexts;
 use crate::tool::Location;
 use crate::{
@@ -96,6 +97,9 @@ pub struct OpenQuestion {
     /// What an "always" answer would cover; None if that answer is not offered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub always: Option<String>,
+    /// What the model asks the person, if it is not a permission that is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inquiry: Option<Inquiry>,
     /// What the call would do. An older daemon does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proposal: Option<Proposal>,

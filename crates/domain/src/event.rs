@@ -118,6 +118,9 @@ pub enum EventKind {
         decision: Decision,
         /// The name of the client that answered.
         by: String,
+        /// What the person wrote with the answer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        words: Option<String>,
     },
     /// From here on the call may have had an effect.
     ToolStarted {

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Approval, CallId, QuestionId, ToolCard, ToolKind, visible};
+use crate::inquiry::{Inquiry, LONGEST_WORDS};
+use crate::{Approval, CallId, QuestionId, ToolCard, ToolKind, text, visible};
 
 /// Whether a call needs permission before it runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +19,8 @@ pub enum Access {
     /// The person is asked every time. No grant, rule or approval setting answers for them, and
     /// only "once" is offered.
     AskEveryTime,
+    /// The call is a question to the person. Its answer is the outcome, and nothing runs.
+    Inquire(Box<Inquiry>),
 }
 
 /// What an "always" answer covers, for this session.
@@ -70,12 +73,16 @@ pub struct Question {
     pub id: QuestionId,
     pub call: CallId,
     pub always: Option<Grant>,
-    /// The answers that the child agent of a hosted session offers; empty if it is a question of acpd.
+    /// The answers to an inquiry, or those that the child agent of a hosted session offers; empty if
+    /// acpd asks for permission.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<AgentOption>,
+    /// What the model asks the person, if it is not a permission that is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inquiry: Option<Box<Inquiry>>,
 }
 
-/// One answer to a question of a child agent, in the agent's own words.
+/// One answer to an inquiry or to a question of a child agent, in the words of who asks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentOption {
     pub id: String,
@@ -96,7 +103,7 @@ impl Question {
     pub fn admit(&self, decision: Decision) -> Decision {
         match decision {
             Decision::Chose(choice) if !self.choices().contains(&choice) => Decision::Chose(Choice::RejectOnce),
-            Decision::Chose(_) | Decision::Cancelled | Decision::Unanswered => decision,
+            Decision::Chose(_) | Decision::Cancelled | Decision::Unanswered | Decision::Dismissed => decision,
         }
     }
 
@@ -111,6 +118,15 @@ impl Question {
             // An answer for once must not become one for good.
             alike.clone().find(|option| !option.kind.is_for_good() || !choice.allows())
         })
+    }
+
+    /// Whether the question offers an answer.
+    pub fn takes(&self, answer: &Answer) -> bool {
+        match (&self.inquiry, &answer.given) {
+            (Some(inquiry), _) => inquiry.takes(answer),
+            (None, Given::Option(id)) => self.options.iter().any(|option| option.id == *id),
+            (None, Given::Decided(_)) => true,
+        }
     }
 
     pub fn choice_name(&self, choice: Choice) -> String {
@@ -158,6 +174,37 @@ impl Choice {
     }
 }
 
+/// A client's answer to a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub given: Given,
+    /// What the person wrote with it: why they decline, or the answer itself.
+    pub words: Option<String>,
+    /// The name of the client.
+    pub by: String,
+}
+
+/// How a client expresses an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Given {
+    Decided(Decision),
+    /// One of the options that the client was shown, by its id.
+    Option(String),
+}
+
+impl Answer {
+    pub fn decided(decision: Decision, by: impl Into<String>) -> Self {
+        Self { given: Given::Decided(decision), words: None, by: by.into() }
+    }
+
+    /// Returns the words without white space around them and within their limit; None if there are
+    /// none.
+    pub fn bounded_words(&self) -> Option<String> {
+        let words = self.words.as_deref()?.trim();
+        (!words.is_empty()).then(|| text::cut(words, LONGEST_WORDS))
+    }
+}
+
 /// How a question was settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -167,6 +214,8 @@ pub enum Decision {
     Cancelled,
     /// The daemon stopped before the question was answered. Nothing was run.
     Unanswered,
+    /// The person closed the form of an inquiry without an answer. The turn goes on.
+    Dismissed,
 }
 
 /// The "always" answers of one session, newest last.
@@ -213,12 +262,12 @@ pub fn decide(card: &ToolCard, rule: Option<Verdict>, approval: Approval, memory
     if rule == Some(Verdict::Deny) {
         return Verdict::Deny;
     }
-    if card.access == Access::AskEveryTime {
+    if matches!(card.access, Access::AskEveryTime | Access::Inquire(_)) {
         return Verdict::Ask;
     }
     let remembered = match &card.access {
         Access::Ask { always: Some(grant) } => memory.recall(grant),
-        Access::Ask { always: None } | Access::AskEveryTime | Access::Free => None,
+        Access::Ask { always: None } | Access::AskEveryTime | Access::Inquire(_) | Access::Free => None,
     };
     match (remembered, rule, approval) {
         (Some(false), ..) => Verdict::Deny,

@@ -11,10 +11,12 @@ pub enum Mode {
     ReadOnly,
     Safe,
     Sandbox,
+    /// Read-only until the person approves a plan.
+    Plan,
 }
 
 impl Mode {
-    pub const ALL: [Mode; 4] = [Mode::Full, Mode::ReadOnly, Mode::Safe, Mode::Sandbox];
+    pub const ALL: [Mode; 5] = [Mode::Full, Mode::ReadOnly, Mode::Safe, Mode::Sandbox, Mode::Plan];
 
     pub fn id(self) -> &'static str {
         match self {
@@ -22,6 +24,7 @@ impl Mode {
             Mode::ReadOnly => "read-only",
             Mode::Safe => "safe",
             Mode::Sandbox => "sandbox",
+            Mode::Plan => "plan",
         }
     }
 
@@ -31,6 +34,7 @@ impl Mode {
             Mode::ReadOnly => "Read only",
             Mode::Safe => "Safe",
             Mode::Sandbox => "Sandbox",
+            Mode::Plan => "Plan",
         }
     }
 
@@ -42,6 +46,7 @@ impl Mode {
             Mode::Sandbox => {
                 "Commands run in a kernel sandbox without network; file tools are not sandboxed, but stay inside the session's folders"
             }
+            Mode::Plan => "Reading only, until you approve a plan and choose the mode in which it is carried out",
         }
     }
 
@@ -53,6 +58,8 @@ impl Mode {
     #[must_use]
     pub fn within(self, other: Mode) -> Mode {
         match (self, other) {
+            // Only a session plans; what works for it may look.
+            (Mode::Plan, _) | (_, Mode::Plan) => Mode::ReadOnly,
             (Mode::Full, mode) | (mode, Mode::Full) => mode,
             (one, other) if one == other => one,
             // One leaves out commands and the other writes by tools alone; what is left is reading.

@@ -29,7 +29,7 @@ mod turns;
 pub mod undo;
 
 pub use activity::Activity;
-pub use effect::{Effect, Reply, TurnOrder};
+pub use effect::{AnswerRefused, Effect, Reply, TurnOrder};
 pub use eviction::{EvictionReason, Requester};
 pub use hosted::{AgentQuestion, AgentTurn};
 pub use input::{Input, Prompt, PromptMessage, PromptRefused, PromptTaken, TurnReport};

@@ -357,7 +357,8 @@ mod tests {
     #[test]
     fn a_sub_agents_call_is_hidden_up_to_the_question_about_it() {
         let delegated = |call: &str| EventKind::Delegated { call: call.into(), within: "agent".into() };
-        let question = Question { id: "q".into(), call: "asked".into(), always: None, options: Vec::new() };
+        let question =
+            Question { id: "q".into(), call: "asked".into(), always: None, options: Vec::new(), inquiry: None };
         let asked = EventKind::PermissionAsked { question };
         let state = log(vec![(1, delegated("asked")), (1, delegated("quiet")), (1, said()), (1, asked)]);
         let is_hidden = |call: &str, next| state.delegated[&CallId::from(call)].is_hidden_at(next);

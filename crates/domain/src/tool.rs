@@ -3,6 +3,7 @@
 
 mod hooks;
 mod host;
+mod names;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,30 +22,9 @@ use crate::{Access, AgentId, CallSite, ConnectionId, Content, Mode, ModelId, Ses
 
 pub use hooks::{HookPoint, HooksRun, Notification, NotificationKind};
 pub use host::ToolHost;
-
-/// The name of the plan tool. The registry declares it, and the turn runs it.
-pub const UPDATE_PLAN: &str = "update_plan";
-
-/// The name of the tool that runs shell commands.
-pub const BASH: &str = "bash";
-
-/// The name of the tool that writes to the input of a command in the background.
-pub const BASH_INPUT: &str = "bash_input";
-
-/// The name of the tool that proposes another mode. The session runs it.
-pub const SWITCH_MODE: &str = "switch_mode";
-
-/// The name of the tool that remembers facts beyond the session.
-pub const MEMORY: &str = "memory";
-
-/// The name of the sub-agent tool. The registry declares and plans it, and the session runs it.
-pub const AGENT: &str = "agent";
-
-/// The name of the tool that takes patches. Only models that are trained on its format get it.
-pub const APPLY_PATCH: &str = "apply_patch";
-
-/// The name of the tool that asks language servers about a file.
-pub const DIAGNOSTICS: &str = "diagnostics";
+pub use names::{
+    AGENT, APPLY_PATCH, ASK_USER, BASH, BASH_INPUT, DIAGNOSTICS, MEMORY, PROPOSE_PLAN, SWITCH_MODE, UPDATE_PLAN,
+};
 
 /// A tool as it is offered to a model.
 #[derive(Clone, Debug, PartialEq)]
@@ -227,9 +207,16 @@ impl Outcome {
         Self::of(OutcomeKind::Failed, text)
     }
 
-    /// Builds the outcome of a call that the person was asked about and declined.
-    pub fn declined() -> Self {
-        Self::of(OutcomeKind::Denied, "Permission denied: the user declined this call.")
+    /// Builds the outcome of a call that the person was asked about and declined, with what they wrote.
+    pub fn declined(words: Option<&str>) -> Self {
+        const DECLINED: &str = "Permission denied: the user declined this call.";
+        Self::of(
+            OutcomeKind::Denied,
+            match words {
+                Some(words) => format!("{DECLINED} The user wrote: {words}"),
+                None => DECLINED.to_owned(),
+            },
+        )
     }
 
     /// Builds the outcome of a call that an earlier "never" of the person covers.

@@ -36,11 +36,11 @@ fn only_reads(tool: &Tool) -> bool {
     tool.annotations.as_ref().and_then(|hints| hints.read_only_hint).unwrap_or(false)
 }
 
-/// The modes `read-only` and `safe` offer a tool that claims to be read-only only if the operator trusts such claims.
+/// The modes `read-only`, `safe` and `plan` offer a tool that claims to be read-only only if the operator trusts such claims.
 pub(crate) fn allows(mode: Mode, tool: &Tool, hints: HintPolicy) -> bool {
     match mode {
         Mode::Full => true,
-        Mode::ReadOnly | Mode::Safe => hints == HintPolicy::Trusted && only_reads(tool),
+        Mode::ReadOnly | Mode::Safe | Mode::Plan => hints == HintPolicy::Trusted && only_reads(tool),
         Mode::Sandbox => false,
     }
 }

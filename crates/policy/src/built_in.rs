@@ -4,7 +4,7 @@
 use domain::ToolKind;
 
 /// Every built-in tool, in the order in which models see them.
-pub const TOOLS: [(&str, ToolKind); 21] = [
+pub const TOOLS: [(&str, ToolKind); 23] = [
     ("read_file", ToolKind::Read),
     ("list_files", ToolKind::Read),
     ("glob", ToolKind::Search),
@@ -22,7 +22,9 @@ pub const TOOLS: [(&str, ToolKind); 21] = [
     ("web_fetch", ToolKind::Fetch),
     ("update_plan", ToolKind::Think),
     ("memory", ToolKind::Think),
+    ("ask_user", ToolKind::Think),
     ("switch_mode", ToolKind::SwitchMode),
+    ("propose_plan", ToolKind::SwitchMode),
     ("skill", ToolKind::Read),
     ("recall", ToolKind::Search),
     ("diagnostics", ToolKind::Read),

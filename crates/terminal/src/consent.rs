@@ -18,12 +18,19 @@ pub struct Consent {
     /// What an "always" answer allows.
     always: Option<String>,
     proposal: Option<Proposal>,
+    /// Whether the model asks something, and no permission. Then nothing runs, and the arguments are the question.
+    pub is_inquiry: bool,
 }
 
 impl Consent {
     /// From the daemon's list of open questions.
     pub fn of(question: &OpenQuestion) -> Self {
-        Self { title: question.title.clone(), always: question.always.clone(), proposal: question.proposal.clone() }
+        Self {
+            title: question.title.clone(),
+            always: question.always.clone(),
+            proposal: question.proposal.clone(),
+            is_inquiry: question.inquiry.is_some(),
+        }
     }
 
     /// From the parameters of a permission request.
@@ -47,7 +54,8 @@ impl Consent {
         let always = options.filter(|option| option["kind"] == "allow_always");
         let always = always.filter_map(|option| option["name"].as_str()?.strip_prefix("Always allow ")).next();
         let title = call["title"].as_str().unwrap_or("a tool").to_owned();
-        Self { title, always: always.map(str::to_owned), proposal: Some(proposal) }
+        let is_inquiry = params["_meta"]["acpd"]["inquiry"].is_object();
+        Self { title, always: always.map(str::to_owned), proposal: Some(proposal), is_inquiry }
     }
 
     /// Bytes that the daemon left out.
@@ -89,7 +97,7 @@ impl Consent {
                 ToolContent::Terminal { .. } => {}
             }
         }
-        if let Some(arguments) = proposal.arguments() {
+        if let Some(arguments) = proposal.arguments().filter(|_| !self.is_inquiry) {
             let tool = visible::line(&proposal.tool).into_owned();
             let head = if lines.is_empty() { format!("  {tool} with") } else { "  and".to_owned() };
             lines.push(colors.apply(Style::Dim, &head));

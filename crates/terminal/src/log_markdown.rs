@@ -105,7 +105,10 @@ fn describe(kind: &EventKind) -> Option<String> {
             let said: Vec<String> = content.iter().map(Content::as_text).collect();
             format!("## User\n\n{}", said.join("\n\n"))
         }
-        EventKind::PermissionAnswered { decision, by, .. } => format!("*{} by {by}.*", decided(*decision)),
+        EventKind::PermissionAnswered { decision, by, words: None, .. } => format!("*{} by {by}.*", decided(*decision)),
+        EventKind::PermissionAnswered { decision, by, words: Some(words), .. } => {
+            format!("*{} by {by}:*\n\n> {}", decided(*decision), words.replace('\n', "\n> "))
+        }
         EventKind::Planned { entries, .. } => entries.iter().map(planned).collect(),
         EventKind::Titled { title } => format!("*Title: {title}*"),
         EventKind::Compacted { summary, .. } => {
@@ -149,6 +152,7 @@ fn decided(decision: Decision) -> &'static str {
         Decision::Chose(Choice::RejectAlways) => "Rejected for good",
         Decision::Cancelled => "Cancelled",
         Decision::Unanswered => "Left unanswered",
+        Decision::Dismissed => "Closed without an answer",
     }
 }
 

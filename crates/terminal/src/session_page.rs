@@ -56,7 +56,11 @@ pub fn render(details: &SessionDetails, stats: &SessionStats, viewport: Viewport
         }
     }
     if !card.questions.is_empty() {
-        page.line("", &format!("answer with `acpd ctl allow {}` or `deny`", viewport.id(card.id.as_str())));
+        let id = viewport.id(card.id.as_str());
+        let is_inquiry = card.questions.iter().any(|question| question.inquiry.is_some());
+        let how =
+            if is_inquiry { format!("answer {id} --choice 1` or `--text`") } else { format!("allow {id}` or `deny`") };
+        page.line("", &format!("answer with `acpd ctl {how}"));
     }
     page.text
 }

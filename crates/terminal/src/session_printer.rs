@@ -278,7 +278,8 @@ impl SessionPrinter {
         let call = &params["toolCall"];
         self.learn(call);
         self.announce(text(&call["toolCallId"]))?;
-        self.line(Style::Yellow, &format!("? Allow: {}", consent.title()))?;
+        let verb = if consent.is_inquiry { "" } else { "Allow: " };
+        self.line(Style::Yellow, &format!("? {verb}{}", consent.title()))?;
         self.previewed.insert(text(&call["toolCallId"]).to_owned(), self.diffs(call));
         self.question_from(consent, 0)
     }

@@ -80,9 +80,13 @@ fn questions(sessions: &[SessionCard], viewport: Viewport) -> Option<String> {
         table.row([session.id.to_string(), asked.id.to_string(), asked.title.clone(), always]);
     }
     let id = viewport.id(first.id.as_str());
-    let how = format!(
+    let mut how = format!(
         "`acpd ctl session {id}` shows everything that it would do; answer with `acpd ctl allow {id}` or `deny`."
     );
+    if let Some((session, _)) = open.iter().find(|(_, asked)| asked.inquiry.is_some()) {
+        let id = viewport.id(session.id.as_str());
+        how.push_str(&format!("\nAnswer a question of the agent with `acpd ctl answer {id} --choice 1` or `--text`."));
+    }
     Some(format!("{}\n{how}", table.render(viewport)))
 }
 

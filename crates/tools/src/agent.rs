@@ -160,7 +160,7 @@ fn start(
     let may = match (mode, &continues) {
         (_, Some(id)) => format!("`{id}` continues with the tools that it had before"),
         (Mode::ReadOnly, None) => "may only look".to_owned(),
-        (Mode::Full | Mode::Safe | Mode::Sandbox, None) => "may use all tools".to_owned(),
+        (Mode::Full | Mode::Safe | Mode::Sandbox | Mode::Plan, None) => "may use all tools".to_owned(),
     };
     let only = tools.as_ref().map(|tools| format!(", of these: {}", tools.join(", "))).unwrap_or_default();
     let uses = model.as_ref().map(|model| format!(" and uses the model {model}")).unwrap_or_default();

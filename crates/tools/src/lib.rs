@@ -5,6 +5,7 @@
 
 mod agent;
 mod apply_patch;
+mod ask_user;
 mod bash;
 mod bash_input;
 mod bash_output;
@@ -25,6 +26,7 @@ mod lookalikes;
 mod memory;
 mod move_file;
 mod outputs;
+mod propose_plan;
 mod read_file;
 mod recall;
 mod registry;

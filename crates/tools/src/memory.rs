@@ -109,8 +109,9 @@ impl Tool for MemoryTool {
         if action == Action::Recall {
             return Ok(self.recall(scope, text, call));
         }
-        if call.site.mode == Mode::ReadOnly {
-            return Err(RefusalReason("the session's mode `read-only` leaves out changes of the memory".to_owned()));
+        if matches!(call.site.mode, Mode::ReadOnly | Mode::Plan) {
+            let mode = call.site.mode.id();
+            return Err(RefusalReason(format!("the session's mode `{mode}` leaves out changes of the memory")));
         }
         if text.is_empty() || text.chars().count() > LONGEST {
             return Err(RefusalReason(format!("`text` must be one sentence of at most {LONGEST} characters")));

@@ -30,9 +30,9 @@ use crate::limited_job::LimitedJob;
 use crate::settings::{FileWrites, Settings};
 use crate::tool::{CallRequest, RefusalReason, Tool};
 use crate::{
-    agent, apply_patch, bash, bash_input, bash_output, bash_stop, change, delete_file, diagnostics, edit_file, glob,
-    grep, hook_changes, input, list_files, memory, move_file, outputs, read_file, recall, restore, skill, switch_mode,
-    update_plan, web_fetch, write_file,
+    agent, apply_patch, ask_user, bash, bash_input, bash_output, bash_stop, change, delete_file, diagnostics,
+    edit_file, glob, grep, hook_changes, input, list_files, memory, move_file, outputs, propose_plan, read_file,
+    recall, restore, skill, switch_mode, update_plan, web_fetch, write_file,
 };
 
 /// The tools that are always there, in the order in which they are offered.
@@ -55,7 +55,9 @@ fn built_in() -> Vec<Arc<dyn Tool>> {
         Arc::new(web_fetch::WebFetchTool),
         Arc::new(update_plan::UpdatePlanTool),
         Arc::new(memory::MemoryTool),
+        Arc::new(ask_user::AskUserTool),
         Arc::new(switch_mode::SwitchModeTool),
+        Arc::new(propose_plan::ProposePlanTool),
         Arc::new(skill::SkillTool),
         Arc::new(recall::RecallTool),
         Arc::new(diagnostics::DiagnosticsTool),
@@ -401,7 +403,8 @@ fn offers(mode: Mode, tool: &dyn Tool, settings: &Settings) -> bool {
     if tool.name() == DIAGNOSTICS && !(mode == Mode::Full && settings.diagnostics.may_start()) {
         return false;
     }
-    allows(mode, tool.kind(), settings.sandbox.file_writes) || (mode == Mode::ReadOnly && tool.name() == AGENT)
+    allows(mode, tool.kind(), settings.sandbox.file_writes)
+        || (matches!(mode, Mode::ReadOnly | Mode::Plan) && tool.name() == AGENT)
 }
 
 /// Modes choose tools by their kind, so a new tool is offered in the right modes.
@@ -409,7 +412,7 @@ fn allows(mode: Mode, kind: ToolKind, writes: FileWrites) -> bool {
     match kind {
         ToolKind::Read | ToolKind::Search | ToolKind::Think | ToolKind::SwitchMode => true,
         ToolKind::Edit | ToolKind::Delete | ToolKind::Move => match mode {
-            Mode::ReadOnly => false,
+            Mode::ReadOnly | Mode::Plan => false,
             Mode::Sandbox => writes != FileWrites::Deny,
             Mode::Full | Mode::Safe => true,
         },
@@ -449,22 +452,23 @@ mod tests {
         assert_eq!(
             names(Mode::Full),
             "read_file list_files glob grep write_file edit_file apply_patch delete_file move_file bash bash_output \
-             bash_input bash_stop agent web_fetch update_plan memory switch_mode skill recall"
+             bash_input bash_stop agent web_fetch update_plan memory ask_user switch_mode propose_plan skill recall"
         );
         assert_eq!(
             names(Mode::Sandbox),
             "read_file list_files glob grep write_file edit_file apply_patch delete_file move_file bash bash_output \
-             bash_input bash_stop agent update_plan memory switch_mode skill recall"
+             bash_input bash_stop agent update_plan memory ask_user switch_mode propose_plan skill recall"
         );
         assert_eq!(
             names(Mode::Safe),
             "read_file list_files glob grep write_file edit_file apply_patch delete_file move_file web_fetch update_plan \
-             memory switch_mode skill recall"
+             memory ask_user switch_mode propose_plan skill recall"
         );
         assert_eq!(
             names(Mode::ReadOnly),
-            "read_file list_files glob grep agent web_fetch update_plan memory switch_mode skill recall"
+            "read_file list_files glob grep agent web_fetch update_plan memory ask_user switch_mode propose_plan skill recall"
         );
+        assert_eq!(names(Mode::Plan), names(Mode::ReadOnly));
         let mut settings = Settings::new("/bin/false");
         settings.sandbox.file_writes = FileWrites::Deny;
         let offer = Registry::new(settings).offer(&SessionId::new(), Mode::Sandbox);

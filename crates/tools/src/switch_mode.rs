@@ -65,6 +65,9 @@ impl Tool for SwitchModeTool {
             return Err(RefusalReason(format!("there is no mode `{}`; the modes are {known}", cut(&mode, 40))));
         };
         let now = call.site.mode;
+        if now == Mode::Plan {
+            return Err(RefusalReason("the mode `plan` ends with an approved plan: use `propose_plan`".to_owned()));
+        }
         if mode == now {
             return Err(RefusalReason(format!("the mode is `{}` already", mode.id())));
         }

@@ -14,6 +14,7 @@ pub mod envelope;
 pub mod extension;
 pub mod facts;
 pub mod frame;
+pub mod inquiries;
 pub mod method;
 pub mod protocol;
 pub mod request;

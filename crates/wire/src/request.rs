@@ -7,7 +7,7 @@ use domain::hosted::OptionValue;
 use domain::mcp::McpServer;
 use domain::session::WhenBusy;
 use domain::{
-    CallId, Choice, ClientInfo, Content, DaemonFolders, Environment, Event, MessageId, Place, QuestionId, SessionId,
+    CallId, ClientInfo, Content, DaemonFolders, Environment, Event, Given, MessageId, Place, QuestionId, SessionId,
 };
 
 use crate::method;
@@ -161,7 +161,8 @@ pub enum Steer {
     /// Answers a permission question, or the only open one.
     Answer {
         question: Option<QuestionId>,
-        choice: Choice,
+        given: Given,
+        words: Option<String>,
     },
     Close,
     Delete,
@@ -221,6 +222,8 @@ pub struct ClientCapabilities {
     pub terminal_login: bool,
     /// Shows options that are on or off.
     pub switches: bool,
+    /// Sends words with the answer to a permission question.
+    pub words: bool,
 }
 
 #[derive(Debug, PartialEq)]

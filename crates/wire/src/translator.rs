@@ -76,8 +76,9 @@ pub enum PriorView {
 pub enum Outbound {
     /// A complete `session/update` notification, serialized.
     Update(Vec<u8>),
-    /// Parameters of `session/request_permission`; the connection chooses the request id.
-    Ask { question: QuestionId, params: Value },
+    /// Parameters of `session/request_permission`, or of `elicitation/create` for an inquiry at a
+    /// client that shows forms; the connection chooses the request id.
+    Ask { question: QuestionId, method: &'static str, params: Value },
     /// The question is settled: withdraw it if it is still open at this client.
     Settled { question: QuestionId },
     /// A prompt of this client is in the log: it started a turn, or joined the running one.

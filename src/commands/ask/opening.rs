@@ -98,7 +98,8 @@ async fn initialize(client: &mut Client) -> anyhow::Result<()> {
 /// The capabilities of this client. Notices and compactions come as separate updates, which keeps
 /// them out of the answer.
 fn capabilities() -> Value {
-    json!({ "session": { "notices": {}, "compaction": {} } })
+    let meta = json!({ "acpd": { "words": true } });
+    json!({ "session": { "notices": {}, "compaction": {} }, "_meta": meta })
 }
 
 pub(super) async fn open(client: &mut Client, wanted: &Session) -> anyhow::Result<Opened> {

@@ -1,5 +1,6 @@
 //! A permission question of the agent and the keys that answer it. Pure: does no input or output.
 
+use domain::inquiry::OWN_WORDS;
 use serde_json::{Value, json};
 use terminal::consent::Consent;
 use wire::rpc::Id;
@@ -17,6 +18,8 @@ pub(super) struct Question {
     id: Id,
     pub(super) consent: Consent,
     options: Vec<Choice>,
+    /// Whether an answer in the user's own words is wanted.
+    free_text: bool,
     /// The parameters as the agent sent them.
     pub(super) params: Value,
 }
@@ -35,6 +38,10 @@ pub(super) enum Meaning<'a> {
         said: &'static str,
         allows: bool,
     },
+    /// Type words, which are sent with this option.
+    Write {
+        option: &'a str,
+    },
     Explain,
     /// Show the lines that are left.
     More,
@@ -50,7 +57,9 @@ impl Question {
             id: text(&option["optionId"]),
             name: text(&option["name"]),
         };
-        Self { id, options: options.map(read).collect(), consent: Consent::read(&params), params }
+        let options = options.map(read).collect();
+        let free_text = params["_meta"]["acpd"]["inquiry"]["freeText"] == true;
+        Self { id, options, free_text, consent: Consent::read(&params), params }
     }
 
     pub(super) fn id(&self) -> &Id {
@@ -61,29 +70,59 @@ impl Question {
         serde_json::from_str::<Value>(self.id.raw()).is_ok_and(|mine| mine == *id)
     }
 
+    /// Whether the agent asks the user something, and not for permission.
+    pub(super) fn is_inquiry(&self) -> bool {
+        self.consent.is_inquiry
+    }
+
+    /// The choices of an inquiry, each with its key.
+    fn choices(&self) -> impl Iterator<Item = (char, &Choice)> {
+        let allowed = self.options.iter().filter(|option| self.is_inquiry() && option.kind == "allow_once");
+        ('1'..='9').zip(allowed)
+    }
+
     /// The keys that may be pressed, such as `[y]es  [n]o  [?]`. `left` is the number of lines not
     /// shown yet.
     pub(super) fn keys(&self, left: usize) -> String {
+        let more = (left > 0).then(|| format!("[v]iew {left} more lines"));
+        if self.is_inquiry() {
+            let each = self.choices().map(|(key, choice)| format!("[{key}] {}", choice.name));
+            let words = self.free_text.then(|| "[t]ype an answer".to_owned());
+            let decline = self.option("reject_once").map(|option| format!("[n] {}", option.name));
+            let all = more.into_iter().chain(each).chain(words).chain(decline).chain(["[?]".to_owned()]);
+            return all.collect::<Vec<_>>().join("  ");
+        }
         let offered = KEYS.iter().filter(|(kind, ..)| self.option(kind).is_some());
         let each = offered.map(|(_, key, name, _)| match name.strip_prefix(*key) {
             Some(rest) => format!("[{key}]{rest}"),
             None => format!("[{key}] {name}"),
         });
-        let more = (left > 0).then(|| format!("[v]iew {left} more lines"));
         more.into_iter().chain(each).chain(["[?]".to_owned()]).collect::<Vec<_>>().join("  ")
     }
 
     /// One line per key, with the agent's own labels.
     pub(super) fn explanation(&self) -> Vec<String> {
-        let offered = KEYS.iter().filter_map(|(kind, key, ..)| Some(format!("  {key}  {}", self.option(kind)?.name)));
-        offered.chain(["  Ctrl-C  cancel the whole turn".to_owned()]).collect()
+        let known = KEYS.iter().filter(|(kind, ..)| !self.is_inquiry() || *kind == "reject_once");
+        let known = known.filter_map(|(kind, key, ..)| Some(format!("  {key}  {}", self.option(kind)?.name)));
+        let choices = self.choices().map(|(key, choice)| format!("  {key}  {}", choice.name));
+        let words = self.free_text.then(|| "  t  Answer in your own words".to_owned());
+        let reason = self.rejecting().map(|_| "  r  No, and say why or what to do instead".to_owned());
+        choices.chain(words).chain(known).chain(reason).chain(["  Ctrl-C  cancel the whole turn".to_owned()]).collect()
     }
 
     pub(super) fn meaning(&self, key: char) -> Meaning<'_> {
         match key {
             '?' => return Meaning::Explain,
             'v' => return Meaning::More,
+            't' if self.free_text => return Meaning::Write { option: OWN_WORDS },
+            'r' => return self.rejecting().map_or(Meaning::Nothing, |option| Meaning::Write { option }),
             _ => {}
+        }
+        if let Some((_, choice)) = self.choices().find(|(known, _)| *known == key) {
+            return Meaning::Chosen { option: &choice.id, said: "answered", allows: true };
+        }
+        if self.is_inquiry() && key != 'n' {
+            return Meaning::Nothing;
         }
         let known = KEYS.iter().find(|(_, known, ..)| *known == key);
         match known.and_then(|(kind, .., said)| Some((self.id_of(kind)?, *said, kind.starts_with("allow")))) {
@@ -109,12 +148,17 @@ impl Question {
     }
 }
 
-/// The answer in the protocol's form. No option means that the question is not answered.
-pub(super) fn outcome(option: Option<&str>) -> Value {
-    match option {
+/// The answer in the protocol's form, with the user's words. No option means that the question is not
+/// answered.
+pub(super) fn outcome(option: Option<&str>, words: Option<&str>) -> Value {
+    let mut answer = match option {
         Some(option) => json!({ "outcome": { "outcome": "selected", "optionId": option } }),
         None => json!({ "outcome": { "outcome": "cancelled" } }),
+    };
+    if let Some(words) = words {
+        answer["_meta"] = json!({ "acpd": { "words": words } });
     }
+    answer
 }
 
 #[cfg(test)]
@@ -141,13 +185,36 @@ mod tests {
     }
 
     #[test]
+    fn the_choices_of_an_inquiry_have_numbers_and_no_letter_allows() {
+        let option = |id: &str, kind: &str| json!({ "optionId": id, "kind": kind, "name": format!("{id}!") });
+        let options = [option("a", "allow_once"), option("b", "allow_once"), option("decline", "reject_once")];
+        let meta = json!({ "acpd": { "inquiry": { "freeText": true } } });
+        let asked = Question::read(Id::from_text("q"), json!({ "options": options, "_meta": meta }));
+        assert_eq!(asked.keys(0), "[1] a!  [2] b!  [t]ype an answer  [n] decline!  [?]");
+        assert!(matches!(asked.meaning('2'), Meaning::Chosen { option: "b", allows: true, .. }));
+        assert!(matches!(asked.meaning('n'), Meaning::Chosen { option: "decline", allows: false, .. }));
+        assert!(matches!(asked.meaning('t'), Meaning::Write { option: "own_words" }));
+        assert!(matches!(asked.meaning('r'), Meaning::Write { option: "decline" }));
+        for key in ['y', 'a', 'd', '3', '0'] {
+            assert!(matches!(asked.meaning(key), Meaning::Nothing), "{key}");
+        }
+    }
+
+    #[test]
     fn every_option_has_a_key_and_an_explanation() {
         let asked =
             question(&[("1", "allow_once"), ("2", "allow_always"), ("3", "reject_once"), ("4", "reject_always")]);
         assert_eq!(asked.keys(0), "[y]es  [a]lways  [n]o  [d] never  [?]");
         assert_eq!(
             asked.explanation(),
-            ["  y  1!", "  a  2!", "  n  3!", "  d  4!", "  Ctrl-C  cancel the whole turn"]
+            [
+                "  y  1!",
+                "  a  2!",
+                "  n  3!",
+                "  d  4!",
+                "  r  No, and say why or what to do instead",
+                "  Ctrl-C  cancel the whole turn"
+            ]
         );
     }
 }

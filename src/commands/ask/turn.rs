@@ -59,8 +59,16 @@ struct Waiting {
     /// Whether the user was warned that not everything was shown. The same key again confirms the
     /// answer.
     warned: bool,
+    /// The words that the user types for the first question.
+    writing: Option<Writing>,
     /// Whether keys belong to the line that the user was typing when the question came.
     still_typing: bool,
+}
+
+/// Words that are sent with an answer.
+struct Writing {
+    option: String,
+    text: String,
 }
 
 struct SentPrompt {
@@ -91,6 +99,7 @@ impl Conversation {
             shown: 0,
             left: 0,
             warned: false,
+            writing: None,
             still_typing: false,
         };
         self.output.begin_turn()?;
@@ -209,7 +218,7 @@ impl Conversation {
             return self.client.answer(&id, Err(RpcError::method_not_found(method))).await;
         }
         let question = Question::read(id, params);
-        if self.allow {
+        if self.allow && !question.is_inquiry() {
             return self.settle(&question, question.allowing()).await;
         }
         // In JSON output no question is shown, and therefore no key can be asked for.
@@ -218,7 +227,11 @@ impl Conversation {
             return if waiting.open.len() == 1 { self.ask(waiting) } else { Ok(()) };
         }
         self.output.question(&question.params, &question.consent)?;
-        self.output.trouble("  rejected, because there is no terminal to ask at; --allow allows everything")?;
+        self.output.trouble(if question.is_inquiry() {
+            "  declined, because there is no terminal to ask at"
+        } else {
+            "  rejected, because there is no terminal to ask at; --allow allows everything"
+        })?;
         self.settle(&question, question.rejecting()).await
     }
 
@@ -231,6 +244,7 @@ impl Conversation {
             waiting.left = self.output.question(&question.params, &question.consent)?;
             waiting.shown = question.consent.lines(Colors::Off).len() - waiting.left;
             waiting.warned = false;
+            waiting.writing = None;
             // Input from before the whole question was shown answers nothing.
             match &mut waiting.keys {
                 Some(keys) => {
@@ -306,6 +320,9 @@ impl Conversation {
             waiting.still_typing &= !self.draft.is_empty() && key != Some(Key::Escape);
             return Ok(());
         }
+        if waiting.writing.is_some() && key.is_some() {
+            return self.write_words(key, waiting).await;
+        }
         let Some(question) = waiting.open.front() else { return Ok(()) };
         let meaning = match key {
             None => None,
@@ -331,6 +348,11 @@ impl Conversation {
                 self.output.decided(said)?;
                 Some(option)
             }
+            Some(Meaning::Write { option }) => {
+                waiting.writing = Some(Writing { option: option.to_owned(), text: String::new() });
+                self.output.decided("")?;
+                return self.output.remark("  type it; Enter sends it, Esc goes back to the question");
+            }
             Some(Meaning::Explain) => {
                 for line in question.explanation() {
                     self.output.remark(&line)?;
@@ -339,13 +361,38 @@ impl Conversation {
             }
             Some(Meaning::More | Meaning::Nothing) => return Ok(()),
         };
-        self.client.answer(question.id(), Ok(question::outcome(option))).await?;
+        self.client.answer(question.id(), Ok(question::outcome(option, None))).await?;
         waiting.open.pop_front();
         self.ask(waiting)
     }
 
     async fn settle(&mut self, question: &Question, option: Option<&str>) -> anyhow::Result<()> {
-        self.client.answer(question.id(), Ok(question::outcome(option))).await
+        self.client.answer(question.id(), Ok(question::outcome(option, None))).await
+    }
+
+    /// Takes a key of the words that go with an answer.
+    async fn write_words(&mut self, key: Option<Key>, waiting: &mut Waiting) -> anyhow::Result<()> {
+        let (Some(writing), Some(question)) = (&mut waiting.writing, waiting.open.front()) else { return Ok(()) };
+        match key {
+            Some(Key::Enter) if !writing.text.trim().is_empty() => {
+                let answer = question::outcome(Some(&writing.option), Some(writing.text.trim()));
+                self.client.answer(question.id(), Ok(answer)).await?;
+                self.output.typing(&self.draft)?;
+                self.output.remark(&format!("  sent: {}", writing.text.trim()))?;
+                waiting.open.pop_front();
+                self.ask(waiting)
+            }
+            Some(Key::Escape) => {
+                waiting.writing = None;
+                self.output.typing(&self.draft)?;
+                self.output.keys(&question.keys(waiting.left))
+            }
+            Some(key) => {
+                typing::edit(&mut writing.text, key);
+                self.output.typing(&writing.text)
+            }
+            None => Ok(()),
+        }
     }
 }
 

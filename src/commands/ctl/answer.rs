@@ -1,10 +1,11 @@
-//! `ctl allow` and `ctl deny`: answer a permission question that a session waits for, after
+//! `ctl allow`, `ctl deny` and `ctl answer`: answer a question that a session waits for, after
 //! printing it.
 
 #![allow(clippy::print_stdout, reason = "what is answered is printed")]
 
 use anyhow::{Context, bail};
 use domain::card::{OpenQuestion, SessionDetails};
+use domain::inquiry::{Inquiry, InquiryChoice, OWN_WORDS};
 use domain::{Choice, SessionId};
 use serde_json::{Value, json};
 use terminal::consent::Consent;
@@ -12,12 +13,17 @@ use terminal::table::{self, Viewport};
 use wire::method;
 
 use super::DaemonClient;
-use crate::cli::Answer;
+use crate::cli::{Answer, Reply};
 use crate::commands::session_lookup;
 
 /// Answers a question. `choices` are the one-time answer and the permanent one.
-pub(super) async fn run(daemon: &mut DaemonClient, args: &Answer, choices: [Choice; 2]) -> anyhow::Result<()> {
-    let (session, asked) = find(daemon, args).await?;
+pub(super) async fn run(
+    daemon: &mut DaemonClient,
+    args: &Answer,
+    choices: [Choice; 2],
+    reason: Option<&str>,
+) -> anyhow::Result<()> {
+    let (session, asked) = find(daemon, args.id.as_deref(), args.question.as_deref()).await?;
     let [once, always] = choices;
     let choice = if args.always {
         asked.always.as_ref().context("this question can be answered for once only; leave --always out")?;
@@ -25,6 +31,9 @@ pub(super) async fn run(daemon: &mut DaemonClient, args: &Answer, choices: [Choi
     } else {
         once
     };
+    if choice.allows() && asked.inquiry.is_some() {
+        bail!("the agent asks you something; answer with `acpd ctl answer {session} --choice` or `--text`");
+    }
     let consent = Consent::of(&asked);
     if choice.allows() && consent.cut() > 0 && !args.unseen {
         bail!(
@@ -39,7 +48,7 @@ pub(super) async fn run(daemon: &mut DaemonClient, args: &Answer, choices: [Choi
         let rest = format!("acpd ctl export {session}");
         consent.lines(viewport.colors).into_iter().chain(consent.missing(&rest)).for_each(|line| println!("{line}"));
     }
-    let answer = json!({ "sessionId": session, "questionId": asked.id, "optionId": choice.id() });
+    let answer = json!({ "sessionId": session, "questionId": asked.id, "optionId": choice.id(), "words": reason });
     let _: Value = daemon.client.call(method::ANSWER, &answer).await?;
     let report = json!({ "sessionId": session, "optionId": choice.id(), "question": asked });
     let done = if choice.allows() { "allowed" } else { "denied" };
@@ -47,17 +56,61 @@ pub(super) async fn run(daemon: &mut DaemonClient, args: &Answer, choices: [Choi
     Ok(())
 }
 
+/// Answers a question of the agent by a choice, in the person's own words, or both.
+pub(super) async fn reply(daemon: &mut DaemonClient, args: &Reply) -> anyhow::Result<()> {
+    let (session, asked) = find(daemon, args.id.as_deref(), args.question.as_deref()).await?;
+    let Some(inquiry) = &asked.inquiry else {
+        bail!("the agent asks for permission; answer with `acpd ctl allow {session}` or `deny`");
+    };
+    let option = match (&args.choice, &args.text) {
+        (Some(choice), _) => pick(inquiry, choice)?,
+        (None, Some(_)) if inquiry.free_text => OWN_WORDS,
+        (None, Some(_)) => bail!("this question takes one of its choices: {}", list(inquiry)),
+        (None, None) if inquiry.choices.is_empty() => bail!("say the answer with --text"),
+        (None, None) => bail!("say the answer with --choice: {}", list(inquiry)),
+    };
+    let consent = Consent::of(&asked);
+    if !daemon.json {
+        println!("{}", consent.title());
+        consent.lines(Viewport::stdout().colors).into_iter().for_each(|line| println!("{line}"));
+    }
+    let answer = json!({ "sessionId": session, "questionId": asked.id, "optionId": option, "words": args.text });
+    let _: Value = daemon.client.call(method::ANSWER, &answer).await?;
+    let told = json!({ "sessionId": session, "optionId": option, "words": args.text, "question": asked });
+    daemon.show(&told, || format!("answered: {}; session {session}", consent.title()));
+    Ok(())
+}
+
+/// The choice with this number or label.
+fn pick<'a>(inquiry: &'a Inquiry, wanted: &str) -> anyhow::Result<&'a str> {
+    let numbered = wanted.parse::<usize>().ok().and_then(|number| inquiry.choices.get(number.checked_sub(1)?));
+    let labelled = || inquiry.choices.iter().find(|choice| choice.label.eq_ignore_ascii_case(wanted));
+    let named = || inquiry.choices.iter().find(|choice| choice.id == wanted);
+    let found = numbered.or_else(labelled).or_else(named);
+    let found = found.with_context(|| format!("there is no choice `{wanted}`: {}", list(inquiry)))?;
+    Ok(&found.id)
+}
+
+fn list(inquiry: &Inquiry) -> String {
+    let one = |(at, choice): (usize, &InquiryChoice)| format!("\n  {} {}", at + 1, choice.label);
+    inquiry.choices.iter().enumerate().map(one).collect()
+}
+
 /// Finds the question to answer, with its full contents.
-async fn find(daemon: &mut DaemonClient, args: &Answer) -> anyhow::Result<(SessionId, OpenQuestion)> {
+async fn find(
+    daemon: &mut DaemonClient,
+    id: Option<&str>,
+    question: Option<&str>,
+) -> anyhow::Result<(SessionId, OpenQuestion)> {
     daemon.introduce().await?;
-    let session = match &args.id {
+    let session = match id {
         Some(id) => Some(daemon.find(id).await?),
         None => None,
     };
     let sessions = session_lookup::in_memory(&mut daemon.client).await?.into_iter();
     let wanted = sessions.filter(|card| session.as_deref().is_none_or(|wanted| card.id.as_str() == wanted));
     let open = wanted.flat_map(|card| card.questions.into_iter().map(move |asked| (card.id.clone(), asked)));
-    let (session, asked) = choose(open.collect(), args.question.as_deref(), session.is_some())?;
+    let (session, asked) = choose(open.collect(), question, session.is_some())?;
     // The list cuts questions at a lower limit than the details of one session do.
     let details: SessionDetails = daemon.client.call(method::SESSION, json!({ "sessionId": session })).await?;
     let whole = details.card.questions.into_iter().find(|whole| whole.id == asked.id);
@@ -94,9 +147,22 @@ mod tests {
             call: "call".into(),
             title: format!("do {id}"),
             always: None,
+            inquiry: None,
             proposal: None,
         };
         (session.into(), question)
+    }
+
+    #[test]
+    fn a_choice_is_picked_by_number_label_or_id() {
+        let choice = |id: &str, label: &str| InquiryChoice { id: id.into(), label: label.into(), description: None };
+        let choices = vec![choice("choice_1", "Two"), choice("choice_2", "Three")];
+        let asked = Inquiry { text: "How many?".to_owned(), choices, free_text: false, purpose: Default::default() };
+        assert_eq!(pick(&asked, "2").unwrap(), "choice_2");
+        assert_eq!(pick(&asked, "two").unwrap(), "choice_1");
+        assert_eq!(pick(&asked, "choice_2").unwrap(), "choice_2");
+        let unknown = pick(&asked, "0").unwrap_err().to_string();
+        assert_eq!(unknown, "there is no choice `0`: \n  1 Two\n  2 Three");
     }
 
     #[test]

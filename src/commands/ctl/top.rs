@@ -303,6 +303,10 @@ impl Top<'_> {
                 if choice.allows() && self.state.whole.as_ref() != Some(&question.id) {
                     return self.read().await;
                 }
+                if choice.allows() && question.inquiry.is_some() {
+                    self.state.said = Some(format!("answer it with `acpd ctl answer {}`", card.id));
+                    return;
+                }
                 (card.id.clone(), question.id.clone(), question.title.clone())
             }
             (None, None) => return,

@@ -104,10 +104,14 @@ impl SessionMachine {
         } else {
             decide(&card, rule, self.state.settings.approval, &self.state.memory)
         };
+        let inquiry = match &card.access {
+            Access::Inquire(inquiry) => Some(inquiry.clone()),
+            Access::Ask { .. } | Access::AskEveryTime | Access::Free => None,
+        };
         let always = match card.access {
             // A rule that asks will ask again, whatever the answer is.
             Access::Ask { always } if rule != Some(Verdict::Ask) => always,
-            Access::Ask { .. } | Access::AskEveryTime | Access::Free => None,
+            Access::Ask { .. } | Access::AskEveryTime | Access::Inquire(_) | Access::Free => None,
         };
         if !is_recorded {
             self.record_call(call.clone(), message, shown, agent.as_ref());
@@ -119,7 +123,8 @@ impl SessionMachine {
             }
             Verdict::Deny => self.end_call(call, Outcome::declined_before()),
             Verdict::Ask => {
-                let question = Question { id: QuestionId::new(), call, always, options: Vec::new() };
+                let options = inquiry.as_ref().map(|inquiry| inquiry.options()).unwrap_or_default();
+                let question = Question { id: QuestionId::new(), call, always, options, inquiry };
                 self.append(EventKind::PermissionAsked { question });
                 self.publish();
                 self.notify_waiting();

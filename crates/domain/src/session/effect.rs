@@ -155,12 +155,21 @@ pub enum Reply {
     /// The number by which the attached client is known from now on.
     Attach(Result<u64, BeingEvicted>),
     Prompt(Result<PromptTaken, PromptRefused>),
-    /// Whether an answer was recorded; otherwise how many questions are open.
-    Answer(Result<(), usize>),
+    /// Whether an answer was recorded, or why not.
+    Answer(Result<(), AnswerRefused>),
     Undo(UndoReply),
     ModeSwitched(Outcome),
     /// Whether the call runs and is ended.
     CancelCall(bool),
+}
+
+/// Why an answer was not recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerRefused {
+    /// It names no question, and this many are open.
+    Ambiguous(usize),
+    /// The question is an inquiry, which has no such option.
+    NoSuchOption,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use super::machine::SessionMachine;
 use crate::hosted::{AgentFailure, AgentReport, HostedEvent};
 use crate::permission::AgentOption;
 use crate::tool::OutcomeKind;
-use crate::{CallId, Choice, Decision, EventKind, Question, QuestionId, StopReason, Usage, Verdict};
+use crate::{Answer, CallId, Choice, Decision, EventKind, Given, Question, QuestionId, StopReason, Usage, Verdict};
 
 /// Calls of a child that are open at a time. What it reports about more of them is not recorded.
 const OPEN_CALLS: usize = 1000;
@@ -135,7 +135,7 @@ impl SessionMachine {
     /// Asks the person what the child wants to know, unless a rule forbids it.
     pub(super) fn ask_for_agent(&mut self, asked: AgentQuestion) {
         let AgentQuestion { id, call, options, rule } = asked;
-        let question = Question { id: id.clone(), call, always: None, options };
+        let question = Question { id: id.clone(), call, always: None, options, inquiry: None };
         if !matches!(self.activity, Activity::Turn(_)) || !self.is_prompted() {
             // The turn was stopped meanwhile, or there was no prompt.
             return self.effect(Effect::AnswerAgent { question: id, option: None });
@@ -153,16 +153,26 @@ impl SessionMachine {
     }
 
     /// Records the answer to a child's question and passes it on.
-    pub(super) fn settle_agent_question(&mut self, question: &Question, decision: Decision, by: String) {
+    pub(super) fn settle_agent_question(&mut self, question: &Question, answer: Answer) {
         let id = question.id.clone();
+        let named = match &answer.given {
+            Given::Option(option) => question.option_for(Some(option), Choice::RejectOnce),
+            Given::Decided(_) => None,
+        };
+        let decision = match (named, &answer.given) {
+            (Some(option), _) => Decision::Chose(option.kind),
+            (None, Given::Decided(decision)) => *decision,
+            (None, Given::Option(_)) => Decision::Chose(Choice::RejectOnce),
+        };
         let chosen = match decision {
             Decision::Chose(choice) => {
-                let named = question.options.iter().any(|option| option.id == choice.id()).then_some(choice.id());
-                question.option_for(named, choice).map(|option| option.id.clone())
+                let is_listed = |id: &str| question.options.iter().any(|option| option.id == id);
+                let listed = is_listed(choice.id()).then_some(choice.id());
+                named.or_else(|| question.option_for(listed, choice)).map(|option| option.id.clone())
             }
-            Decision::Cancelled | Decision::Unanswered => None,
+            Decision::Cancelled | Decision::Unanswered | Decision::Dismissed => None,
         };
-        self.record_agent_answer(question, decision, by);
+        self.record_agent_answer(question, decision, answer.bounded_words(), answer.by);
         if decision == Decision::Cancelled {
             // The child gets the same answer with the cancellation.
             return self.stop_turn(StopReason::Cancelled);
@@ -171,31 +181,16 @@ impl SessionMachine {
         self.publish();
     }
 
-    /// Takes an answer that names an option. For a question of acpd, an id that is not one of ours is a rejection.
-    pub(super) fn choose_option(&mut self, id: QuestionId, option: &str, by: String) {
-        let Some(open) = self.state.open.questions.iter().find(|open| open.question.id == id) else { return };
-        let question = open.question.clone();
-        match question.option_for(Some(option), Choice::RejectOnce) {
-            Some(chosen) if !self.is_suspending() => {
-                self.record_agent_answer(&question, Decision::Chose(chosen.kind), by);
-                self.effect(Effect::AnswerAgent { question: id, option: Some(chosen.id.clone()) });
-                self.publish();
-            }
-            Some(_) => {}
-            None => self.settle_question(id, Decision::Chose(Choice::RejectOnce), by),
-        }
-    }
-
-    fn record_agent_answer(&mut self, question: &Question, decision: Decision, by: String) {
+    fn record_agent_answer(&mut self, question: &Question, decision: Decision, words: Option<String>, by: String) {
         let (question, call) = (question.id.clone(), question.call.clone());
-        self.append(EventKind::PermissionAnswered { question, call, decision, by });
+        self.append(EventKind::PermissionAnswered { question, call, decision, by, words });
     }
 
     fn withdraw_agent_question(&mut self, id: QuestionId) {
         let Some(open) = self.state.open.questions.iter().find(|open| open.question.id == id) else { return };
         let question = open.question.clone();
         let by = self.state.settings.hosted.as_ref().map(|hosted| hosted.agent.clone()).unwrap_or_default();
-        self.record_agent_answer(&question, Decision::Unanswered, by);
+        self.record_agent_answer(&question, Decision::Unanswered, None, by);
         self.publish();
     }
 
@@ -227,7 +222,7 @@ impl SessionMachine {
     fn close_agent_questions(&mut self) {
         let open: Vec<Question> = self.state.open.questions.iter().map(|open| open.question.clone()).collect();
         for question in open {
-            self.record_agent_answer(&question, Decision::Unanswered, "acpd".to_owned());
+            self.record_agent_answer(&question, Decision::Unanswered, None, "acpd".to_owned());
         }
     }
 

@@ -15,7 +15,7 @@ use crate::mcp::{McpServer, Prepared};
 use crate::model::Price;
 use crate::tool::{BackgroundReport, PlanRefusal, SubAgentRequest, ToolRequest};
 use crate::{
-    CallId, ConnectionId, Content, Decision, Environment, EventKind, MessageId, Mode, ModelId, Origin, Outcome,
+    Answer, CallId, ConnectionId, Content, Environment, EventKind, MessageId, Mode, ModelId, Origin, Outcome,
     PlanEntry, QuestionId, StopReason, ToolCard, ToolContent, Trace, TurnFailure, TurnId, Usage, Verdict,
 };
 
@@ -40,23 +40,15 @@ pub enum Input {
     SpentToday(Spending),
     /// A command in the background wrote something or ended.
     Background(BackgroundReport),
-    /// An answer to a permission question. One that is not open any more is ignored.
+    /// An answer to a question. One that is not open any more is ignored.
     Answer {
         question: QuestionId,
-        decision: Decision,
-        by: String,
-    },
-    /// An answer that names one of the options that the client was shown.
-    ChooseOption {
-        question: QuestionId,
-        option: String,
-        by: String,
+        answer: Answer,
     },
     /// An answer to the named question, or to the only one that is open.
     AnswerOpen {
         question: Option<QuestionId>,
-        decision: Decision,
-        by: String,
+        answer: Answer,
     },
     /// A client answered a question with an error: it cannot ask its user.
     CannotAnswer {

@@ -96,10 +96,9 @@ impl SessionMachine {
             }
             Input::SpentToday(spent) => self.spending.today = spent,
             Input::Background(report) => self.note_background(report),
-            Input::Answer { question, decision, by } => self.settle_question(question, decision, by),
-            Input::ChooseOption { question, option, by } => self.choose_option(question, &option, by),
-            Input::AnswerOpen { question, decision, by } => {
-                let reply = self.settle_open(question.as_ref(), decision, by);
+            Input::Answer { question, answer } => self.settle_question(question, answer),
+            Input::AnswerOpen { question, answer } => {
+                let reply = self.settle_open(question.as_ref(), answer);
                 self.reply(Reply::Answer(reply));
             }
             Input::CannotAnswer { question, attach, why } => self.note_unable(question, attach, &why),

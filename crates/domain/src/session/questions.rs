@@ -1,14 +1,16 @@
-//! Permission questions: who answers them, who cannot, and what becomes of those that stay unanswered.
+//! Permission questions and inquiries: who answers them, who cannot, and what becomes of those that stay unanswered.
 
 use std::time::Duration;
 
 use super::activity::Activity;
 use super::clients::AttachedClient;
-use super::effect::Effect;
+use super::effect::{AnswerRefused, Effect};
 use super::machine::SessionMachine;
 use super::policy::Unattended;
+use crate::event::Setting;
+use crate::inquiry::{Inquiry, InquiryAnswer};
 use crate::tool::NotificationKind;
-use crate::{Choice, Decision, EventKind, Outcome, QuestionId, StopReason, visible};
+use crate::{Answer, CallId, Choice, Decision, EventKind, Given, Outcome, Question, QuestionId, StopReason, visible};
 
 /// The longest reason of a client that cannot answer, as it is reported.
 const REASON_CHARS: usize = 200;
@@ -17,60 +19,76 @@ const REASON_CHARS: usize = 200;
 const NOBODY: &str = "acpd, because no client is attached";
 
 impl SessionMachine {
-    pub(super) fn settle_question(&mut self, question: QuestionId, decision: Decision, by: String) {
+    pub(super) fn settle_question(&mut self, id: QuestionId, answer: Answer) {
         if self.is_suspending() {
             // The question is asked again when the session comes back.
             return;
         }
-        let Some(open) = self.state.open.questions.iter().find(|open| open.question.id == question) else { return };
+        let Some(question) = self.open_question(&id).cloned() else { return };
         if self.is_hosted() {
-            let question = open.question.clone();
-            return self.settle_agent_question(&question, decision, by);
+            return self.settle_agent_question(&question, answer);
         }
-        let decision = open.question.admit(decision);
-        let call = open.question.call.clone();
-        let is_ours = by == NOBODY;
-        self.append(EventKind::PermissionAnswered { question, call: call.clone(), decision, by });
-        match decision {
-            Decision::Cancelled => self.stop_turn(StopReason::Cancelled),
-            Decision::Chose(_) | Decision::Unanswered if self.is_about_budget(&call) => {
-                self.revive_turn(&call);
-                let allowed = matches!(decision, Decision::Chose(choice) if choice.allows());
-                self.settle_budget(call, allowed);
-            }
-            Decision::Chose(choice) if choice.allows() => {
-                self.revive_turn(&call);
-                self.allow_call(call);
-            }
-            Decision::Chose(_) => {
-                self.revive_turn(&call);
-                let outcome = if is_ours { Outcome::denied() } else { Outcome::declined() };
-                self.end_call(call, outcome);
-            }
-            Decision::Unanswered => {
-                self.revive_turn(&call);
-                self.end_call(call, Outcome::denied());
-            }
+        let words = answer.bounded_words();
+        let is_ours = answer.by == NOBODY;
+        let reply = question.inquiry.as_ref().map(|inquiry| match is_ours {
+            true => InquiryAnswer::Unanswered("no client is attached".to_owned()),
+            false => inquiry.read(&answer.given, words.as_deref()),
+        });
+        let decision = match (&answer.given, &reply) {
+            (Given::Decided(Decision::Cancelled), _) => Decision::Cancelled,
+            (_, Some(reply)) => reply.decision(),
+            (Given::Decided(decision), None) => question.admit(*decision),
+            // An option that acpd does not offer.
+            (Given::Option(_), None) => Decision::Chose(Choice::RejectOnce),
+        };
+        let call = question.call.clone();
+        let (by, recorded) = (answer.by, words.clone());
+        self.append(EventKind::PermissionAnswered { question: id, call: call.clone(), decision, by, words: recorded });
+        if decision == Decision::Cancelled {
+            self.stop_turn(StopReason::Cancelled);
+            return self.publish();
+        }
+        self.revive_turn(&call);
+        let allowed = matches!(decision, Decision::Chose(choice) if choice.allows());
+        match (question.inquiry, reply) {
+            (Some(inquiry), Some(reply)) => self.settle_inquiry(call, &inquiry, &reply, words.as_deref()),
+            _ if self.is_about_budget(&call) => self.settle_budget(call, allowed),
+            _ if allowed => self.allow_call(call),
+            _ if is_ours || !matches!(decision, Decision::Chose(_)) => self.end_call(call, Outcome::denied()),
+            _ => self.end_call(call, Outcome::declined(words.as_deref())),
         }
         self.publish();
     }
 
-    /// Settles the named question or the only one that is open; otherwise returns how many are.
-    pub(super) fn settle_open(
-        &mut self,
-        question: Option<&QuestionId>,
-        decision: Decision,
-        by: String,
-    ) -> Result<(), usize> {
+    /// The answer to an inquiry is the outcome of its call. An approved plan changes the mode, too.
+    fn settle_inquiry(&mut self, call: CallId, inquiry: &Inquiry, answer: &InquiryAnswer, words: Option<&str>) {
+        if let InquiryAnswer::Chose(choice) = answer
+            && let Some(mode) = inquiry.mode_after(choice)
+        {
+            self.append(EventKind::Configured { setting: Setting::Mode(mode), automatic: false });
+        }
+        self.end_call(call, inquiry.outcome(answer, words));
+    }
+
+    /// Settles the named question or the only one that is open. The answer must be one that the question
+    /// offers.
+    pub(super) fn settle_open(&mut self, question: Option<&QuestionId>, answer: Answer) -> Result<(), AnswerRefused> {
         let open: Vec<QuestionId> = self
             .open_questions()
             .into_iter()
             .filter(|id| question.is_none_or(|wanted| wanted == id))
             .filter(|_| !self.is_suspending())
             .collect();
-        let [question] = open.as_slice() else { return Err(open.len()) };
-        self.settle_question(question.clone(), decision, by);
+        let [question] = open.as_slice() else { return Err(AnswerRefused::Ambiguous(open.len())) };
+        if self.open_question(question).is_some_and(|open| !open.takes(&answer)) {
+            return Err(AnswerRefused::NoSuchOption);
+        }
+        self.settle_question(question.clone(), answer);
         Ok(())
+    }
+
+    fn open_question(&self, id: &QuestionId) -> Option<&Question> {
+        self.state.open.questions.iter().map(|open| &open.question).find(|question| question.id == *id)
     }
 
     fn open_questions(&self) -> Vec<QuestionId> {
@@ -106,17 +124,20 @@ impl SessionMachine {
 
     /// Rejects a question for a reason that the person and the model see.
     fn reject_question(&mut self, question: QuestionId, reason: &str) {
-        let Some(open) = self.state.open.questions.iter().find(|open| open.question.id == question) else { return };
-        let call = open.question.call.clone();
+        let Some(open) = self.open_question(&question).cloned() else { return };
+        let call = open.call;
         self.notice_passing(format!("Rejected, because {reason}."));
         let decision = Decision::Chose(Choice::RejectOnce);
         if self.is_hosted() {
-            return self.settle_question(question, decision, "acpd".to_owned());
+            return self.settle_question(question, Answer::decided(decision, "acpd"));
         }
-        self.append(EventKind::PermissionAnswered { question, call: call.clone(), decision, by: "acpd".to_owned() });
+        let by = "acpd".to_owned();
+        self.append(EventKind::PermissionAnswered { question, call: call.clone(), decision, by, words: None });
         self.revive_turn(&call);
         if self.is_about_budget(&call) {
             self.settle_budget(call, false);
+        } else if let Some(inquiry) = open.inquiry {
+            self.settle_inquiry(call, &inquiry, &InquiryAnswer::Unanswered(reason.to_owned()), None);
         } else {
             self.end_call(call, Outcome::denied_because(&format!("{reason}.")));
         }
@@ -147,7 +168,7 @@ impl SessionMachine {
     pub(super) fn deny_questions(&mut self) {
         for question in self.open_questions() {
             let decision = Decision::Chose(Choice::RejectOnce);
-            self.settle_question(question, decision, NOBODY.to_owned());
+            self.settle_question(question, Answer::decided(decision, NOBODY));
         }
     }
 

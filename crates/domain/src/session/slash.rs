@@ -8,7 +8,7 @@ use crate::{Content, Payload, SessionState};
 pub const COMMANDS: [(&str, &str, Option<&str>); 9] = [
     ("help", "Show these commands", None),
     ("status", "Show the session, its model, mode and usage", None),
-    ("mode", "Show or set the mode", Some("full | read-only | safe | sandbox")),
+    ("mode", "Show or set the mode", Some("full | read-only | safe | sandbox | plan")),
     ("model", "Show or set the model", Some("the model's id")),
     ("compact", "Replace older messages by a summary", None),
     ("mcp", "Show the MCP servers, their tools and prompts", None),

@@ -96,7 +96,7 @@ impl SessionMachine {
             access: Access::AskEveryTime,
         };
         self.append(EventKind::ToolCalled { call: call.clone(), message: MessageId::new(), card });
-        let question = Question { id: QuestionId::new(), call, always: None, options: Vec::new() };
+        let question = Question { id: QuestionId::new(), call, always: None, options: Vec::new(), inquiry: None };
         self.append(EventKind::PermissionAsked { question });
         self.publish();
         self.notify_waiting();
@@ -111,7 +111,7 @@ impl SessionMachine {
     /// The question whether to go on is answered. A turn that came back from the log continues after the call.
     pub(super) fn settle_budget(&mut self, call: CallId, allowed: bool) {
         if !allowed {
-            self.append(EventKind::ToolEnded { call, outcome: Outcome::declined() });
+            self.append(EventKind::ToolEnded { call, outcome: Outcome::declined(None) });
             self.notice("The turn has ended at a limit of the budget.".to_owned());
             return self.stop_turn(StopReason::MaxTurnRequests);
         }

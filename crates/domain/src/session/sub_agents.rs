@@ -10,7 +10,10 @@ use super::activity::Activity;
 use super::effect::{Effect, StartSubAgent};
 use super::machine::SessionMachine;
 use super::policy::AgentLimits;
-use crate::tool::{AGENT, BackgroundNews, BackgroundReport, OutcomeKind, SWITCH_MODE, SubAgentRequest, SubAgentTask};
+use crate::tool::{
+    AGENT, ASK_USER, BackgroundNews, BackgroundReport, OutcomeKind, PROPOSE_PLAN, SWITCH_MODE, SubAgentRequest,
+    SubAgentTask,
+};
 use crate::{AgentId, CallId, EventKind, Mode, ModelId, Outcome, ToolContent, TurnId};
 
 /// How many steps of a sub-agent are shown.
@@ -87,6 +90,9 @@ impl SubAgent {
         if tool == SWITCH_MODE {
             return Some("a sub-agent cannot change the session's mode; report what you could not do".to_owned());
         }
+        if tool == ASK_USER || tool == PROPOSE_PLAN {
+            return Some("a sub-agent cannot ask the user; report what has to be decided".to_owned());
+        }
         let tools = self.tools.as_ref().filter(|tools| !tools.iter().any(|name| name == tool))?;
         Some(format!("this agent may not use `{tool}`; it has {}", tools.join(", ")))
     }
@@ -131,7 +137,7 @@ impl SubAgents {
             let mut peers = self.working.values().filter(|sub| sub.depth == next.depth);
             match next.mode {
                 Mode::ReadOnly => peers.clone().all(|sub| sub.mode == Mode::ReadOnly) && peers.count() < limits.at_once,
-                Mode::Full | Mode::Safe | Mode::Sandbox => peers.next().is_none(),
+                Mode::Full | Mode::Safe | Mode::Sandbox | Mode::Plan => peers.next().is_none(),
             }
         };
         let at = (0..self.queued.len()).find(|at| {

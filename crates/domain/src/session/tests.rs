@@ -22,8 +22,8 @@ use crate::history::SessionMeta;
 use crate::mcp::Prepared;
 use crate::tool::ToolRequest;
 use crate::{
-    Access, Approval, CallId, Choice, Content, Decision, Event, EventKind, Millis, Mode, ModelId, Origin, Outcome,
-    SessionState, StopReason, ToolCard, ToolContent, ToolKind, TurnFailure, TurnId,
+    Access, Answer, Approval, CallId, Choice, Content, Decision, Event, EventKind, Millis, Mode, ModelId, Origin,
+    Outcome, SessionState, StopReason, ToolCard, ToolContent, ToolKind, TurnFailure, TurnId,
 };
 
 #[derive(Default)]
@@ -313,7 +313,7 @@ impl World {
     fn answer(&mut self, decision: Decision) {
         if let Some(asked) = self.machine.state().open.questions.first() {
             let question = asked.question.id.clone();
-            self.deliver(Input::Answer { question, decision, by: "client".to_owned() });
+            self.deliver(Input::Answer { question, answer: Answer::decided(decision, "client") });
         }
     }
 

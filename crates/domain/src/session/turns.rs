@@ -288,7 +288,7 @@ impl SessionMachine {
             .collect();
         for (question, call) in open {
             let decision = if unanswered { Decision::Unanswered } else { Decision::Cancelled };
-            self.append(EventKind::PermissionAnswered { question, call, decision, by: "acpd".to_owned() });
+            self.append(EventKind::PermissionAnswered { question, call, decision, by: "acpd".to_owned(), words: None });
         }
         self.end_if_stopped();
     }

@@ -300,6 +300,7 @@ pub(super) fn unanswered(Asked { question, .. }: &Asked) -> EventKind {
         call: question.call.clone(),
         decision: Decision::Unanswered,
         by: "acpd".to_owned(),
+        words: None,
     }
 }
 

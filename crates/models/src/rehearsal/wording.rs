@@ -91,7 +91,7 @@ pub(super) fn report(direction: &Direction, stage: &Stage<'_>) -> String {
     match stage {
         Stage::Done { answer } => success(direction, answer),
         Stage::Failed { reason }
-            if [Outcome::denied(), Outcome::declined()].iter().any(|denied| denied.text == *reason) =>
+            if *reason == Outcome::denied().text || reason.starts_with(&Outcome::declined(None).text) =>
         {
             format!("You did not allow it, so {}.", undone(direction))
         }

@@ -1,7 +1,7 @@
 //! Decodes the parameters of acpd's own methods. Strictly, because only our own programs send them.
 
 use domain::checkpoint::RestoreDirection;
-use domain::{Choice, Event, Place};
+use domain::{Choice, Decision, Event, Given, Place};
 use serde_json::Value;
 
 use serde_json::value::RawValue;
@@ -72,9 +72,13 @@ fn steer(
 }
 
 fn answer(params: &mut Params) -> Result<Steer, RpcError> {
-    let choice = params.required(["optionId"])?;
-    let choice = Choice::from_id(&choice).ok_or_else(|| RpcError::invalid_params("optionId", "Unknown option"))?;
-    Ok(Steer::Answer { question: params.text("questionId")?.map(Into::into), choice })
+    let option = params.required(["optionId"])?;
+    let given = match Choice::from_id(&option) {
+        Some(choice) => Given::Decided(Decision::Chose(choice)),
+        None => Given::Option(option),
+    };
+    let words = params.text("words")?;
+    Ok(Steer::Answer { question: params.text("questionId")?.map(Into::into), given, words })
 }
 
 fn rename(params: &mut Params) -> Result<Steer, RpcError> {

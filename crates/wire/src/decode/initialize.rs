@@ -36,6 +36,7 @@ pub(crate) fn read(mut params: Params) -> Result<ClientRequest, RpcError> {
         elicits_form: has("/elicitation/form"),
         terminal_login: has("/auth/terminal"),
         switches: has("/session/configOptions/boolean"),
+        words: has("/_meta/acpd/words"),
     };
     Ok(ClientRequest::Initialize(Initialize { version, client, capabilities }))
 }

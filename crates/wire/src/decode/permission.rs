@@ -1,17 +1,17 @@
 //! Decodes a client's reply to `session/request_permission`.
 
-use domain::{Choice, Decision};
+use domain::{Choice, Decision, Given};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::inquiries;
 use crate::rpc::RpcError;
 
 /// One client's answer to a permission question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PermissionReply {
-    Decided(Decision),
-    /// The client chose an option whose id is not one of acpd's own. It may be an option of a child agent.
-    Chose(String),
+    /// An option whose id is not one of acpd's own may be one of an inquiry or of a child agent.
+    Answered { given: Given, words: Option<String> },
     /// The client cannot answer, for this reason. The question stays open at the other clients.
     Unable(String),
 }
@@ -23,10 +23,13 @@ pub(crate) fn lenient(result: Result<&RawValue, &RpcError>) -> PermissionReply {
         Err(error) => return PermissionReply::Unable(error.message.clone()),
     };
     let result = serde_json::from_str::<Value>(result.get()).unwrap_or_default();
-    if let Some(option) = foreign_option(&result) {
-        return PermissionReply::Chose(option);
-    }
-    PermissionReply::Decided(decision(&result).unwrap_or(Decision::Chose(Choice::RejectOnce)))
+    answered(&result, decision(&result).unwrap_or(Decision::Chose(Choice::RejectOnce)))
+}
+
+/// The answer in a reply: an option that is not one of ours, or otherwise this decision.
+pub(crate) fn answered(result: &Value, decision: Decision) -> PermissionReply {
+    let given = foreign_option(result).map_or(Given::Decided(decision), Given::Option);
+    PermissionReply::Answered { given, words: inquiries::words(result) }
 }
 
 fn decision(result: &Value) -> Option<Decision> {
@@ -53,7 +56,7 @@ fn decision(result: &Value) -> Option<Decision> {
 }
 
 /// The chosen option, if its id is not one of acpd's own.
-pub(crate) fn foreign_option(result: &Value) -> Option<String> {
+fn foreign_option(result: &Value) -> Option<String> {
     let outcome = result.get("outcome")?;
     let (word, fields) = match outcome {
         Value::String(word) => (word.as_str(), result),

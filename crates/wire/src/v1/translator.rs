@@ -21,8 +21,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::chunk::{self, ChunkParams, Speaker};
+use crate::client_requests;
 use crate::compactions::Compactions;
 use crate::facts::Menu;
+use crate::inquiries;
 use crate::method;
 use crate::rpc::{self, RpcError};
 use crate::translator::{Outbound, PriorView, TranslatorStart, Viewer};
@@ -323,12 +325,29 @@ impl Translator {
     }
 
     fn question(&self, question: &Question) -> Outbound {
+        let id = question.id.clone();
+        let client = &self.viewer.capabilities;
+        let form = question.inquiry.as_ref().filter(|_| client.elicits_form);
+        if let Some(params) =
+            form.and_then(|inquiry| client_requests::elicit(&self.session, inquiry.form(&question.call)))
+        {
+            return Outbound::Ask { question: id, method: method::ELICITATION_CREATE, params };
+        }
         let call = match self.calls.get(&question.call) {
             Some(open) => content::pending_call(&question.call, &open.card),
             None => acp::ToolCallUpdate::new(question.call.to_string(), acp::ToolCallUpdateFields::new()),
         };
         let request = acp::RequestPermissionRequest::new(self.session.to_string(), call, options(question));
-        Outbound::Ask { question: question.id.clone(), params: encode::value(&request) }
+        let mut params = encode::value(&request);
+        if let Some(inquiry) = &question.inquiry {
+            params["_meta"] = inquiries::meta(inquiry);
+            if let (Some(note), Some(content)) =
+                (inquiries::note(inquiry, client), params["toolCall"]["content"].as_array_mut())
+            {
+                content.push(json!({ "type": "content", "content": { "type": "text", "text": note } }));
+            }
+        }
+        Outbound::Ask { question: id, method: method::SESSION_REQUEST_PERMISSION, params }
     }
 
     fn planned(&self, event: &Event, entries: &[PlanEntry]) -> Outbound {

@@ -113,18 +113,16 @@ pub fn permission_answer(result: Result<&RawValue, &RpcError>) -> PermissionRepl
         Err(error) => return PermissionReply::Unable(error.message.clone()),
     };
     let result: Value = serde_json::from_str(result.get()).unwrap_or_default();
-    if let Some(option) = permission::foreign_option(&result) {
-        return PermissionReply::Chose(option);
-    }
     let outcome = &result["outcome"];
-    PermissionReply::Decided(match outcome["outcome"].as_str() {
+    let decision = match outcome["outcome"].as_str() {
         Some("selected") => {
             let chosen = outcome["optionId"].as_str().and_then(Choice::from_id);
             Decision::Chose(chosen.unwrap_or(Choice::RejectOnce))
         }
         Some("cancelled") => Decision::Cancelled,
         Some(_) | None => Decision::Chose(Choice::RejectOnce),
-    })
+    };
+    permission::answered(&result, decision)
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ use self::foreground::State;
 use crate::chunk::{self, ChunkParams, Speaker};
 use crate::compactions::Compactions;
 use crate::facts::Menu;
+use crate::inquiries;
 use crate::method;
 use crate::rpc;
 use crate::translator::{Outbound, PriorView, TranslatorStart, Viewer};
@@ -329,6 +330,12 @@ impl Translator {
     }
 
     fn question(&self, question: &Question) -> Outbound {
+        let id = question.id.clone();
+        let client = &self.viewer.capabilities;
+        if let Some(inquiry) = question.inquiry.as_ref().filter(|_| client.elicits_form) {
+            let params = encode::elicit(&self.session, inquiry.form(&question.call));
+            return Outbound::Ask { question: id, method: method::ELICITATION_CREATE, params };
+        }
         let ours = |choice: &Choice| json!({ "optionId": choice.id(), "name": question.choice_name(*choice), "kind": choice.id() });
         let theirs =
             |option: &AgentOption| json!({ "optionId": option.id, "name": option.name, "kind": option.kind.id() });
@@ -342,7 +349,14 @@ impl Translator {
             params["description"] = json!(call.explanation(&self.cwd));
             params["subject"] = call.subject(&question.call, &self.cwd);
         }
-        Outbound::Ask { question: question.id.clone(), params }
+        if let Some(inquiry) = &question.inquiry {
+            params["_meta"] = inquiries::meta(inquiry);
+            if let Some(note) = inquiries::note(inquiry, client) {
+                let described = params["description"].as_str().unwrap_or_default();
+                params["description"] = json!(format!("{described}\n{note}").trim_start());
+            }
+        }
+        Outbound::Ask { question: id, method: method::SESSION_REQUEST_PERMISSION, params }
     }
 
     /// Serializes a piece of text, which most updates are, into a single allocation.

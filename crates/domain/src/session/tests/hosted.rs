@@ -11,7 +11,7 @@ use crate::hosted::{AgentFailure, AgentReport, CallFields, Offer};
 use crate::permission::AgentOption;
 use crate::session::AgentQuestion;
 use crate::session::effect::Effect;
-use crate::{CallId, Choice, QuestionId, StopReason, Verdict};
+use crate::{Answer, CallId, Choice, Given, QuestionId, StopReason, Verdict};
 
 /// The child, as the effects so far say.
 #[derive(Default)]
@@ -149,8 +149,9 @@ impl World {
             Step::Choose => {
                 if let Some(asked) = self.machine.state().open.questions.first() {
                     let question = asked.question.id.clone();
-                    let (option, by) = ("yes".to_owned(), "client".to_owned());
-                    self.deliver(Input::ChooseOption { question, option, by });
+                    let answer =
+                        Answer { given: Given::Option("yes".to_owned()), words: None, by: "client".to_owned() };
+                    self.deliver(Input::Answer { question, answer });
                 }
             }
             Step::Ends => self.end_prompt(AgentReport::Ended { reason: StopReason::EndTurn, usage: None }),

@@ -36,10 +36,10 @@ fn any_integer_version_and_any_client_info_is_accepted() {
             json!([1]),
         ],
         &expect![[r#"
-            Initialize(Initialize { version: 1, client: None, capabilities: ClientCapabilities { read_files: false, write_files: false, terminal: false, notices: false, compaction: false, elicits_url: false, elicits_form: false, terminal_login: false, switches: false } })
-            Initialize(Initialize { version: 2, client: Some(ClientInfo { name: "zed", version: "1" }), capabilities: ClientCapabilities { read_files: true, write_files: false, terminal: true, notices: false, compaction: false, elicits_url: false, elicits_form: false, terminal_login: false, switches: false } })
-            Initialize(Initialize { version: -3, client: None, capabilities: ClientCapabilities { read_files: false, write_files: false, terminal: false, notices: false, compaction: false, elicits_url: false, elicits_form: false, terminal_login: false, switches: false } })
-            Initialize(Initialize { version: 9223372036854775807, client: None, capabilities: ClientCapabilities { read_files: false, write_files: false, terminal: false, notices: false, compaction: false, elicits_url: false, elicits_form: false, terminal_login: false, switches: false } })
+            Initialize(Initialize { version: 1, client: None, capabilities: ClientCapabilities { read_files: false, write_files: false, terminal: false, notices: false, compaction: false, elicits_url: false, elicits_form: false, terminal_login: false, switches: false, words: false } })
+            Initialize(Initialize { version: 2, client: Some(ClientInfo { name: "zed", version: "1" }), capabilities: ClientCapabilities { read_files: true, write_files: false, terminal: true, notices: false, compaction: false, elicits_url: false, elicits_form: false, terminal_login: false, switches: false, words: false } })
+            Initialize(Initialize { version: -3, client: None, capabilities: ClientCapabilities { read_files: false, write_files: false, terminal: false, notices: false, compaction: false, elicits_url: false, elicits_form: false, terminal_login: false, switches: false, words: false } })
+            Initialize(Initialize { version: 9223372036854775807, client: None, capabilities: ClientCapabilities { read_files: false, write_files: false, terminal: false, notices: false, compaction: false, elicits_url: false, elicits_form: false, terminal_login: false, switches: false, words: false } })
             -32602 {"protocolVersion":"Must be an integer"}
             -32602 {"protocolVersion":"Must be an integer"}
             -32602 {"protocolVersion":"Required"}
@@ -322,8 +322,8 @@ fn the_remaining_methods_are_decoded_as_documented() {
 fn every_known_permission_answer_is_understood_and_others_reject() {
     use Choice::{AllowAlways, AllowOnce, RejectAlways, RejectOnce};
     let decided = |text: &str| match lenient(Ok(&raw(text).unwrap())) {
-        PermissionReply::Decided(decision) => decision,
-        PermissionReply::Chose(option) => panic!("{text}: {option}"),
+        PermissionReply::Answered { given: Given::Decided(decision), words: None } => decision,
+        PermissionReply::Answered { given, words } => panic!("{text}: {given:?} {words:?}"),
         PermissionReply::Unable(why) => panic!("{text}: {why}"),
     };
     for (text, expected) in [
@@ -354,7 +354,13 @@ fn every_known_permission_answer_is_understood_and_others_reject() {
     }
     // It counts only if the agent that asks has such an option.
     let foreign = raw(r#"{"outcome":{"outcome":"selected","optionId":"invented"}}"#).unwrap();
-    assert_eq!(lenient(Ok(&foreign)), PermissionReply::Chose("invented".to_owned()));
+    let given = Given::Option("invented".to_owned());
+    assert_eq!(lenient(Ok(&foreign)), PermissionReply::Answered { given, words: None });
+    let worded =
+        r#"{"outcome":{"outcome":"selected","optionId":"reject_once"},"_meta":{"acpd":{"words":"use git mv"}}}"#;
+    let given = Given::Decided(Decision::Chose(RejectOnce));
+    let words = Some("use git mv".to_owned());
+    assert_eq!(lenient(Ok(&raw(worded).unwrap())), PermissionReply::Answered { given, words });
     assert_eq!(lenient(Err(&RpcError::internal("no", "wait"))), PermissionReply::Unable("no".to_owned()));
 }
 

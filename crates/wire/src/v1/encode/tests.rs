@@ -190,6 +190,11 @@ fn a_new_session_shows_modes_models_and_options() {
                 "id": "sandbox",
                 "name": "Sandbox",
                 "description": "Commands run in a kernel sandbox without network; file tools are not sandboxed, but stay inside the session's folders"
+              },
+              {
+                "id": "plan",
+                "name": "Plan",
+                "description": "Reading only, until you approve a plan and choose the mode in which it is carried out"
               }
             ]
           },
@@ -221,6 +226,11 @@ fn a_new_session_shows_modes_models_and_options() {
                   "value": "sandbox",
                   "name": "Sandbox",
                   "description": "Commands run in a kernel sandbox without network; file tools are not sandboxed, but stay inside the session's folders"
+                },
+                {
+                  "value": "plan",
+                  "name": "Plan",
+                  "description": "Reading only, until you approve a plan and choose the mode in which it is carried out"
                 }
               ]
             },

@@ -117,8 +117,13 @@ fn other_card() -> ToolCard {
 
 /// Everything that can happen, once.
 fn story() -> Vec<Event> {
-    let question =
-        Question { id: "q".into(), call: "c".into(), always: Some(Grant::Folder("/w".into())), options: Vec::new() };
+    let question = Question {
+        id: "q".into(),
+        call: "c".into(),
+        always: Some(Grant::Folder("/w".into())),
+        options: Vec::new(),
+        inquiry: None,
+    };
     let marked = Content {
         payload: Payload::TextResource { uri: "file:///a".to_owned(), mime: None, text: "A".to_owned() },
         extras: Extras {
@@ -149,6 +154,7 @@ fn story() -> Vec<Event> {
             call: "c".into(),
             decision: Decision::Chose(Choice::AllowOnce),
             by: "zed".to_owned(),
+            words: None,
         },
         EventKind::ToolStarted { call: "c".into() },
         EventKind::ToolProgressed { call: "c".into(), content: vec![ToolContent::text("half"), picture] },
@@ -189,7 +195,7 @@ fn transcript(said: &[Outbound]) -> String {
             let at = params.get("_meta").map(|meta| format!(" at {}", meta["acpd"]["at"])).unwrap_or_default();
             format!("{update}{at}")
         }
-        Outbound::Ask { question, params } => {
+        Outbound::Ask { question, params, .. } => {
             Version::V1.request("session/request_permission", params).unwrap();
             format!("ask {question} {params}")
         }
@@ -266,7 +272,7 @@ fn a_load_replays_what_live_clients_saw_without_settled_questions() {
 
 #[test]
 fn an_open_question_is_asked_of_later_clients_after_an_announced_call() {
-    let question = Question { id: "q".into(), call: "d".into(), always: None, options: Vec::new() };
+    let question = Question { id: "q".into(), call: "d".into(), always: None, options: Vec::new(), inquiry: None };
     let events = log(vec![EventKind::PermissionAsked { question: question.clone() }]);
     let open = TranslatorStart {
         open_calls: vec![("d".into(), OpenCall::new(other_card()))],
@@ -284,7 +290,7 @@ fn an_open_question_is_asked_of_later_clients_after_an_announced_call() {
 
 #[test]
 fn a_client_that_attaches_midway_sees_no_calls_of_sub_agents() {
-    let question = Question { id: "q".into(), call: "asked".into(), always: None, options: Vec::new() };
+    let question = Question { id: "q".into(), call: "asked".into(), always: None, options: Vec::new(), inquiry: None };
     let events = log(vec![
         EventKind::ToolStarted { call: "hidden".into() },
         EventKind::ToolEnded { call: "hidden".into(), outcome: Outcome::completed("done") },
@@ -354,7 +360,7 @@ fn strictly_there_is_no_usage_in_an_answer() {
 
 #[test]
 fn a_client_that_attaches_midway_sees_open_calls_and_questions() {
-    let question = Question { id: "q".into(), call: "d".into(), always: None, options: Vec::new() };
+    let question = Question { id: "q".into(), call: "d".into(), always: None, options: Vec::new(), inquiry: None };
     let open = TranslatorStart {
         open_calls: vec![
             ("c".into(), OpenCall { started: true, ..OpenCall::new(other_card()) }),

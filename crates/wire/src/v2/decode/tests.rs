@@ -60,12 +60,13 @@ fn methods_of_version_1_are_unknown() {
 #[test]
 fn an_unknown_outcome_never_approves() {
     let decided = |text: &str| permission_answer(Ok(&RawValue::from_string(text.to_owned()).unwrap()));
-    let rejected = PermissionReply::Decided(Decision::Chose(Choice::RejectOnce));
+    let answered = |given| PermissionReply::Answered { given, words: None };
+    let rejected = answered(Given::Decided(Decision::Chose(Choice::RejectOnce)));
     assert_eq!(
         decided(r#"{"outcome":{"outcome":"selected","optionId":"allow_once"}}"#),
-        PermissionReply::Decided(Decision::Chose(Choice::AllowOnce))
+        answered(Given::Decided(Decision::Chose(Choice::AllowOnce)))
     );
-    assert_eq!(decided(r#"{"outcome":{"outcome":"cancelled"}}"#), PermissionReply::Decided(Decision::Cancelled));
+    assert_eq!(decided(r#"{"outcome":{"outcome":"cancelled"}}"#), answered(Given::Decided(Decision::Cancelled)));
     for odd in [
         r#"{"outcome":{"outcome":"selected"}}"#,
         r#"{"outcome":{"outcome":"allowed"}}"#,
@@ -78,6 +79,6 @@ fn an_unknown_outcome_never_approves() {
     }
     // It counts only if the agent that asks has such an option.
     let foreign = decided(r#"{"outcome":{"outcome":"selected","optionId":"allow_everything"}}"#);
-    assert_eq!(foreign, PermissionReply::Chose("allow_everything".to_owned()));
+    assert_eq!(foreign, answered(Given::Option("allow_everything".to_owned())));
     assert_eq!(permission_answer(Err(&RpcError::internal("no", "wait"))), PermissionReply::Unable("no".to_owned()));
 }

@@ -108,7 +108,13 @@ fn called(call: &str, card: ToolCard) -> EventKind {
 
 fn asked(call: &str) -> EventKind {
     EventKind::PermissionAsked {
-        question: Question { id: format!("q{call}").into(), call: call.into(), always: None, options: Vec::new() },
+        question: Question {
+            id: format!("q{call}").into(),
+            call: call.into(),
+            always: None,
+            options: Vec::new(),
+            inquiry: None,
+        },
     }
 }
 
@@ -118,6 +124,7 @@ fn answered(call: &str) -> EventKind {
         call: call.into(),
         decision: Decision::Chose(Choice::AllowOnce),
         by: "zed".to_owned(),
+        words: None,
     }
 }
 
@@ -143,7 +150,7 @@ fn translated(translator: &mut Translator, events: &[Event]) -> Vec<String> {
 fn line(said: Outbound) -> String {
     match said {
         Outbound::Update(message) => update(&message).to_string(),
-        Outbound::Ask { question, params } => {
+        Outbound::Ask { question, params, .. } => {
             Version::V2.request("session/request_permission", &params).unwrap();
             format!("ask {question} {params}")
         }

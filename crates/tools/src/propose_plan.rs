@@ -1,0 +1,83 @@
+//! `propose_plan`: ends the mode `plan`. The model shows its whole plan, and the person chooses the mode in which the
+//! session carries it out, or keeps planning. Like `ask_user`, it is answered and never runs.
+
+use domain::inquiry::{Inquiry, InquiryChoice, InquiryPurpose};
+use domain::tool::{Job, PROPOSE_PLAN, ToolSpec};
+use domain::{Mode, ToolKind, visible};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::ask_user::InquiryJob;
+use crate::tool::{CallRequest, RefusalReason, Tool};
+use crate::{Settings, input};
+
+/// The most characters of a plan. The person must see all of it, so a longer one is refused and not cut.
+const LONGEST: usize = 20_000;
+
+/// The modes in which a plan can be carried out.
+const MODES: [Mode; 3] = [Mode::Full, Mode::Safe, Mode::Sandbox];
+
+pub(crate) struct ProposePlanTool;
+
+#[derive(Deserialize)]
+struct Input {
+    #[serde(deserialize_with = "input::filled")]
+    plan: String,
+}
+
+impl Tool for ProposePlanTool {
+    fn name(&self) -> &'static str {
+        PROPOSE_PLAN
+    }
+
+    fn kind(&self) -> ToolKind {
+        ToolKind::SwitchMode
+    }
+
+    fn verb(&self) -> &'static str {
+        "Propose"
+    }
+
+    fn spec(&self, _settings: &Settings) -> ToolSpec {
+        ToolSpec {
+            name: self.name().to_owned(),
+            description:
+                "Shows the user your plan and asks to carry it out. For the mode `plan` only, once you have read \
+                          enough to know what has to change. The user approves it and chooses the mode to go on in, or \
+                          keeps planning and may say what to change; then improve the plan and propose it again."
+                    .to_owned(),
+            schema: json!({
+                "type": "object",
+                "properties": {
+                    "plan": {"type": "string", "description": "The whole plan in Markdown: what will change and where, in which order, and how it will be checked."}
+                },
+                "required": ["plan"]
+            }),
+            read_only: false,
+        }
+    }
+
+    fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, RefusalReason> {
+        let Input { plan } = input::parse(&call.input)?;
+        if call.site.mode != Mode::Plan {
+            let mode = call.site.mode.id();
+            return Err(RefusalReason(format!("the mode is `{mode}` and not `plan`; a plan needs no approval there")));
+        }
+        let plan = plan.trim();
+        if plan.chars().count() > LONGEST {
+            return Err(RefusalReason(format!("the plan is longer than {LONGEST} characters; propose a shorter one")));
+        }
+        let choice = |mode: Mode| InquiryChoice {
+            id: mode.id().to_owned(),
+            label: format!("Approve; go on in the mode \"{}\"", mode.name()),
+            description: Some(mode.description().to_owned()),
+        };
+        let inquiry = Inquiry {
+            text: visible::text(plan).into_owned(),
+            choices: MODES.into_iter().map(choice).collect(),
+            free_text: false,
+            purpose: InquiryPurpose::Plan,
+        };
+        Ok(Box::new(InquiryJob::new(self, inquiry, "Plan", call.input)))
+    }
+}

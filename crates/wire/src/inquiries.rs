@@ -1,0 +1,46 @@
+//! Inquiries: reads a filled form, and adds to the permission question that replaces the form at other
+//! clients.
+
+use domain::editor::Elicited;
+use domain::inquiry::{Inquiry, OWN_WORDS, read_form};
+use domain::{Choice, Decision, Given};
+use serde_json::{Value, json};
+
+use crate::client_requests::{self, Answered};
+use crate::decode::permission::PermissionReply;
+use crate::request::ClientCapabilities;
+
+const NO_WORDS: &str = "An answer in your own words cannot be given here; `acpd ctl answer` takes one.";
+
+/// Decodes the reply to the form of an inquiry. One that was accepted and is empty counts as closed.
+pub fn answer(reply: Answered) -> PermissionReply {
+    let decided = |decision| PermissionReply::Answered { given: Given::Decided(decision), words: None };
+    match client_requests::elicited(reply) {
+        Ok(Elicited::Accepted(content)) => match read_form(content.as_ref()) {
+            (Some(choice), words) => PermissionReply::Answered { given: Given::Option(choice), words },
+            (None, Some(words)) => {
+                PermissionReply::Answered { given: Given::Option(OWN_WORDS.to_owned()), words: Some(words) }
+            }
+            (None, None) => decided(Decision::Dismissed),
+        },
+        Ok(Elicited::Declined) => decided(Decision::Chose(Choice::RejectOnce)),
+        Ok(Elicited::Cancelled) => decided(Decision::Dismissed),
+        Err(error) => PermissionReply::Unable(error.to_string()),
+    }
+}
+
+/// A sentence for people at a client that cannot send words, if the inquiry asks for words.
+pub(crate) fn note(inquiry: &Inquiry, client: &ClientCapabilities) -> Option<&'static str> {
+    (inquiry.free_text && !client.words).then_some(NO_WORDS)
+}
+
+/// The `_meta` of a permission question that is an inquiry.
+pub(crate) fn meta(inquiry: &Inquiry) -> Value {
+    json!({ "acpd": { "inquiry": { "text": inquiry.text, "freeText": inquiry.free_text, "choices": inquiry.choices } } })
+}
+
+/// The words that a client sends with its answer, in `_meta.acpd.words`.
+pub(crate) fn words(reply: &Value) -> Option<String> {
+    let found = reply.pointer("/_meta/acpd/words").or_else(|| reply.pointer("/outcome/_meta/acpd/words"));
+    Some(found?.as_str()?.to_owned())
+}
