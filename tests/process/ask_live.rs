@@ -121,9 +121,9 @@ fn settings_and_sessions_are_chosen_from_lists_by_a_few_letters() {
     let mut terminal = ask(&home, &[]);
     terminal.shows("Type /help for commands");
     terminal.type_in("/mode\r");
-    terminal.shows("Choose the mode  4 of 4");
+    terminal.shows("Choose the mode  5 of 5");
     terminal.type_in("rdonly");
-    terminal.shows("Choose the mode  1 of 4");
+    terminal.shows("Choose the mode  1 of 5");
     terminal.type_in("\r");
     terminal.shows("the mode is read-only now");
     at_prompt(&terminal);

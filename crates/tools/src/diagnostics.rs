@@ -130,13 +130,16 @@ pub(crate) fn changed_paths(outcome: &Outcome) -> Vec<&Path> {
 }
 
 fn diffs(outcome: &Outcome) -> impl Iterator<Item = (&Path, Option<&str>, &str)> {
-    let diff = |content| match content {
-        &ToolContent::Diff { ref path, ref old, ref new } => Some((path.as_path(), old.as_deref(), new.as_str())),
+    let has_changed = hook_changes::has_changed_files(outcome);
+    outcome.content.iter().filter(move |_| has_changed).filter_map(diff)
+}
+
+fn diff(content: &ToolContent) -> Option<(&Path, Option<&str>, &str)> {
+    match content {
+        ToolContent::Diff { path, old, new } => Some((path, old.as_deref(), new)),
         ToolContent::Text { .. }
         | ToolContent::Image { .. }
         | ToolContent::Block { .. }
         | ToolContent::Terminal { .. } => None,
-    };
-    let has_changed = hook_changes::has_changed_files(outcome);
-    outcome.content.iter().filter(move |_| has_changed).filter_map(diff)
+    }
 }

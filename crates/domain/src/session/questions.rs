@@ -49,12 +49,15 @@ impl SessionMachine {
             return self.publish();
         }
         self.revive_turn(&call);
-        let allowed = matches!(decision, Decision::Chose(choice) if choice.allows());
+        let (is_chosen, allowed) = match decision {
+            Decision::Chose(choice) => (true, choice.allows()),
+            Decision::Cancelled | Decision::Unanswered | Decision::Dismissed => (false, false),
+        };
         match (question.inquiry, reply) {
             (Some(inquiry), Some(reply)) => self.settle_inquiry(call, &inquiry, &reply, words.as_deref()),
             _ if self.is_about_budget(&call) => self.settle_budget(call, allowed),
             _ if allowed => self.allow_call(call),
-            _ if is_ours || !matches!(decision, Decision::Chose(_)) => self.end_call(call, Outcome::denied()),
+            _ if is_ours || !is_chosen => self.end_call(call, Outcome::denied()),
             _ => self.end_call(call, Outcome::declined(words.as_deref())),
         }
         self.publish();

@@ -1,6 +1,6 @@
 //! Every dialect that a client may speak, and what it is taken for.
 
-use domain::{Choice, Decision};
+use domain::{Choice, Decision, Given};
 use expect_test::{Expect, expect};
 use serde_json::json;
 
@@ -92,8 +92,8 @@ fn mcp_servers_in_any_accepted_form_are_normalised() {
         ],
         &expect![[r#"
             NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [], agent: None })
-            NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [Server { name: "git", transport: Stdio { command: "mcp-git", args: 0, env: ["A"], cwd: None } }], agent: None })
-            NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [Server { name: "a", transport: Stdio { command: "/bin/a", args: 0, env: [], cwd: None } }, Server { name: "b", transport: Stdio { command: "b", args: 1, env: ["N"], cwd: None } }, Server { name: "c", transport: Http { headers: [], .. } }, Server { name: "d", transport: Sse { headers: ["H"], .. } }], agent: None })
+            NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [McpServer { name: "git", transport: Stdio { command: "mcp-git", args: 0, env: ["A"], cwd: None } }], agent: None })
+            NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [McpServer { name: "a", transport: Stdio { command: "/bin/a", args: 0, env: [], cwd: None } }, McpServer { name: "b", transport: Stdio { command: "b", args: 1, env: ["N"], cwd: None } }, McpServer { name: "c", transport: Http { headers: [], .. } }, McpServer { name: "d", transport: Sse { headers: ["H"], .. } }], agent: None })
             -32602 {"mcpServers[0].name":"Required"}
             -32602 {"mcpServers[0].command":"Required"}
             -32602 {"mcpServers[0].type":"Must be stdio, http or sse"}

@@ -1,5 +1,6 @@
 //! The requests of version 2, and what is wrong with others.
 
+use domain::Given;
 use serde_json::json;
 
 use super::*;
