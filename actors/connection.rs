@@ -176,11 +176,11 @@ struct Asks {
 enum Asked {
     /// A question that is open in the session, as a permission or as a form.
     Question { session: SessionId, question: QuestionId, is_form: bool },
-    /// For a tool that waits for the answer.
+    /// A request of a tool that waits for the answer.
     Help { session: SessionId, method: &'static str, answer: oneshot::Sender<Answered> },
     /// A terminal whose tool has given up. If the client creates it nevertheless, it is released.
     LateTerminal(SessionId),
-    /// To open a page for one of the client's requests. The answer changes nothing.
+    /// A request to open a page, made for one of the client's own requests. Its answer is ignored.
     Page(Id),
 }
 
@@ -268,7 +268,7 @@ impl Connection {
         session::Requester { name, connection: self.id.clone(), bridge: self.client.bridge.clone() }
     }
 
-    /// The version that the client speaks; the first before it has said so.
+    /// The protocol version that the client speaks; version 1 before `initialize` has settled it.
     fn version(&self) -> ProtocolVersion {
         self.client.version.get().copied().unwrap_or(ProtocolVersion::V1)
     }
@@ -452,7 +452,7 @@ impl StreamHandler<CursorYield> for Connection {
     }
 
     fn finished(&mut self, _: &mut Context<Self>) {
-        // A cursor ends with its session, not with the connection.
+        // The end of a cursor is the end of its session, not of the connection.
     }
 }
 
@@ -462,7 +462,7 @@ impl StreamHandler<Announced> for Connection {
     }
 
     fn finished(&mut self, _: &mut Context<Self>) {
-        // It ends with its session, not with the connection.
+        // The end of this stream is the end of its session, not of the connection.
     }
 }
 

@@ -74,7 +74,7 @@ impl Cursor {
         self.pass(events, reservation).await
     }
 
-    /// Waits until the next event is safe or has failed to become so. Returns false if none will
+    /// Waits until the next event is safe or could not be stored. Returns false if no event will
     /// come.
     async fn something_to_pass(&self, watch: &mut tokio::sync::watch::Receiver<LogProgress>) -> bool {
         loop {

@@ -34,7 +34,7 @@ use callers::Callers;
 #[rtype(result = "Result<Opening, Closed>")]
 pub(crate) struct Open(pub(crate) SessionId);
 
-/// Asks for a session only if it is in memory.
+/// Asks for a session that is in memory; None if it is not.
 #[derive(Message)]
 #[rtype(result = "Option<Addr<Session>>")]
 pub(crate) struct Find(pub(crate) SessionId);
@@ -170,8 +170,8 @@ pub(crate) struct LiveSession {
 }
 
 impl LiveSession {
-    /// Whether the session can be deleted: it never had a prompt, and no editor has it open, whose
-    /// bridge would come back to it with the next daemon.
+    /// Whether the session can be deleted: it never had a prompt, and no client is attached. The
+    /// bridge of an attached editor would come back to it with the next daemon.
     fn is_empty(&self) -> bool {
         let card = self.card.borrow();
         card.messages == 0 && card.clients.is_empty()

@@ -35,7 +35,7 @@ pub struct Ports {
 /// of them is one key of the configuration, which `src/assemble` sets one by one.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What a new session starts with.
+    /// The mode of a new session.
     pub mode: Mode,
     pub approval: Approval,
     pub when_busy: WhenBusy,
@@ -45,7 +45,7 @@ pub struct Settings {
     /// The number of used tokens beyond which older messages are summarised, if that is less than four fifths of the
     /// window; 0 for no such limit.
     pub compact_tokens: u64,
-    /// What may be spent without a question.
+    /// The limits beyond which the user is asked before more is spent.
     pub spending: SpendingLimits,
     /// The limits of sub-agents.
     pub agents: AgentLimits,
@@ -68,7 +68,7 @@ pub struct Settings {
     pub version: &'static str,
     /// The folders of this daemon; a client that expects others is refused.
     pub folders: DaemonFolders,
-    /// The environment on which those of clients are based.
+    /// The base environment, over which the environments of clients are layered.
     pub base: Arc<BaseEnvironment>,
 }
 

@@ -39,8 +39,8 @@ pub(crate) struct ExecutorEvent {
 }
 
 pub(crate) enum ExecutorReport {
-    /// The call is planned: the card describes what it would do, and `rule` is what the rules say
-    /// about that.
+    /// The call is planned: the card describes what it would do, and `rule` is the verdict of the
+    /// rules.
     Planned {
         card: ToolCard,
         rule: Option<Verdict>,
@@ -48,10 +48,10 @@ pub(crate) enum ExecutorReport {
     /// The call cannot be carried out at all.
     Refused(PlanRefusal),
     Progressed(Vec<ToolContent>),
-    /// The call waits for the user, or does so no longer.
+    /// The call has started (true) or stopped (false) waiting for the user.
     Waits(bool),
-    /// The call wants something of sub-agents, such as a report, which is returned over the channel.
-    /// The channel closes if there will be none.
+    /// The call makes a request to sub-agents, such as for a report. The outcome is returned over
+    /// the channel, which closes if there will be none.
     Delegated(SubAgentRequest, oneshot::Sender<Outcome>),
     /// The user has agreed to another mode. The outcome of the switch is returned over the channel.
     ModeAgreed(Mode, oneshot::Sender<Outcome>),

@@ -65,11 +65,11 @@ pub(crate) struct TurnEvent {
     pub(crate) report: TurnReport,
 }
 
-/// The most that a turn may use.
+/// The limits on what one turn may use.
 #[derive(Clone, Copy)]
 pub(crate) struct TurnBudget {
     pub(crate) requests: u32,
-    /// Sent and received; 0 for no limit.
+    /// The maximum number of tokens, sent and received; 0 for no limit.
     pub(crate) tokens: u64,
     /// The number of tokens beyond which older messages are summarised, however large the window is;
     /// 0 for no limit.
@@ -154,8 +154,8 @@ enum SummaryForm {
 }
 
 impl SummaryForm {
-    /// The most bytes of the user's older messages that are kept beside the summary: a quarter of the
-    /// text that fitted. The true window may be much smaller than the declared one.
+    /// The maximum number of bytes of the user's older messages that are kept beside the summary: a
+    /// quarter of the text that fitted. The true window may be much smaller than the declared one.
     fn most_of_user(&self) -> usize {
         match self {
             Self::Conversation => usize::MAX,
@@ -173,7 +173,7 @@ impl Doing {
 /// How many bytes of a summary are reported at a time. Smaller pieces would make many events.
 const SUMMARY_PIECE: usize = 256;
 
-/// How often a request for a summary that does not fit is retried with half as much to read.
+/// How often a request for a summary that does not fit is retried with half as much text.
 const HALVINGS: u32 = 8;
 
 impl Turn {
@@ -255,7 +255,7 @@ impl Turn {
         self.task.model.info().window
     }
 
-    /// The first message to keep when as much as possible has to go.
+    /// The first message to keep when as many messages as possible must be summarised.
     fn least_kept_from(&self) -> Option<MessageId> {
         compaction::least_kept_from(&self.task.conversation, self.window())
     }

@@ -38,9 +38,10 @@ pub(super) struct Attachment {
     /// The place of the last event that the cursor passed.
     pub(super) seen: Place,
     pub(super) start: Start,
-    /// Whether a request to open the session has been answered; it stays open if others are withdrawn.
+    /// Whether a request to open the session has been answered. The session then stays open even if
+    /// other such requests are withdrawn.
     pub(super) opened: bool,
-    /// Whether the session has left memory; the next prompt brings it back.
+    /// Whether the session has left memory; the next prompt reopens it.
     pub(super) ended: bool,
     pub(super) waiting: Waiting,
     /// Requests of tools to this client. Each waits until the cursor has passed all events that
@@ -54,7 +55,7 @@ pub(super) struct Attachment {
 /// The slash commands of a session.
 pub(super) struct SlashCommands {
     pub(super) own: Vec<SlashCommandCard>,
-    /// Those that the session's MCP servers add.
+    /// The slash commands that the session's MCP servers add.
     pub(super) served: watch::Receiver<Vec<SlashCommandCard>>,
     /// The stream of changes to the served commands.
     pub(super) changes: SpawnHandle,
@@ -93,16 +94,16 @@ pub(super) struct Announced {
 pub(super) struct Load {
     pub(super) head: u64,
     pub(super) id: Id,
-    /// Whether a bridge made it that continues after a place it has seen.
+    /// Whether the request comes from a bridge that continues after a place it has seen.
     pub(super) resumes: bool,
 }
 
-/// How a bridge continues that had another connection before.
+/// How a bridge that lost an earlier connection continues on this one.
 pub(super) struct Resume {
     /// Prompts that the bridge sent earlier, and that ended after this event, are answered here.
     pub(super) after: u64,
-    /// The requests that will be answered here, by the ids that the bridge gave them. It need not
-    /// wait for others.
+    /// The requests that will be answered here, by the ids that the bridge gave them. The bridge
+    /// need not wait for the answers to any others.
     pub(super) pending: Vec<String>,
 }
 
@@ -150,7 +151,8 @@ impl Attachment {
         self.translator.preface().into_iter().chain(commands).collect()
     }
 
-    /// Removes a waiting request. Returns whether it was a request to open the session.
+    /// Removes a waiting request. Returns whether it was a request to open the session, or None if
+    /// no such request waits.
     pub(super) fn withdraw(&mut self, request: &Id) -> Option<bool> {
         if let Some(at) = self.waiting.closing.iter().position(|close| close == request) {
             self.waiting.closing.remove(at);
@@ -251,13 +253,13 @@ impl Connection {
         self.ask_what_is_due(session);
     }
 
-    /// Whether this client is already attached to that session with a cursor that continues.
+    /// Whether this client is attached to this session actor with a cursor that has not ended.
     pub(super) fn follows(&self, session: &SessionId, addr: &Addr<Session>) -> bool {
         self.attachments.get(session).is_some_and(|attachment| !attachment.ended && attachment.addr == *addr)
     }
 
-    /// Answers a client that resumes a session it already follows: no event is sent twice or left
-    /// out.
+    /// Answers a client that resumes a session it already follows. The cursor continues, and
+    /// therefore no event is sent twice or skipped.
     pub(super) fn resume_again(&mut self, session: &SessionId, id: &Id, ctx: &mut Context<Self>) {
         let Some(attachment) = self.attachments.get_mut(session) else { return };
         let opened = attachment.opened_again(session);
@@ -342,7 +344,7 @@ impl Connection {
         self.asks.pending.insert(id, Asked::Question { session: session.clone(), question, is_form });
     }
 
-    /// Asks the questions that waited for requests to open the session, once none of those is left.
+    /// Asks the questions that were held back until all requests to open the session were answered.
     pub(super) fn ask_unasked(&mut self, session: &SessionId) {
         let Some(attachment) = self.attachments.get_mut(session).filter(|open| open.waiting.loading.is_empty()) else {
             return;

@@ -179,7 +179,7 @@ impl Connection {
     }
 
     /// Drops the requests of a session from which the client receives nothing more. No caller waits
-    /// for the answers, but terminals have to be released.
+    /// for the answers, but terminals must be released.
     pub(super) fn drop_asks(&mut self, asks: Vec<AskClient>) {
         asks.into_iter().filter(|ask| ask.answer.is_none()).for_each(|ask| self.ask_client(ask));
     }

@@ -64,7 +64,7 @@ impl Connection {
 }
 
 impl Connection {
-    /// Has the child agent of a hosted session set an option of its own.
+    /// Asks the child agent of a hosted session to set one of its own options.
     fn send_agent_setting(
         &mut self,
         id: Id,
@@ -102,8 +102,8 @@ impl Connection {
     }
 }
 
-/// The setting of a child agent that a client names. Modes and models are options of their own unless the agent has such
-/// options.
+/// Turns the option that a client names into a setting of the child agent. `mode` and `model`
+/// select the agent's mode and model unless the agent has options with these ids.
 fn agent_setting(configure: &request::Configure, offer: &Offer) -> Result<AgentSetting, RpcError> {
     let (id, value) = (configure.option.clone(), configure.value.clone());
     let is_option = offer.has_option(&id) && configure.answer == ConfigureAnswer::Options;

@@ -18,7 +18,7 @@ impl Draft {
         Self { runtime: runtime.clone(), session: Some(session.clone()) }
     }
 
-    /// Keeps the session, now that `result` goes to its client.
+    /// Keeps the session and returns `result`, which is about to be sent to the client.
     pub(super) fn finished<T>(mut self, result: T) -> T {
         self.session = None;
         result

@@ -1,5 +1,5 @@
 //! Reads the messages of one client as a stream: reads bytes, cuts them into frames and parses
-//! them. Reading pauses while the client leaves its answers unread. Big messages are parsed off the
+//! them. Reading pauses while the client does not read its answers. Big messages are parsed off the
 //! arbiter's thread.
 
 use std::sync::{Arc, OnceLock};

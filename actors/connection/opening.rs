@@ -167,7 +167,7 @@ fn fork_title(title: &str) -> String {
 pub(super) async fn import(by: &Opener, id: &SessionId) -> Result<Addr<Session>, RpcError> {
     let mut state = SessionState::new(id.clone());
     each_event(&by.runtime, id, |event| state.apply(event)).await?;
-    // The log may come from another machine, where its folder is.
+    // The log may come from another machine, so its folder may not exist here.
     let real_cwd = by.runtime.ports().folders.resolve(state.folders.cwd.clone()).await.ok();
     Ok(enter(by, Seed { state, beginning: Beginning::Imported { real_cwd } }))
 }
@@ -192,7 +192,7 @@ pub(super) async fn equipped(
     OpenedSession { servers, ..opened }
 }
 
-/// The same for a session for which nothing can be stored yet.
+/// Gives a new session the servers that the client names. Nothing is stored if there are none.
 pub(super) async fn equipped_first(runtime: &Runtime, opened: OpenedSession, servers: Vec<McpServer>) -> OpenedSession {
     if servers.is_empty() {
         return OpenedSession { servers: SetServers { wanted: Some(servers), kept: Vec::new() }, ..opened };

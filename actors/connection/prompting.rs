@@ -37,7 +37,8 @@ impl Connection {
         let (when_busy, needs_turn, request) = match delivery {
             Delivery::Prompt { when_busy } => (when_busy, false, id.raw().to_owned()),
             Delivery::Insertion => (Some(WhenBusy::Steer), false, id.raw().to_owned()),
-            // Answered long before the turn ends. A bridge that comes back must not get a second answer from that end.
+            // A steering prompt is answered before the turn ends. A returning bridge must not get a second answer at
+            // that end.
             Delivery::Steering { needs_turn } => (Some(WhenBusy::Steer), needs_turn, String::new()),
         };
         let origin = Origin { connection: self.id.clone(), bridge: self.client.bridge.clone(), request };
@@ -81,14 +82,15 @@ impl Connection {
         }));
     }
 
-    /// Tells the client to send its message as a prompt, because no turn runs that it could join.
+    /// Answers that the client must send its message as a prompt, because there is no running turn to join.
     fn require_prompt(&mut self, turn: &TurnId, ctx: &mut Context<Self>) {
         if let Some(prompt) = self.prompts.pending.remove(turn) {
             self.answer(&prompt.request, Ok(extension::steering_needs_prompt()), ctx);
         }
     }
 
-    /// Answers `_session/steering`: its message is in the log. A `session/prompt` waits for the end of its turn.
+    /// Answers `_session/steering`, because its message is in the log. A `session/prompt` waits for the end of its
+    /// turn.
     pub(super) fn note_inserted(&mut self, prompt: &TurnId, joined: bool, ctx: &mut Context<Self>) {
         let is_steering = |prompt: &PendingPrompt| matches!(prompt.delivery, Delivery::Steering { .. });
         if self.prompts.pending.get(prompt).is_some_and(is_steering)

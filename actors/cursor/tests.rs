@@ -56,14 +56,15 @@ impl History for StoredEvents {
 
 #[derive(Clone, Debug)]
 enum Move {
-    /// Appends an event: message text of so many kilobytes, or an event that must be safe first.
+    /// Appends message text of this many kilobytes. `Call` and `End` append events that must be
+    /// safe before they are read.
     Say {
         message: u8,
         kilobytes: usize,
     },
     Call,
     End,
-    /// Settles so many of the unsettled events.
+    /// Settles this many of the unsettled events.
     Settle {
         many: usize,
         synced: bool,
@@ -72,7 +73,7 @@ enum Move {
     Attach {
         at: u64,
     },
-    /// Reads as much as there is, in so many steps at most.
+    /// Reads the available events in at most this many steps.
     Read {
         who: usize,
         steps: usize,

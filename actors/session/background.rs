@@ -1,5 +1,5 @@
-//! Work that goes on beside the conversation: reports of commands in the background, and clients that
-//! end a single call or terminal.
+//! Work beside the conversation: reports of background commands, and requests of clients to end a
+//! single call or terminal.
 
 use actix::{Context, Handler, Message, StreamHandler};
 use domain::CallId;
@@ -8,13 +8,13 @@ use domain::tool::BackgroundReport;
 
 use super::Session;
 
-/// Ends one call, or the command of one terminal, which may run in the background. The result says
-/// whether it runs.
+/// Ends one call, or the command of one terminal, which may run in the background. Replies whether
+/// it was running.
 #[derive(Message)]
 #[rtype(result = "bool")]
 pub(crate) struct CancelWork {
     pub(crate) call: CallId,
-    /// Whether a command that the call has left in the background is meant, too.
+    /// Whether to end a command that the call started in the background as well.
     pub(crate) in_background: bool,
 }
 
@@ -24,7 +24,7 @@ impl StreamHandler<BackgroundReport> for Session {
     }
 
     fn finished(&mut self, _: &mut Context<Self>) {
-        // The toolbox has closed the session; the actor ends for its own reasons.
+        // The toolbox ended the stream when it closed the session. The actor stops separately.
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Work {
     pub(super) calls: HashMap<CallId, (Addr<ToolExecutor>, ChildGuard)>,
     /// The sub-agents, keyed by the turn in which each one works.
     pub(super) agents: HashMap<TurnId, SubAgentTurn>,
-    /// Where the calls that want something of sub-agents get their outcome.
+    /// The channels that return outcomes to the calls that made requests to sub-agents.
     pub(super) delegations: HashMap<CallId, oneshot::Sender<Outcome>>,
     /// The conversations of sub-agents that have ended and can be continued.
     pub(super) ended_agents: HashMap<AgentId, Conversation>,
@@ -80,11 +80,11 @@ impl Work {
     }
 }
 
-/// Files that are being restored.
+/// A running restoration of files.
 pub(super) struct RunningRestoration {
     /// Set to true to stop the restoration.
     pub(super) stop: watch::Sender<bool>,
-    /// The restoration itself, until something starts to drive it.
+    /// The future of the restoration, until something starts to drive it.
     pub(super) work: Option<super::undo::Restoring>,
 }
 

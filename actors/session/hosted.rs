@@ -38,7 +38,7 @@ pub(crate) struct StartAgent {
 #[rtype(result = "Result<AgentConfigured, AgentFailure>")]
 pub(crate) struct ConfigureAgent(pub(crate) AgentSetting);
 
-/// What the child offers after a change.
+/// The options that the child offers after a change.
 pub(crate) struct AgentConfigured {
     pub(crate) recorded: Recorded,
     pub(crate) offer: Offer,
@@ -48,7 +48,7 @@ pub(crate) struct AgentConfigured {
 #[derive(Default)]
 pub(super) struct HostedWork {
     link: Option<Box<dyn AgentLink>>,
-    /// Numbers the children, because a report of an earlier one may still be under way.
+    /// Numbers the children, because a report of an earlier child may still arrive.
     child: u64,
     reports: Option<SpawnHandle>,
     /// A prompt that waits until its message is safe.
@@ -56,7 +56,7 @@ pub(super) struct HostedWork {
     /// Whether the running prompt was handed to a second child, because the first could not see it.
     is_second: bool,
     is_open: bool,
-    /// Those who wait until its session is open.
+    /// The callers that wait until the child's session is open.
     openings: Vec<oneshot::Sender<Result<(), AgentFailure>>>,
 }
 
@@ -121,7 +121,7 @@ impl Session {
         self.hosted.opened(&Err(AgentFailure::broken("the agent is gone")));
     }
 
-    /// Has the child answer the prompt that is in the log, once it is safe there.
+    /// Starts a hosted turn: the child receives the prompt once the prompt is safe in the log.
     pub(super) fn start_hosted_turn(&mut self, start: &StartTurn, ctx: &mut Context<Self>) {
         self.start_child(ctx);
         self.hosted.is_second = false;
@@ -142,7 +142,7 @@ impl Session {
         self.hosted.prompt = Some(ctx.spawn(prompt));
     }
 
-    /// Sends the prompt to the child. One that ended since the last prompt is started again.
+    /// Sends the prompt to the child. A child that has ended since the last prompt is started again.
     fn send_prompt(&mut self, content: Vec<Content>, ctx: &mut Context<Self>) {
         let editor = self.tool_context.editor.clone();
         let link = self.hosted.link.as_ref();
@@ -163,7 +163,8 @@ impl Session {
         }
     }
 
-    /// Has the child end its prompt. Returns the end itself if the child need not be asked, or cannot report it.
+    /// Asks the child to end its prompt. Returns the input that reports the end if the child does not have to be asked
+    /// or cannot report the end itself.
     pub(super) fn cancel_agent(&mut self, ctx: &mut Context<Self>) -> Option<Input> {
         let ended = AgentReport::Ended { reason: StopReason::Cancelled, usage: None };
         if let Some(waiting) = self.hosted.prompt.take() {
@@ -171,7 +172,7 @@ impl Session {
             return Some(Input::Agent(ended));
         }
         if self.log.tail.is_full() {
-            // Nothing that the child says could be written.
+            // The log is full, so no further report of the child could be written.
             self.drop_child(ctx);
         }
         match &self.hosted.link {
@@ -183,7 +184,7 @@ impl Session {
         }
     }
 
-    /// Compares the call that the child asks about with the rules, and hands the question over.
+    /// Compares the call that the child asks about with the rules, and delivers the question to the machine.
     fn check_question(&mut self, id: QuestionId, call: CallId, options: Vec<AgentOption>, ctx: &mut Context<Self>) {
         let cwd = &self.state().folders.cwd;
         let card = self.state().open.calls.get(&call).map(|open| as_ruled(&open.card, cwd));
@@ -217,19 +218,19 @@ impl StreamHandler<Reported> for Session {
         if let Some(gone @ Err(_)) = &opened {
             self.hosted.opened(gone);
             if self.hosted.prompt.is_some() {
-                // It has not seen the prompt, so nothing is lost: the prompt starts another one.
+                // This child has not seen the prompt, so nothing is lost: the prompt starts another child.
                 self.hosted.link = None;
                 return;
             }
             if gone.as_ref().is_err_and(|failure| failure.prompt_unseen) && !self.hosted.is_second {
-                // As if the prompt had come a moment later.
+                // Sends the prompt to a new child, as if it had arrived after the old one ended.
                 self.hosted.is_second = true;
                 self.hosted.link = None;
                 let content = self.last_prompt();
                 return self.send_prompt(content, ctx);
             }
         }
-        // Those who wait for the child find what it offers in the state.
+        // Delivered first, because the callers that wait for the child read its offer from the state.
         self.deliver(Input::Agent(report), ctx);
         if let Some(Ok(())) = opened {
             self.hosted.opened(&Ok(()));

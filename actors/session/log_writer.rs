@@ -88,7 +88,7 @@ type Written = oneshot::Sender<Result<Settled, HistoryError>>;
 
 impl Session {
     /// Shows the events of one step on the tail and submits them as one record, without delay if
-    /// one of them must be safe soon. A record each would be a commit each.
+    /// one of them must be safe soon. Separate records would be separate commits.
     pub(super) fn write(&mut self, events: Vec<Arc<Event>>, ctx: &mut Context<Self>) {
         for event in events {
             self.log.tail.push(event.clone());

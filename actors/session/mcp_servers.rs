@@ -23,7 +23,7 @@ pub(crate) struct SetServers {
     pub(crate) kept: Vec<McpServer>,
 }
 
-/// What comes from the servers of a session.
+/// The state that the events of a session's servers update.
 pub(super) struct ServerEvents {
     /// The slash commands that the servers add.
     commands: watch::Sender<Vec<SlashCommandCard>>,

@@ -108,7 +108,8 @@ impl Drop for AttachmentGuard {
 #[rtype(result = "()")]
 struct Detach(u64);
 
-/// Starts a turn. While the session is busy, it joins the running turn, waits, or is refused.
+/// Sends a prompt, which starts a turn. While the session is busy, the prompt joins the running
+/// turn, waits, or is refused.
 #[derive(Message)]
 #[rtype(result = "Result<PromptTaken, PromptRefused>")]
 pub(crate) struct Prompt {
@@ -120,9 +121,9 @@ pub(crate) struct Prompt {
     pub(crate) editor: Option<Arc<dyn Editor>>,
     /// The trace that the client named in its request.
     pub(crate) trace: Option<Trace>,
-    /// What the client wants if the session is busy; None leaves that to the configuration.
+    /// What the client wants if the session is busy; None uses the configured default.
     pub(crate) when_busy: Option<WhenBusy>,
-    /// Whether it is refused while the session is idle.
+    /// Whether the prompt is refused while the session is idle.
     pub(crate) needs_turn: bool,
     pub(crate) dropped_if_cancelled: bool,
 }

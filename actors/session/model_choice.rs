@@ -1,4 +1,5 @@
-//! Asks the providers about the model of a session. The machine decides when, and what follows.
+//! Asks the providers about the model of a session. The machine decides when to ask and how to
+//! react.
 
 use std::time::Duration;
 
@@ -12,13 +13,14 @@ use super::Session;
 const LISTS_WITHIN: Duration = Duration::from_secs(30);
 
 impl Session {
-    /// Looks at the model again when the providers' lists have arrived.
+    /// Checks the model when the providers' lists have arrived, and replaces it if it is not in
+    /// them.
     pub(super) fn await_models(&mut self, ctx: &mut Context<Self>) {
         let settled = self.ports.models.settle(&self.environment(), LISTS_WITHIN);
         ctx.spawn(settled.into_actor(self).map(|(), this, ctx| this.correct_model(ctx)));
     }
 
-    /// Looks at the model again, and reports the remarks about it if they are wanted.
+    /// Checks the model now, and reports the catalogue's remarks about it if `remarks` is set.
     pub(super) fn review_model(&mut self, remarks: bool, ctx: &mut Context<Self>) {
         self.correct_model(ctx);
         if remarks {

@@ -42,7 +42,7 @@ impl Session {
         None
     }
 
-    /// The same for a prompt that joins the running turn. Other work goes on meanwhile.
+    /// Reads what a steering prompt refers to, while the running turn continues.
     pub(super) fn expand_steering(&mut self, message: PromptMessage, ctx: &mut Context<Self>) -> Option<Input> {
         let PromptMessage { turn: prompt, content, .. } = message;
         let Some(read) = self.expansion(&content) else {

@@ -29,7 +29,7 @@ pub(super) struct SubAgentTurn {
     turn: Addr<Turn>,
     _guard: ChildGuard,
     conversation: Conversation,
-    /// The folders whose notes it has.
+    /// The folders whose notes the sub-agent has received.
     pub(super) entered: Arc<EnteredFolders>,
     /// The text of the response `message`; the text of the last response is the sub-agent's report.
     said: String,
@@ -37,7 +37,8 @@ pub(super) struct SubAgentTurn {
 }
 
 impl SubAgentTurn {
-    /// The sub-agent no longer sees the outcomes of these calls, and is asked again.
+    /// Clears the outcomes of these calls from the sub-agent's conversation, and continues its
+    /// turn.
     fn clear_results(&mut self, calls: Vec<CallId>, at: u64) {
         self.entered.clear();
         self.record(EventKind::ResultsCleared { calls });
@@ -199,7 +200,7 @@ impl Session {
         }
     }
 
-    /// A sub-agent has ended: the text of its last response is its report.
+    /// Handles the end of a sub-agent. The text of its last response is its report.
     fn take_report(&mut self, agent: TurnId, reason: &StopReason, ctx: &mut Context<Self>) {
         let Some(sub) = self.work.agents.remove(&agent) else { return };
         let said = sub.said.trim();
@@ -220,7 +221,8 @@ impl Session {
     }
 }
 
-/// The conversation with which a sub-agent begins: its task, after what it has said before.
+/// Builds the conversation with which a sub-agent begins: the earlier one, if there is one, and the
+/// task.
 fn begin(before: Option<Conversation>, turn: &TurnId, task: String) -> Conversation {
     let text = if before.is_some() { task } else { brief(&task) };
     let mut conversation = before.unwrap_or_default();
@@ -228,7 +230,7 @@ fn begin(before: Option<Conversation>, turn: &TurnId, task: String) -> Conversat
     conversation
 }
 
-/// A message to a sub-agent.
+/// Builds a message to a sub-agent.
 fn prompt(turn: &TurnId, text: String) -> EventKind {
     EventKind::UserMessage {
         turn: turn.clone(),

@@ -61,13 +61,14 @@ impl Session {
         None
     }
 
-    /// The tools that the model gets: those of all modes, so that the beginning of requests stays the same when the mode
-    /// changes. A call that the mode leaves out is refused when it is planned.
+    /// The tools that the model gets: those of all modes. The beginning of requests therefore stays
+    /// the same when the mode changes. A call of a tool that the mode excludes is refused when it
+    /// is planned.
     pub(super) fn offered_tools(&self) -> Vec<ToolSpec> {
         self.ports.toolbox.offer(&self.state().id, Mode::Full)
     }
 
-    /// The names of the tools that the model gets although the mode leaves them out.
+    /// The names of the tools that the model gets although the mode excludes them.
     pub(super) fn left_out_tools(&self, mode: Mode) -> Vec<String> {
         let allowed = self.ports.toolbox.offer(&self.state().id, mode);
         let is_left_out = |tool: &ToolSpec| !allowed.iter().any(|spec| spec.name == tool.name);

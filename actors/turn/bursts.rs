@@ -11,17 +11,17 @@ use futures_util::stream::{Fuse, Stream, StreamExt};
 /// This many pieces in a row, without a wait between them, are passed on as they are.
 const UNJOINED: usize = 32;
 
-/// Joined text has at least this many bytes, if there are as many.
+/// Joined text has at least this many bytes, if that many are available.
 const JOINED: usize = 4 << 10;
 
 type Item = Result<Delta, ModelError>;
 
-/// An answer whose text is joined where it comes in a burst.
+/// A response stream that joins text which arrives in a burst.
 pub(super) struct Bursts<S> {
     answer: Fuse<S>,
     /// How many pieces have come since the last wait.
     in_a_row: usize,
-    /// What came after joined text and is not part of it.
+    /// The item that followed the joined text and is not part of it.
     next: Option<Item>,
 }
 
@@ -39,7 +39,7 @@ impl<S: Stream<Item = Item> + Unpin> Bursts<S> {
         polled
     }
 
-    /// Adds to a text what is there already.
+    /// Appends the pieces that have already arrived to a text.
     fn join(&mut self, text: &mut String, is_thought: bool, cx: &mut Context<'_>) {
         while text.len() < JOINED
             && let Poll::Ready(Some(piece)) = self.poll_piece(cx)

@@ -26,7 +26,7 @@ const KEPT: u64 = 20_000;
 /// Outcomes shorter than this many bytes are not worth clearing.
 const SHORT: usize = 800;
 
-/// Tools whose outcomes are never cleared, because the model works by them: `skill` and `agent`.
+/// Tools whose outcomes are never cleared, because later work depends on them: `skill` and `agent`.
 const NEVER_CLEARED: [&str; 2] = ["skill", AGENT];
 
 const INSTRUCTION: &str = "Summarise the conversation so far. Your summary will replace it, because it has become too long, and you \
@@ -75,8 +75,8 @@ impl Threshold {
     }
 }
 
-/// Old outcomes that can be cleared, and the tokens that this saves. None if it does not save enough:
-/// then a summary is the better way, because both cost the provider's cache.
+/// Old outcomes that can be cleared, and the number of tokens that this saves. None if it does not
+/// save enough: a summary is better then, because both invalidate the provider's cache.
 pub(super) fn clearable(conversation: &Conversation, used: u64, threshold: Threshold) -> Option<(Vec<CallId>, u64)> {
     let limit = threshold.tokens()?;
     let messages = conversation.messages();
@@ -111,9 +111,9 @@ fn tools_of(messages: &[Arc<Message>]) -> BTreeMap<&CallId, &str> {
     calls.collect()
 }
 
-/// Where the last messages begin: the earliest user's or model's message from which everything fits
-/// into this many tokens, and at least the last one. A message of the model comes before it; None if
-/// that is not possible.
+/// Where the last messages begin: at the earliest message of the user or the model from which the
+/// rest fits into this many tokens, or at the last such message if nothing fits. At least one
+/// message of the model must come before it; None if there is no such place.
 fn tail_start(messages: &[Arc<Message>], room: u64) -> Option<usize> {
     let first = messages.iter().position(|message| matches!(**message, Message::Assistant { .. }))?;
     let mut weight = 0;
@@ -130,8 +130,8 @@ fn tail_start(messages: &[Arc<Message>], room: u64) -> Option<usize> {
     start
 }
 
-/// The first message to keep unchanged when the window fills up: as much of the end as there is room
-/// for.
+/// The first message to keep unchanged when the window fills up. As much of the end is kept as
+/// there is room for.
 pub(super) fn kept_from(conversation: &Conversation, threshold: Threshold) -> Option<MessageId> {
     let messages = conversation.messages();
     let start = tail_start(messages, threshold.kept_at_end()).and_then(|at| id_of(&messages[at]));
@@ -145,9 +145,9 @@ fn id_of(message: &Message) -> Option<MessageId> {
     }
 }
 
-/// The first message to keep unchanged when as much as possible has to go. That is the user's last
-/// message, or, if what follows it is long itself or is the whole conversation, the model's last
-/// message. None if nothing before it could be summarised.
+/// The first message to keep unchanged when as many messages as possible must be summarised. That
+/// is the user's last message or, if what follows it is itself long or is the whole conversation,
+/// the model's last message. None if nothing before it could be summarised.
 pub(super) fn least_kept_from(conversation: &Conversation, window: u64) -> Option<MessageId> {
     let messages = conversation.messages();
     let last = |wanted: fn(&Message) -> bool| messages.iter().rposition(|message| wanted(message)).filter(|at| *at > 0);
@@ -162,8 +162,8 @@ pub(super) fn least_kept_from(conversation: &Conversation, window: u64) -> Optio
     id_of(&messages[at])
 }
 
-/// The request for a summary over the same beginning as all other requests: the messages as they
-/// are, followed by the instruction.
+/// Builds the request for a summary with the same beginning as all other requests: the unchanged
+/// messages, followed by the instruction.
 pub(super) fn with_instruction(mut messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
     messages.push(Arc::new(Message::User { id: MessageId::new(), content: vec![Content::text(INSTRUCTION)] }));
     messages
@@ -185,10 +185,10 @@ pub(super) fn room(conversation: &Conversation, kept_from: Option<&MessageId>, w
     if window == 0 { all } else { (window / 2).min(all) }
 }
 
-/// The request for a summary where the messages do not fit as they are, or the model did not answer
-/// them with a summary: all messages before the kept ones in words, as a single message, followed by
-/// the instruction. Messages that do not fit are left out from the front, but an earlier summary stays,
-/// because nothing else is left of what came before it.
+/// Builds the request for a summary as a single message: the text of all messages before the kept
+/// ones, followed by the instruction. It is used if the messages themselves do not fit, or if the
+/// model did not answer them with a summary. Messages that do not fit are dropped from the front,
+/// but an earlier summary stays, because it is the only record of what came before it.
 pub(super) fn to_summarise(conversation: &Conversation, kept_from: Option<&MessageId>, room: u64) -> Arc<Message> {
     let limit = usize::try_from(room.saturating_mul(BYTES_PER_TOKEN)).unwrap_or(usize::MAX);
     let older = older(conversation, kept_from);
@@ -222,7 +222,7 @@ fn in_words(message: &Message) -> String {
                     cut(&mut input, DIGEST);
                     Some(format!("Agent calls {tool}: {input}"))
                 }
-                // Thoughts can be left out: what was said and done follows from them.
+                // Thoughts can be dropped: the text and calls that followed from them are kept.
                 Part::Thought(_) | Part::Seal(_) => None,
             });
             said.collect::<Vec<_>>().join("\n")

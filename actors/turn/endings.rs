@@ -34,9 +34,9 @@ pub(super) struct Endings {
     was_silent: bool,
     /// The tokens of all requests so far, sent and received.
     spent: u64,
-    /// The budget allows no request after the current one.
+    /// Whether the budget allows no request after the current one.
     pub(super) is_last: bool,
-    /// A message to the model that must precede the next request.
+    /// A message that the model must receive before the next request.
     pub(super) owed: Option<String>,
 }
 
@@ -144,7 +144,8 @@ impl Turn {
         }
     }
 
-    /// Handles the final end of the stream.
+    /// Handles the end of the stream: summarises, asks again, carries out the calls, or ends the
+    /// turn.
     pub(super) fn conclude(&mut self, ctx: &mut Context<Self>) {
         self.estimate_if_uncounted();
         self.show_summary(1);

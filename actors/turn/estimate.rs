@@ -1,6 +1,7 @@
 //! Estimates the tokens of a request and its answer when the provider does not report them: a
 //! quarter of the bytes of all text, a few for every message and tool, and a fixed number for every
-//! picture, sound or file. A PDF that is sent as text counts as text once that is known. The estimate is only accurate enough to see the window fill up. Pure.
+//! picture, sound or file. A PDF that is sent as text counts as text once that is known. The
+//! estimate is only accurate enough to see the window fill up. Pure.
 
 use std::sync::Arc;
 
@@ -21,9 +22,9 @@ const MEDIUM: u64 = 1_600;
 /// The estimated size of one request and its answer.
 #[derive(Default)]
 pub(super) struct Tally {
-    /// Tokens.
+    /// The estimated number of tokens in the request.
     pub(super) sent: u64,
-    /// Bytes.
+    /// The number of bytes in the answer so far.
     pub(super) received: usize,
     /// Whether the provider has reported its own count.
     pub(super) is_counted: bool,
