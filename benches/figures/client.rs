@@ -1,5 +1,5 @@
-//! An editor as fast as one can be: it starts an agent or a bridge and looks only at what it needs
-//! of each line.
+//! A minimal, fast editor: it starts an agent or a bridge and parses only the parts of each line
+//! that the measurement needs.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -17,7 +17,7 @@ pub(crate) struct Client {
     sent: u64,
 }
 
-/// What a client saw of one or more prompts.
+/// What a client received for one or more prompts.
 #[derive(Default)]
 pub(crate) struct Seen {
     /// Milliseconds from sending a paced piece to reading it.
@@ -58,17 +58,19 @@ impl Client {
         assert!(!self.line.is_empty(), "the agent hung up");
     }
 
-    /// The id of the response in the line, if it is one.
+    /// Returns the id of the response in the current line, or None if the line is not a response.
     fn response_id(&self) -> Option<u64> {
         let rest = self.line.strip_prefix(b"{\"jsonrpc\":\"2.0\",\"id\":").or_else(|| {
-            // serde_json sorts the keys of the floor's answers.
+            // The floor agent writes its answers with serde_json, which sorts the keys, so `id`
+            // comes first.
             self.line.strip_prefix(b"{\"id\":")
         })?;
         let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         std::str::from_utf8(&rest[..digits]).unwrap().parse().ok()
     }
 
-    /// Sends a request and reads until its answer. Returns the result and the bytes that came before.
+    /// Sends a request and reads until its answer. Returns the result and the number of bytes read
+    /// before it.
     pub(crate) fn call_measured(&mut self, method: &str, params: Value) -> (Value, usize) {
         let id = self.send(method, params);
         let mut bytes = 0;
@@ -91,7 +93,7 @@ impl Client {
         self.call("session/new", json!({ "cwd": cwd, "mcpServers": [] }))["sessionId"].as_str().unwrap().to_owned()
     }
 
-    /// Sends one prompt to each session at once and reads until all of them are answered.
+    /// Sends a prompt to every session at once and reads until all prompts are answered.
     pub(crate) fn prompt_all(&mut self, prompts: &[(String, Direction, u64)]) -> Seen {
         let mut open = prompts.len();
         let first = self.sent;
@@ -116,7 +118,7 @@ impl Client {
         seen
     }
 
-    /// Reads updates until this many bytes of text have come.
+    /// Reads updates until this many bytes of text have arrived.
     pub(crate) fn read_text(&mut self, bytes: usize) {
         let mut read = 0;
         while read < bytes {
@@ -137,7 +139,7 @@ impl Drop for Client {
     }
 }
 
-/// The text of a line that is an `agent_message_chunk`.
+/// Returns the text of a line that is an `agent_message_chunk`.
 fn chunk_text(line: &[u8]) -> Option<&str> {
     let line = std::str::from_utf8(line).unwrap();
     line.contains("\"agent_message_chunk\"").then_some(())?;
@@ -145,7 +147,7 @@ fn chunk_text(line: &[u8]) -> Option<&str> {
     Some(&text[..text.find('"')?])
 }
 
-/// The times of the paced pieces in a text.
+/// Returns the send times of the paced pieces in a text.
 fn times(text: &str) -> impl Iterator<Item = u64> {
     text.split(TIME_MARK).skip(1).filter_map(|piece| piece.trim_end().parse().ok())
 }

@@ -1,4 +1,4 @@
-//! The floor: an agent that only relays. It answers `initialize` and `session/new`, and turns each
+//! The floor agent, which only relays: it answers `initialize` and `session/new`, and turns each
 //! event of the model's stream into one update. It stores nothing and asks no questions.
 
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -6,7 +6,8 @@ use std::net::TcpStream;
 
 use serde_json::{Value, json};
 
-/// `figures --floor-agent ADDRESS` is the floor agent on stdin and stdout.
+/// The flag that makes this program the floor agent on stdin and stdout: `figures --floor-agent
+/// ADDRESS`.
 pub(crate) const FLAG: &str = "--floor-agent";
 
 pub(crate) fn run(address: &str) {
@@ -40,7 +41,7 @@ fn relay(host: &str, prompt: &str, output: &mut impl Write) {
     loop {
         line.clear();
         reader.read_until(b'\n', &mut line).unwrap();
-        // Lengths of chunks and headers are passed over; events begin with `data: `.
+        // Headers and chunk lengths are skipped; events begin with `data: `.
         let Some(data) = line.strip_prefix(b"data: ") else {
             assert!(!line.is_empty(), "the model's stream broke off");
             continue;

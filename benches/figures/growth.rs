@@ -1,4 +1,5 @@
-//! How the figures grow: with the number of streams, sessions, clients, and turns of one session.
+//! Measures how the figures grow with the number of streams, sessions, clients, and turns of a
+//! session.
 
 use std::time::Instant;
 
@@ -15,7 +16,7 @@ pub(crate) fn measure(report: &mut Report) {
     report.section("growth: turns", turns);
 }
 
-/// The rate of all streams together.
+/// Plots the combined rate of all streams.
 fn streams(report: &mut Report) {
     let world = World::new();
     let points = [1, 2, 4, 8, 16, 32].map(|count| {
@@ -27,7 +28,7 @@ fn streams(report: &mut Report) {
     report.plot(Plot::new("streams", "streams at once", "thousand chunks/s together", &points));
 }
 
-/// The daemon's memory with open sessions that have each had one prompt.
+/// Plots the daemon's memory against the number of open sessions, each after one prompt.
 fn sessions(report: &mut Report) {
     let world = World::new();
     let (mut client, first) = world.editor();
@@ -47,7 +48,7 @@ fn sessions(report: &mut Report) {
     report.plot(Plot::new("sessions", "open sessions", "MB resident", &points));
 }
 
-/// The rate at which all clients of one session together receive its stream.
+/// Plots the combined rate at which all clients of one session receive its stream.
 fn clients(report: &mut Report) {
     let world = World::new();
     let points = [1, 2, 4, 8, 16].map(|count| {
@@ -71,7 +72,8 @@ fn clients(report: &mut Report) {
     report.plot(Plot::new("clients", "clients of one session", "thousand chunks/s received together", &points));
 }
 
-/// From the prompt to the model's request, as the conversation grows by 10 KB per turn.
+/// Plots the time from the prompt to the model's request while the conversation grows by 10 KB per
+/// turn.
 fn turns(report: &mut Report) {
     let world = World::new();
     let (mut client, session) = world.editor();

@@ -1,9 +1,9 @@
 //! Measures the whole program from outside and writes docs/performance.md.
 //!
-//! A model server in this process streams as fast as it is read. The real daemon asks it, real
-//! bridges carry the answers, and clients in this process read them. Each figure is measured in the
-//! same run as a floor: an agent that only relays the model's stream, without history, actors or
-//! permission (`floor_agent`).
+//! A model server in this process streams as fast as it is read. The real daemon sends requests to
+//! it, real bridges carry the answers, and clients in this process read them. Each figure is
+//! measured in the same run as a floor: an agent that only relays the model's stream, without
+//! history, actors or permission questions (`floor_agent`).
 //!
 //! `cargo bench --bench figures` prints the figures; with `-- --write` it also writes
 //! docs/performance.md and its plots. A word selects the rows whose names contain it.
@@ -27,7 +27,7 @@ fn main() {
     {
         return floor_agent::run(address);
     }
-    // Cargo passes `--bench`. Without it this is a test run, which should be short.
+    // Cargo passes `--bench` for a benchmark. Without it this is a test run, which should be short.
     if !arguments.iter().any(|argument| argument == "--bench") {
         return;
     }

@@ -1,4 +1,4 @@
-//! A model server that does what the prompt says, in both dialects.
+//! A model server that follows directions in the prompt, in both dialects.
 //!
 //! A prompt contains a direction such as `bench:7:stream:10000:16`: under the number 7, stream 10,000
 //! pieces of 16 bytes. The server records when each numbered request arrived and when its last piece
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// The origin of the times in paced pieces.
 static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
-/// Starts a time in a paced piece; the digits after it are nanoseconds.
+/// The mark before a time in a paced piece; the digits after it are nanoseconds.
 pub(crate) const TIME_MARK: &str = "@";
 
 pub(crate) fn now_nanos() -> u64 {
@@ -23,9 +23,9 @@ pub(crate) fn now_nanos() -> u64 {
 
 #[derive(Clone, Copy)]
 pub(crate) enum Direction {
-    /// This many pieces of this many bytes, as fast as they are read.
+    /// Stream this many pieces of this many bytes, as fast as they are read.
     Stream { pieces: usize, bytes: usize },
-    /// This many pieces, this many microseconds apart, each with the time.
+    /// Send this many pieces, this many microseconds apart, each with its send time.
     Paced { pieces: usize, micros: u64 },
 }
 
@@ -95,7 +95,7 @@ impl ModelServer {
             };
             self.times.lock().unwrap().entry(number).or_default().asked.get_or_insert_with(now_nanos);
             let dialect = if path.ends_with("/messages") { Dialect::Anthropic } else { Dialect::Chat };
-            // A client that is gone ends the connection.
+            // The connection ends if the client is gone.
             if self.answer(&mut connection, dialect, number, direction).is_err() {
                 return;
             }
@@ -107,7 +107,7 @@ impl ModelServer {
         write_chunk(to, dialect.opening().as_bytes())?;
         match direction {
             Direction::Stream { pieces, bytes } => {
-                // Many events per chunk: the server must not be what is measured.
+                // Each chunk carries many events, so that the server is not the bottleneck.
                 let event = dialect.piece(&"x".repeat(bytes));
                 let batch = 64.min(pieces).max(1);
                 let block = event.repeat(batch);
@@ -201,7 +201,7 @@ fn write_chunk(to: &mut TcpStream, bytes: &[u8]) -> std::io::Result<()> {
     to.write_all(&chunk)
 }
 
-/// Reads a request. Returns its path and body, or `None` at the end.
+/// Reads a request. Returns its path and body, or `None` at the end of the stream.
 pub(crate) fn read_request(reader: &mut impl BufRead) -> Option<(String, String)> {
     let mut line = String::new();
     reader.read_line(&mut line).ok().filter(|length| *length > 0)?;

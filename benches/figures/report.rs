@@ -25,7 +25,7 @@ impl Report {
         Self { wanted, rows: String::new(), plots: Vec::new() }
     }
 
-    /// Measures a section, unless the command line selects others.
+    /// Measures a section, unless the command line selects other sections.
     pub(crate) fn section(&mut self, name: &str, measure: fn(&mut Report)) {
         if self.wanted.as_ref().is_none_or(|wanted| name.contains(wanted.as_str())) {
             measure(self);
@@ -74,7 +74,7 @@ the same run, is an agent that only relays the model's stream to its stdout: it 
 actors and no permissions. Ratios carry over to other machines better than times do.
 ";
 
-/// The commit, and how busy the machine was.
+/// Describes the measurement: the commit, and how busy the machine was.
 fn machine() -> String {
     let commit = Command::new("git").args(["rev-parse", "--short", "HEAD"]).output();
     let commit = commit.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
@@ -96,7 +96,7 @@ impl Plot {
         Self { name, x, y, points: points.to_vec() }
     }
 
-    /// A line through the points, from zero, with the value beside each point.
+    /// Draws a line through the points, with axes from zero and the value beside each point.
     fn svg(&self) -> String {
         const WIDTH: f64 = 640.0;
         const HEIGHT: f64 = 280.0;

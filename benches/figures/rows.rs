@@ -1,4 +1,4 @@
-//! The rows of the table in docs/performance.md.
+//! Measures the rows of the table in docs/performance.md.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ pub(crate) fn measure(report: &mut Report) {
     report.section("program", program);
 }
 
-/// From starting the program until `initialize` is answered.
+/// Measures the time from starting the program until `initialize` is answered.
 fn start(report: &mut Report) {
     let world = World::new();
     let (first, cold) = Client::start(world.acpd(&["acp"]));
@@ -36,7 +36,7 @@ fn start(report: &mut Report) {
     report.row("the same with no daemon, once", cold, Some(floor), "ms");
 }
 
-/// From writing a prompt until its request reaches the model server.
+/// Measures the time from writing a prompt until its request reaches the model server.
 fn prompt_to_model(report: &mut Report) {
     let world = World::new();
     let short = Direction::Stream { pieces: 1, bytes: 16 };
@@ -49,7 +49,7 @@ fn prompt_to_model(report: &mut Report) {
     report.row("prompt to model asked, median", ours, Some(floor), "ms");
 }
 
-/// Sends a prompt and returns the milliseconds until the model server had its request.
+/// Sends a prompt and returns the milliseconds until its request reached the model server.
 pub(crate) fn time_to_model(world: &World, client: &mut Client, session: &str, direction: Direction) -> f64 {
     let number = next_prompt();
     let sent = crate::model_server::now_nanos();
@@ -57,7 +57,8 @@ pub(crate) fn time_to_model(world: &World, client: &mut Client, session: &str, d
     (world.server.times(number).asked.unwrap() - sent) as f64 / 1e6
 }
 
-/// From the model's piece to the editor's update, at a pace that loads nothing.
+/// Measures the latency from the model's piece to the editor's update, at a pace that does not load
+/// the machine.
 fn latency(report: &mut Report) {
     let world = World::new();
     let one = Direction::Paced { pieces: 400, micros: 2_000 };
@@ -72,7 +73,8 @@ fn latency(report: &mut Report) {
     report.row("chunk latency, 100 streams, 99th percentile", percentile(ours, 99), None, "ms");
 }
 
-/// From the model's piece to the editor's update, with an agent that acpd hosts and with the same agent alone.
+/// Measures the latency from the model's piece to the editor's update, with an agent that acpd
+/// hosts and with the same agent alone.
 fn hosted(report: &mut Report) {
     let world = World::new();
     let paced = Direction::Paced { pieces: 1000, micros: 2_000 };
@@ -104,7 +106,8 @@ pub(crate) fn side_by_side(world: &World, bridges: usize, streams: usize, direct
     running.collect::<Vec<_>>().into_iter().map(|thread| thread.join().unwrap()).collect()
 }
 
-/// How many pieces of 16 bytes go through, and how long the answer takes after the last text.
+/// Measures how many pieces of 16 bytes pass per second, and how long the answer takes after the
+/// last text.
 fn ceiling(report: &mut Report) {
     let world = World::new();
     let burst = Direction::Stream { pieces: 100_000, bytes: 16 };
@@ -126,7 +129,7 @@ fn ceiling(report: &mut Report) {
     }
 }
 
-/// Thousands of pieces per second, and milliseconds from the last text to the answer.
+/// Returns thousands of pieces per second, and milliseconds from the last text to the answer.
 fn rate((mut client, session): (Client, String), burst: Direction) -> (f64, f64) {
     let started = Instant::now();
     let seen = client.prompt(&session, burst, next_prompt());
@@ -134,7 +137,7 @@ fn rate((mut client, session): (Client, String), burst: Direction) -> (f64, f64)
     (seen.text_bytes as f64 / 16.0 / seconds / 1e3, (seen.answered - seen.last_text) as f64 / 1e6)
 }
 
-/// What a byte of text costs on the disk.
+/// Measures how many bytes are written and stored on the disk per byte of text.
 fn disk(report: &mut Report) {
     for bytes in [4, 40] {
         let world = World::new();
@@ -149,7 +152,8 @@ fn disk(report: &mut Report) {
     }
 }
 
-/// Loading a long session, the prompt after it, and the first list after a start.
+/// Measures loading a long session, the first prompt after that, and the first session list after a
+/// start.
 fn load(report: &mut Report) {
     let world = World::new();
     let (mut client, session) = world.editor();

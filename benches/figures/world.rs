@@ -1,4 +1,5 @@
-//! A temporary home with a daemon that uses the model server, and what the kernel says about it.
+//! A temporary home with a daemon that uses the model server, and the kernel's figures about that
+//! daemon.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,21 +13,21 @@ use crate::client::Client;
 use crate::floor_agent;
 use crate::model_server::ModelServer;
 
-/// The numbers of prompts, unique in this run.
+/// The number of the next prompt, unique in this run.
 static PROMPTS: AtomicU64 = AtomicU64::new(1);
 
 pub(crate) fn next_prompt() -> u64 {
     PROMPTS.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A user's home. Dropping it stops its daemon.
+/// A user's temporary home. Dropping it stops its daemon.
 pub(crate) struct World {
     folder: TempDir,
     pub(crate) server: ModelServer,
 }
 
 impl World {
-    /// A home whose models are the chat and the Anthropic dialect of the model server.
+    /// Creates a home whose models use the chat and the Anthropic dialects of the model server.
     pub(crate) fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("acpd-bench-").tempdir().unwrap();
         for name in ["home/.config/acpd", "run", "work"] {
@@ -72,21 +73,22 @@ impl World {
         self.folder.path().join("work")
     }
 
-    /// A client behind a bridge, with a session.
+    /// Starts a client behind a bridge and opens a session.
     pub(crate) fn editor(&self) -> (Client, String) {
         let (mut client, _) = Client::start(self.acpd(&["acp"]));
         let session = client.open(self.work().to_str().unwrap());
         (client, session)
     }
 
-    /// A client behind a bridge, with a session that the floor agent answers as a hosted agent.
+    /// Starts a client behind a bridge and opens a session that the floor agent answers as a hosted
+    /// agent.
     pub(crate) fn hosted(&self) -> (Client, String) {
         let (mut client, _) = Client::start(self.acpd(&["acp", "--agent", "floor"]));
         let session = client.open(self.work().to_str().unwrap());
         (client, session)
     }
 
-    /// A client of the floor agent, with its session.
+    /// Starts a client of the floor agent and opens a session.
     pub(crate) fn floor(&self) -> (Client, String) {
         let (mut client, _) = Client::start(self.floor_command());
         let session = client.open("/");
@@ -111,7 +113,7 @@ impl World {
         stop.unwrap();
     }
 
-    /// The bytes of the stored history on the disk.
+    /// Returns the size of the stored history on the disk in bytes.
     pub(crate) fn stored_bytes(&self) -> u64 {
         folder_bytes(&self.folder.path().join("home/.local/state/acpd"))
     }
@@ -135,30 +137,30 @@ fn folder_bytes(folder: &Path) -> u64 {
         .sum()
 }
 
-/// A field of a file in /proc, in the unit of the file.
+/// Returns a field of a file in /proc, in the unit of the file.
 fn proc_field(pid: u32, file: &str, field: &str) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap();
     let line = text.lines().find(|line| line.starts_with(field)).unwrap_or("0");
     line.split_whitespace().find_map(|word| word.parse().ok()).unwrap_or(0)
 }
 
-/// Resident memory in MB.
+/// Returns the resident memory of a process in MB.
 pub(crate) fn resident(pid: u32) -> f64 {
     proc_field(pid, "smaps_rollup", "Rss:") as f64 / 1024.0
 }
 
-/// Memory that no other process shares, in MB.
+/// Returns the memory that a process shares with no other process, in MB.
 pub(crate) fn private(pid: u32) -> f64 {
     (proc_field(pid, "smaps_rollup", "Private_Dirty:") + proc_field(pid, "smaps_rollup", "Private_Clean:")) as f64
         / 1024.0
 }
 
-/// The bytes that the process has given to the kernel for the disk.
+/// Returns the bytes that the process has caused to be written to the disk so far.
 pub(crate) fn written(pid: u32) -> u64 {
     proc_field(pid, "io", "write_bytes:")
 }
 
-/// How often any thread of the process has gone to sleep so far.
+/// Returns how often the threads of the process have gone to sleep so far.
 pub(crate) fn sleeps(pid: u32) -> u64 {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let switches = tasks.flatten().map(|task| {
@@ -169,7 +171,8 @@ pub(crate) fn sleeps(pid: u32) -> u64 {
     switches.sum()
 }
 
-/// The bytes on the disk and the bytes written since `stored` and `before`, once the store is quiet.
+/// Returns how many bytes the store has grown since `stored` and how many were written since
+/// `before`, once the store is quiet.
 pub(crate) fn stored_and_written(world: &World, pid: u32, stored: u64, before: u64) -> (f64, f64) {
     // Records that nothing waits for reach the disk within 250 ms.
     std::thread::sleep(std::time::Duration::from_secs(1));
