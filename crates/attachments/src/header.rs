@@ -1,15 +1,16 @@
-//! Checks images by their bytes: their kind, their size, and whether they are complete. A provider refuses a
-//! conversation with one bad image for good, so an image that looks damaged is not passed on.
+//! Recognises images by their bytes: format, size in pixels, and whether the file is complete. A
+//! provider permanently refuses a conversation that contains one bad image, so damaged images are
+//! not sent.
 
-/// The images that models take.
+/// An image in a format that models accept.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Image {
     pub mime: &'static str,
-    /// Width and height; None if the file is damaged or cut off.
+    /// Width and height; None if the file is damaged or truncated.
     pub pixels: Option<(u32, u32)>,
 }
 
-/// None if it is no image, or of another kind.
+/// Recognises an image. Returns None if the bytes are not an image in one of these formats.
 pub fn look(bytes: &[u8]) -> Option<Image> {
     let (mime, pixels) = if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
         ("image/png", png(bytes))
@@ -25,7 +26,7 @@ pub fn look(bytes: &[u8]) -> Option<Image> {
     Some(Image { mime, pixels: pixels.filter(|(width, height)| *width > 0 && *height > 0) })
 }
 
-/// Every chunk is there up to the last one.
+/// Reads the size of a PNG. Returns None unless every chunk up to the last one is complete.
 fn png(bytes: &[u8]) -> Option<(u32, u32)> {
     let mut pixels = None;
     let mut at = 8;
@@ -43,7 +44,7 @@ fn png(bytes: &[u8]) -> Option<(u32, u32)> {
     }
 }
 
-/// Reads the segments before the picture itself. One of them holds the size, and a marker ends them.
+/// Reads the size of a JPEG from the segments before the image data, which end with a marker.
 fn jpeg(bytes: &[u8]) -> Option<(u32, u32)> {
     let mut pixels = None;
     let mut at = 2;
@@ -54,7 +55,7 @@ fn jpeg(bytes: &[u8]) -> Option<(u32, u32)> {
         let marker = *bytes.get(at + 1)?;
         let length = usize::try_from(big(bytes, at + 2, 2)?).ok()?;
         match marker {
-            // A filling byte.
+            // A fill byte.
             0xff => at += 1,
             0xda => break,
             _ => {
@@ -106,7 +107,7 @@ mod tests {
 
     use super::*;
 
-    /// One pixel each, as the usual programs write them; the PNG has 3 by 2.
+    /// Images of one pixel each, as common programs write them; the PNG has 3 by 2 pixels.
     const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAMAAAACCAIAAAASFvFNAAAAC0lEQVR4nGNggAEAAA4AAa4nZ9oAAAAASUVORK5CYII=";
     const GIF: &str = "R0lGODlhAQABAIAAAP///////yH5BAEKAAEALAAAAAABAAEAAAICTAEAOw==";
     const WEBP: &str = "UklGRiIAAABXRUJQVlA4IBYAAAAwAQCdASoBAAEADsD+JaQAA3AAAAAA";

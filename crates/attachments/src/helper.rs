@@ -1,5 +1,5 @@
-//! The helper process: `acpd __run pdf` and `acpd __run image SIDE BYTES`. Single-purpose, without
-//! a runtime.
+//! The helper process: `acpd __run pdf` and `acpd __run image SIDE BYTES`. It does one conversion,
+//! without an async runtime.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
@@ -9,13 +9,13 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::{ImageLimit, PATIENCE, pdf, scaling};
 
-/// Bytes that the process may take in all.
+/// The most bytes of address space that the process may use.
 const MEMORY: u64 = 1 << 30;
 
-/// Enough for files that are nested, but not for those that refer to themselves.
+/// The stack size in bytes: enough for nested files, but not for files that refer to themselves.
 const STACK: usize = 32 << 20;
 
-/// A conversion that the helper was started for.
+/// The conversion that the helper was started for.
 enum Conversion {
     Pdf,
     Image(ImageLimit),
@@ -59,7 +59,7 @@ pub fn main(first: &OsStr, rest: &[OsString]) -> Option<ExitCode> {
     })
 }
 
-/// Sets a limit. If that fails, the daemon still ends the process after a while.
+/// Sets a resource limit. If that fails, the daemon still ends the process after a timeout.
 fn limit(resource: Resource, most: u64) {
     let maximum = getrlimit(resource).maximum;
     let most = maximum.map_or(most, |maximum| maximum.min(most));

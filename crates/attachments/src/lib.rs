@@ -32,27 +32,28 @@ const SUBCOMMAND: &str = "__run";
 /// How long one conversion may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The most bytes of a file that is converted.
+/// The largest file that is converted, in bytes.
 pub const LARGEST_FILE: usize = 64 << 20;
 
-/// The most bytes of a result.
+/// The largest result, in bytes.
 const LARGEST_RESULT: u64 = 16 << 20;
 
-/// How many conversions run at once, so that a prompt with many images does not take all memory.
+/// Limits the number of concurrent conversions, so that a prompt with many images does not use up
+/// the memory.
 static PLACES: Semaphore = Semaphore::const_new(2);
 
-/// What a provider accepts of one image.
+/// The limits of a provider for one image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ImageLimit {
-    /// Pixels of the longer side.
+    /// The longest side in pixels.
     pub side: u32,
-    /// Bytes of the file.
+    /// The size of the file in bytes.
     pub bytes: usize,
 }
 
 impl ImageLimit {
-    /// Whether an image of this many bytes and pixels is within the limit. The size of an image
-    /// whose header cannot be read counts as small enough.
+    /// Whether an image of this many bytes and pixels is within the limit. If the header of an
+    /// image cannot be read, only its bytes count.
     pub fn admits(&self, bytes: usize, pixels: Option<(u32, u32)>) -> bool {
         bytes <= self.bytes && pixels.is_none_or(|(width, height)| width.max(height) <= self.side)
     }
@@ -100,7 +101,8 @@ impl Converter {
         String::from_utf8(text).map_err(|_| ConvertError::Unreadable)
     }
 
-    /// Returns an image within the limit, as PNG or JPEG. Of an animation, the first frame is kept.
+    /// Returns an image within the limit, as PNG or JPEG. Only the first frame of an animation is
+    /// kept.
     ///
     /// # Errors
     ///
@@ -135,7 +137,7 @@ impl Converter {
             return Err(ConvertError::Helper("it has no pipes".to_owned()));
         };
         let write = async move {
-            // A process that ended early reports that by its status.
+            // The exit status reports a process that ended early.
             let _ = stdin.write_all(input).await;
         };
         let mut result = Vec::new();

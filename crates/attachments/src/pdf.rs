@@ -1,13 +1,13 @@
-//! The text of a PDF. Runs in the helper process only.
+//! Extracts the text of a PDF. Runs in the helper process only.
 
 /// The argument after `__run`.
 pub(crate) const ARGUMENT: &str = "pdf";
 
-/// Bytes of text that are kept.
+/// The most bytes of text that are kept.
 const MOST_TEXT: usize = 4 << 20;
 
 /// Returns the text of all pages, each below a line with its number; empty if no page has text.
-/// None if the file is no PDF that can be read.
+/// Returns None if the file cannot be read as a PDF.
 pub(crate) fn to_text(pdf: &[u8]) -> Option<String> {
     let pages = pdf_extract::extract_text_from_mem_by_pages(pdf).ok()?;
     let mut text = String::new();
@@ -24,7 +24,8 @@ pub(crate) fn to_text(pdf: &[u8]) -> Option<String> {
     Some(text)
 }
 
-/// Removes control characters, trailing spaces and repeated blank lines, which layout leaves behind.
+/// Removes control characters, trailing spaces and repeated blank lines, which come from the page
+/// layout.
 fn without_gaps(page: &str) -> String {
     let mut clean = String::with_capacity(page.len());
     let mut is_blank = true;

@@ -10,25 +10,25 @@ use crate::ImageLimit;
 /// The argument after `__run`.
 pub(crate) const ARGUMENT: &str = "image";
 
-/// Pixels of a side, and bytes that the decoder may allocate.
+/// The longest side in pixels that is decoded, and the most bytes that the decoder may allocate.
 const LONGEST_SIDE: u32 = 30_000;
 const MOST_MEMORY: u64 = 512 << 20;
 
 const QUALITY: u8 = 85;
 
-/// The side at which smaller versions are no longer tried.
+/// Once the side is shorter than this, no smaller version is tried.
 const SMALLEST_SIDE: u32 = 64;
 
 type Encode = fn(&DynamicImage) -> Option<Vec<u8>>;
 
-/// Returns the image within the limit; None if it cannot be read.
+/// Returns the image within the limit, or None if it cannot be read or made small enough.
 pub(crate) fn scale(bytes: &[u8], limit: ImageLimit) -> Option<Vec<u8>> {
     let (image, format) = decode(bytes)?;
     let mut side = limit.side.max(1);
     loop {
         let scaled = fit(&image, side);
-        // JPEG blurs the text of a screenshot, so it is used for photographs, and where a PNG is too
-        // large.
+        // JPEG blurs the text of screenshots, so it is used only for photographs and where a PNG is
+        // too large.
         let encoders: &[Encode] = if format == ImageFormat::Jpeg { &[jpeg] } else { &[png, jpeg] };
         let encoded = encoders.iter().filter_map(|encode| encode(&scaled)).find(|file| file.len() <= limit.bytes);
         if encoded.is_some() || side < SMALLEST_SIDE {
@@ -47,7 +47,8 @@ fn decode(bytes: &[u8]) -> Option<(DynamicImage, ImageFormat)> {
     reader.limits(limits);
     let format = reader.format()?;
     let mut decoder = reader.into_decoder().ok()?;
-    // A phone stores a photograph as the sensor saw it, and how it was held beside it.
+    // Phones store a photograph in the orientation of the sensor, and how to rotate it in the
+    // metadata.
     let orientation = decoder.orientation().ok();
     let mut image = DynamicImage::from_decoder(decoder).ok()?;
     if let Some(orientation) = orientation {
@@ -69,7 +70,7 @@ fn png(image: &DynamicImage) -> Option<Vec<u8>> {
     Some(file.into_inner())
 }
 
-/// JPEG has no transparency: what is transparent becomes white.
+/// Encodes as JPEG, which has no transparency: transparent pixels become white.
 fn jpeg(image: &DynamicImage) -> Option<Vec<u8>> {
     let mut opaque = image.to_rgba8();
     for pixel in opaque.pixels_mut() {
@@ -92,7 +93,7 @@ mod tests {
     use super::*;
     use crate::look;
 
-    /// An image with noise, which compresses badly.
+    /// Creates an image with noise, which compresses badly.
     fn noisy(width: u32, height: u32, format: ImageFormat) -> Vec<u8> {
         let noise = |x: u32, y: u32| {
             let mixed = (x.wrapping_mul(2_654_435_761) ^ y.wrapping_mul(40_503)).wrapping_mul(2_246_822_519);
@@ -139,7 +140,7 @@ mod tests {
         let limit = ImageLimit { side: 100, bytes: 1 << 20 };
         let mut file = noisy(300, 150, ImageFormat::Png);
         assert_eq!(scale(&file[..40], limit), None);
-        // The width and the height in the header of a PNG.
+        // The width and the height in the PNG header.
         file[16..24].copy_from_slice(&[0, 0, 0x75, 0x30, 0, 0, 0x75, 0x30]);
         assert_eq!(scale(&file, limit), None);
         assert_eq!(scale(b"no image", limit), None);
