@@ -1,8 +1,8 @@
-//! Ages such as `5m`.
+//! Formats ages such as `5m`.
 
 use domain::Millis;
 
-/// The time since then, as one number with a unit.
+/// Formats the time since a moment as one number with a unit.
 pub fn age(since: Millis) -> String {
     span(Millis::now().0.saturating_sub(since.0) / 1000)
 }

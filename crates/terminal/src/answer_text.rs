@@ -1,16 +1,16 @@
-//! The text of an answer on its way to stdout: unchanged for a pipe, in finished lines for a
-//! terminal, which also shows the line or block that is being written.
+//! Formats the text of an answer for stdout: unchanged for a pipe, in finished lines for a
+//! terminal, which also shows the unfinished line or block.
 
 use crate::markdown::Markdown;
 use crate::style::Colors;
 use crate::text_flow::{Look, TextFlow};
 
 pub(crate) enum AnswerText {
-    /// Written as it comes. The flag is whether the last line is open.
+    /// Text is written as it arrives. The flag is true while the last line has no line end.
     Raw {
         open: bool,
     },
-    /// Whole lines without styles, and the line that is being written.
+    /// Whole lines are written without styles; this is the unfinished line.
     Lines(String),
     Markdown(Markdown),
 }
@@ -23,7 +23,7 @@ impl AnswerText {
         }
     }
 
-    /// Takes a piece of the answer, and returns what to write.
+    /// Adds a piece of the answer, and returns the text to write.
     pub(crate) fn push(&mut self, text: &str, width: usize) -> String {
         match self {
             Self::Raw { open } => {
@@ -39,7 +39,7 @@ impl AnswerText {
         }
     }
 
-    /// Ends the answer, and returns what is left to write.
+    /// Ends the answer, and returns the remaining text to write.
     pub(crate) fn finish(&mut self, width: usize) -> String {
         match self {
             Self::Raw { open } => if std::mem::take(open) { "\n" } else { "" }.to_owned(),
@@ -49,7 +49,7 @@ impl AnswerText {
         }
     }
 
-    /// The rows that are not finished.
+    /// Returns the rows of the unfinished text.
     pub(crate) fn open(&self, width: usize) -> Vec<String> {
         match self {
             Self::Raw { .. } => Vec::new(),
@@ -60,7 +60,7 @@ impl AnswerText {
     }
 }
 
-/// Dim text between other lines, such as a thought, in rows of this width.
+/// Formats text that is not part of the answer, such as a thought, as dim rows of this width.
 pub(crate) fn dimmed(text: &str, width: usize, colors: Colors) -> Vec<String> {
     let mut flow = TextFlow::default();
     flow.push(text, Look { dim: true, ..Look::default() });

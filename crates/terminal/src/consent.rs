@@ -1,5 +1,5 @@
-//! A permission question as text: the whole command, every argument, the diff, the task. A line
-//! reports what is missing. Pure; knows no keys and answers.
+//! Formats a permission question as text: the whole command, every argument, the diff, the task. If
+//! something is missing, a line reports it. Pure; knows neither keys nor answers.
 
 use domain::card::{OpenQuestion, Proposal};
 use domain::tool::Location;
@@ -9,21 +9,22 @@ use serde_json::Value;
 use crate::diff;
 use crate::style::{Colors, Style};
 
-/// The prefix of each line of foreign text.
+/// The prefix of each line of text that comes from outside.
 const MARGIN: &str = "  │ ";
 
-/// One question.
+/// A permission question or an inquiry, ready to be shown.
 pub struct Consent {
     pub title: String,
     /// What an "always" answer allows.
     always: Option<String>,
     proposal: Option<Proposal>,
-    /// Whether the model asks something, and no permission. Then nothing runs, and the arguments are the question.
+    /// Whether this is an inquiry, which asks for no permission: nothing runs, and the arguments
+    /// are the question.
     pub is_inquiry: bool,
 }
 
 impl Consent {
-    /// From the daemon's list of open questions.
+    /// Reads a question from the daemon's list of open questions.
     pub fn of(question: &OpenQuestion) -> Self {
         Self {
             title: question.title.clone(),
@@ -33,7 +34,7 @@ impl Consent {
         }
     }
 
-    /// From the parameters of a permission request.
+    /// Reads a question from the parameters of a permission request.
     pub fn read(params: &Value) -> Self {
         let call = &params["toolCall"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -58,7 +59,7 @@ impl Consent {
         Self { title, always: always.map(str::to_owned), proposal: Some(proposal), is_inquiry }
     }
 
-    /// Bytes that the daemon left out.
+    /// The number of bytes that the daemon left out.
     pub fn cut(&self) -> usize {
         self.proposal.as_ref().map_or(0, |proposal| proposal.cut)
     }
@@ -115,7 +116,8 @@ impl Consent {
         lines
     }
 
-    /// A line that reports missing bytes and the subcommand that shows them, if any are missing.
+    /// Returns a line that reports the missing bytes and the subcommand that shows them, if any are
+    /// missing.
     pub fn missing(&self, command: &str) -> Option<String> {
         let cut = self.cut();
         (cut > 0).then(|| format!("  … cut, {cut} more bytes: see `{command}`"))

@@ -1,12 +1,12 @@
-//! The difference between two texts in a few lines: what changed, with a line around it and its
-//! number.
+//! Formats the difference between two texts in a few lines: the changed lines with their numbers
+//! and some unchanged lines around them.
 
 use domain::visible;
 use similar::{ChangeTag, TextDiff};
 
 use crate::style::{Colors, Style};
 
-/// Unchanged lines around each change.
+/// The number of unchanged lines around each change.
 const AROUND: usize = 1;
 
 pub fn render(old: &str, new: &str, most: usize, colors: Colors) -> String {

@@ -1,4 +1,4 @@
-//! The first or the last lines of a longer text, with a note about those that are left out.
+//! Shortens a text to its first or last lines, with a note about the omitted lines.
 
 pub(crate) fn indented(text: &str, first: &str, then: &str) -> String {
     let lines = text.lines().zip(std::iter::once(first).chain(std::iter::repeat(then)));

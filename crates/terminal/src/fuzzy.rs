@@ -1,9 +1,10 @@
-//! Finds names by a few of their letters, and the nearest names to one that does not exist.
+//! Finds names by a few of their letters, and the names most similar to one that does not exist.
 
 use similar::TextDiff;
 
-/// How well the query fits the text: each of its words must occur there, letter after letter.
-/// Letters that follow one another, and those at the start of a word, count more.
+/// Scores how well the query fits the text: the letters of each word must occur there in order.
+/// Consecutive letters, and letters at the start of a word, score higher. Returns None if a word
+/// does not fit.
 pub fn score(query: &str, text: &str) -> Option<i64> {
     let text: Vec<char> = text.to_lowercase().chars().collect();
     query.to_lowercase().split_whitespace().map(|word| word_score(word, &text)).sum()
@@ -11,7 +12,7 @@ pub fn score(query: &str, text: &str) -> Option<i64> {
 
 fn word_score(word: &str, text: &[char]) -> Option<i64> {
     let letters: Vec<char> = word.chars().collect();
-    // The best of all places where the word can begin.
+    // The best score over all positions where the word can begin.
     let starts = (0..text.len()).filter(|start| Some(&text[*start]) == letters.first());
     starts.filter_map(|start| from(start, &letters, text)).max()
 }
@@ -34,7 +35,7 @@ fn from(start: usize, letters: &[char], text: &[char]) -> Option<i64> {
     Some(total)
 }
 
-/// The names that someone may have meant, best first, at most three.
+/// Returns at most three names that the user may have meant, best first.
 pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let lower = given.to_lowercase();
     let alike = |name: &str| {
@@ -42,8 +43,8 @@ pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Vec
         let ratio = |one: &str, other: &str| TextDiff::from_chars(one, other).ratio();
         match (lower.split_once('/'), name.split_once('/')) {
             _ if !lower.is_empty() && name.contains(&lower) => 1.0,
-            // Of a model's id, the part behind the provider counts most: all models of a provider
-            // begin alike.
+            // In the id of a model, the part after the provider counts most, because all models of
+            // a provider begin alike.
             (Some((maker, model)), Some((other, part))) => (ratio(maker, other) + 3.0 * ratio(model, part)) / 4.0,
             (None, Some((_, part))) => ratio(&lower, &name).max(ratio(&lower, part)),
             (_, None) => ratio(&lower, &name),
@@ -55,7 +56,7 @@ pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Vec
     found.into_iter().take(3).map(|(_, name)| name).collect()
 }
 
-/// "did you mean a, b or c?", or nothing if no name is near.
+/// Returns "did you mean a, b or c?", or None if no name is similar.
 pub fn did_you_mean<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let near = nearest(given, names);
     let (last, others) = near.split_last()?;

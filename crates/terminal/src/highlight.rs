@@ -1,7 +1,7 @@
-//! Colours code by its language, line by line.
+//! Highlights code by its language, line by line.
 //!
-//! The grammars are loaded when the first block of code is shown, which takes about 10 ms, and
-//! those of a language are compiled when it is first used. Nothing of it runs in a pipe.
+//! The grammars are loaded when the first block of code is shown, which takes about 10 ms, and the
+//! grammar of a language is compiled when it is first used. None of this runs in a pipe.
 
 use std::sync::OnceLock;
 
@@ -10,11 +10,12 @@ use syntect::parsing::{ParseState, Scope, ScopeStack, SyntaxSet};
 
 use crate::style::{Colors, Style};
 
-/// Longer lines are shown as they are: grammars are slow on them, and nobody reads them.
+/// The longest line in bytes that is highlighted. Grammars are slow on longer lines, and these are
+/// seldom read.
 const LONGEST: usize = 2000;
 
-/// The beginnings of scopes and their styles. The innermost scope with a style decides, and of
-/// several beginnings the first.
+/// Prefixes of scopes and their styles. The innermost scope with a style decides, and the first
+/// prefix that matches it.
 const STYLES: [(&str, Style); 14] = [
     ("comment", Style::Dim),
     ("punctuation.definition.comment", Style::Dim),
@@ -48,14 +49,15 @@ pub(crate) struct Highlighter {
 }
 
 impl Highlighter {
-    /// For the first word behind a fence, such as `rust` or `py`. None if the language is unknown.
+    /// Creates a highlighter for the first word after a fence, such as `rust` or `py`. Returns None
+    /// if the language is unknown.
     pub(crate) fn of(language: &str) -> Option<Self> {
         let word = language.split([' ', ',', '{']).next().filter(|word| !word.is_empty())?;
         let syntax = syntaxes().find_syntax_by_token(word)?;
         Some(Self { state: ParseState::new(syntax), scopes: ScopeStack::new() })
     }
 
-    /// Colours the next line, which has no line end.
+    /// Highlights the next line, which is given without its line end.
     pub(crate) fn line(&mut self, line: &str) -> String {
         if line.len() > LONGEST {
             return line.to_owned();
@@ -63,7 +65,7 @@ impl Highlighter {
         let Ok(changes) = self.state.parse_line(line, syntaxes()) else { return line.to_owned() };
         let mut out = String::new();
         for (text, change) in ScopeRegionIterator::new(&changes, line) {
-            // A grammar that pops too much only loses its colours.
+            // A grammar that pops too many scopes only loses its colours.
             let _ = self.scopes.apply(change);
             if !text.is_empty() {
                 out.push_str(&Colors::On.apply(style(&self.scopes), text));

@@ -1,8 +1,8 @@
-//! What `acpd ask` and `acpd ctl` show at a terminal: Markdown, diffs, permission questions, tables
-//! and the screen of `top`.
+//! Renders what `acpd ask` and `acpd ctl` show at a terminal: Markdown, diffs, permission
+//! questions, tables and the screen of `top`.
 //!
-//! Text in, text out. Only two modules know that there is a terminal: `style` checks whether stdout
-//! and stderr are terminals and how large they are, and `screen` writes. No module here knows the
+//! Text in, text out. Only two modules access the terminal: `style` checks whether stdout and
+//! stderr are terminals and how large they are, and `screen` writes. No module here knows the
 //! protocol's transport, actors, files or keys.
 
 pub mod age;

@@ -1,6 +1,6 @@
-//! The last rows of the screen, which are drawn again and again: the answer that is being written,
-//! the progress, and what the user types. Finished text is written above them. Pure: it returns
-//! what to write.
+//! The live area: the last rows of the screen, which are redrawn as a turn goes on. They show the
+//! unfinished answer, the progress, and the user's input. Finished text is written above them.
+//! Pure: returns the text to write.
 
 use unicode_width::UnicodeWidthChar;
 
@@ -8,12 +8,13 @@ use crate::style::RESET;
 
 #[derive(Default)]
 pub(crate) struct LiveArea {
-    /// The widths of the rows on the screen.
+    /// The widths of the rows that are on the screen now.
     drawn: Vec<usize>,
 }
 
 impl LiveArea {
-    /// Removes the rows. A terminal that became narrower since has folded them.
+    /// Returns the text that erases the rows. A terminal that became narrower since has wrapped
+    /// them.
     pub(crate) fn erase(&mut self, columns: usize) -> String {
         let rows: usize = self.drawn.iter().map(|width| width.div_ceil(columns.max(1)).max(1)).sum();
         self.drawn.clear();
@@ -24,17 +25,17 @@ impl LiveArea {
         }
     }
 
-    /// Draws rows where the cursor is, which must be at the start of a line. Each is cut to the
-    /// width. The cursor stays behind the last row.
+    /// Returns the text that draws rows at the cursor, which must be at the start of a line. Each
+    /// row is cut to the width. The cursor stays after the last row.
     pub(crate) fn draw(&mut self, rows: &[String], columns: usize) -> String {
-        // A full row would leave the cursor in a state that terminals treat differently.
+        // After a row of full width, terminals differ in where the cursor is.
         let cut: Vec<(String, usize)> = rows.iter().map(|row| fit(row, columns.saturating_sub(1))).collect();
         self.drawn = cut.iter().map(|(_, width)| *width).collect();
         cut.into_iter().map(|(row, _)| row).collect::<Vec<_>>().join("\r\n")
     }
 }
 
-/// A styled row cut to a width, and its width. Styles take no room.
+/// Cuts a styled row to a width, and returns it with its width. Styles have no width.
 pub(crate) fn fit(row: &str, limit: usize) -> (String, usize) {
     let mut out = String::new();
     let (mut width, mut styled) = (0, false);

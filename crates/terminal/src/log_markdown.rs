@@ -1,7 +1,7 @@
-//! Writes a session's log as Markdown for reading. Pure and incremental: events in, Markdown out,
-//! for logs of any length.
+//! Converts a session's log to Markdown for people to read. Pure and incremental: events in,
+//! Markdown out, for logs of any length.
 //!
-//! Leaves out what only programs need: settings, seals, usage, and the progress of calls.
+//! Omits events that only programs need: settings, seals, usage, and the progress of calls.
 
 use std::collections::BTreeMap;
 
@@ -69,7 +69,7 @@ impl LogMarkdown {
         written
     }
 
-    /// A call of a child agent, which is written when it has ended.
+    /// Records an update about a child agent's call, and writes the call once it has ended.
     fn hosted_call(&mut self, call: &CallId, fields: &CallFields) -> String {
         let card = self.calls.entry(call.clone()).or_insert_with(|| fields.card());
         fields.apply_to(card);
@@ -92,7 +92,7 @@ impl LogMarkdown {
     }
 }
 
-/// The text of an event that is complete in itself.
+/// Formats an event that is complete in itself.
 fn describe(kind: &EventKind) -> Option<String> {
     Some(match kind {
         EventKind::Created { cwd, agent: Some(agent), .. } => {
@@ -164,7 +164,7 @@ fn planned(entry: &PlanEntry) -> String {
     format!("- [{mark}] {}\n", entry.content)
 }
 
-/// A line about how the turn ended; None for a normal end.
+/// Returns a line about how the turn ended, or None for a normal end.
 fn ended(reason: &StopReason) -> Option<String> {
     Some(match reason {
         StopReason::EndTurn => return None,
@@ -203,7 +203,7 @@ fn called(card: &ToolCard, outcome: &Outcome) -> String {
     text
 }
 
-/// The lines that differ.
+/// Formats the lines that differ.
 fn changes(old: &str, new: &str) -> String {
     let diff = TextDiff::from_lines(old, new);
     let changed = diff.iter_all_changes().filter(|change| change.tag() != ChangeTag::Equal);

@@ -1,9 +1,9 @@
 //! Renders Markdown for a terminal while it streams in.
 //!
 //! A block (a paragraph, a list, a table) is finished when the next one begins; its lines are then
-//! returned once and never change. Until then it is rendered anew whenever it grows, for the rows of
-//! the screen that are redrawn. The lines of a block of code are finished one by one. Pure: text in,
-//! lines for a terminal out.
+//! returned once and never change. Until then it is rendered again whenever it grows, for the live
+//! area. In a block of code, each line is finished on its own. Pure: text in, lines for a terminal
+//! out.
 
 mod blocks;
 mod table;
@@ -16,11 +16,11 @@ use crate::style::{Colors, Style};
 
 pub(crate) struct Markdown {
     colors: Colors,
-    /// The text that is not finished.
+    /// The text of the unfinished block.
     source: String,
-    /// The block of code at the top level that the text is in.
+    /// The open block of code at the top level, if the text is inside one.
     code: Option<Code>,
-    /// Whether a block was finished before.
+    /// Whether a block was finished before this one.
     begun: bool,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Markdown {
 struct Code {
     fence: char,
     length: usize,
-    /// The indent of its fence, which its lines have too.
+    /// The indent of the fence, which is removed from its lines.
     indent: usize,
     highlighter: Option<Highlighter>,
 }
@@ -44,18 +44,18 @@ impl Markdown {
         Self { colors, source: String::new(), code: None, begun: false }
     }
 
-    /// Takes a piece of text, and returns the lines that it has finished.
+    /// Adds a piece of text, and returns the lines that it has finished.
     pub(crate) fn push(&mut self, text: &str, width: usize) -> Vec<String> {
         self.source.push_str(text);
         let mut done = Vec::new();
-        // The meaning of a line is known at its end.
+        // The meaning of a line is known only at its end.
         if text.contains('\n') {
             while self.advance(width, &mut done) {}
         }
         done
     }
 
-    /// The lines of the block that is not finished.
+    /// Returns the lines of the unfinished block.
     pub(crate) fn open(&self, width: usize) -> Vec<String> {
         match &self.code {
             Some(_) if self.source.is_empty() => Vec::new(),
@@ -64,7 +64,7 @@ impl Markdown {
         }
     }
 
-    /// Finishes everything. The next text is a new one.
+    /// Finishes all text, and returns the remaining lines. The next piece starts a new text.
     pub(crate) fn finish(&mut self, width: usize) -> Vec<String> {
         let ends = self.source.is_empty() || self.source.ends_with('\n');
         let mut done = self.push(if ends { "" } else { "\n" }, width);
@@ -73,8 +73,8 @@ impl Markdown {
         done
     }
 
-    /// Finishes one line of code, or the blocks before the last one. False if there is nothing to
-    /// finish.
+    /// Finishes one line of code, or the blocks before the last one. Returns false if there is
+    /// nothing to finish.
     fn advance(&mut self, width: usize, done: &mut Vec<String>) -> bool {
         if let Some(code) = &mut self.code {
             let Some(end) = self.source.find('\n') else { return false };
@@ -153,7 +153,7 @@ fn top_blocks(source: &str) -> Vec<TopBlock> {
     let mut depth = 0;
     let mut blocks = Vec::new();
     for (event, range) in Parser::new_ext(source, options()).into_offset_iter() {
-        // The range of indented code begins behind the indent.
+        // The parser's range of indented code begins after the indent.
         let start = source[..range.start].rfind('\n').map_or(0, |end| end + 1);
         match event {
             Event::Start(tag) => {

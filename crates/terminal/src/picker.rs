@@ -1,4 +1,4 @@
-//! A list from which one entry is chosen by typing some of its letters. Pure; reads no keys.
+//! A list from which the user chooses one entry by typing some of its letters. Pure; reads no keys.
 
 use crate::fuzzy;
 use crate::style::{Colors, Style};
@@ -8,13 +8,13 @@ pub struct Picker {
     title: String,
     items: Vec<PickerItem>,
     query: String,
-    /// The selected one of the items that fit.
+    /// The selected row among the items that match.
     row: usize,
 }
 
 pub struct PickerItem {
     pub label: String,
-    /// More about it, such as the folder and age of a session. It is searched too.
+    /// Further text, such as the folder and age of a session. It is searched, too.
     pub detail: String,
 }
 
@@ -23,12 +23,12 @@ impl Picker {
         Self { title: title.to_owned(), items, query: String::new(), row: 0 }
     }
 
-    /// Starts with this text typed.
+    /// Sets the initial text of the search.
     pub fn searching(self, query: &str) -> Self {
         Self { query: query.to_owned(), ..self }
     }
 
-    /// The places of the items that fit what was typed, best first.
+    /// Returns the indices of the items that match the typed text, best first.
     fn fitting(&self) -> Vec<usize> {
         let score = |item: &PickerItem| fuzzy::score(&self.query, &format!("{} {}", item.label, item.detail));
         let mut found: Vec<(i64, usize)> =
@@ -56,12 +56,12 @@ impl Picker {
         self.row = self.row.saturating_add_signed(rows).min(self.fitting().len().saturating_sub(1));
     }
 
-    /// The place of the selected item in the list that was given.
+    /// Returns the index of the selected item in the list that was passed to `new`.
     pub fn chosen(&self) -> Option<usize> {
         self.fitting().get(self.row).copied()
     }
 
-    /// The rows to draw, no wider and no more than given.
+    /// Returns the rows to draw, within this width and height.
     pub fn rows(&self, width: usize, height: usize, colors: Colors) -> Vec<String> {
         let fitting = self.fitting();
         let room = height.saturating_sub(2).max(1);

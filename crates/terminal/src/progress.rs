@@ -1,5 +1,6 @@
-//! What a turn is doing, for the row with the spinner: thinking, writing, or running a call, and for
-//! how long. Also the last lines of the output of a running command. Pure: the time is given to it.
+//! Tracks what a turn is doing, for the row with the spinner: thinking, writing, or running a call,
+//! and for how long. Also keeps the last lines of a running command's output. Pure: the caller
+//! passes the time.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +11,13 @@ use crate::age::span;
 use crate::style::{Colors, Style};
 use crate::table::{cut_end, one_line};
 
-/// The lines of a running command's output that are shown.
+/// How many lines of a running command's output are shown.
 const TAIL: usize = 4;
 
-/// The greatest width of a call's title.
+/// The largest width of a call's title.
 const TITLE: usize = 40;
 
-/// What the row ends with if there is room.
+/// The end of the row, if there is room for it.
 const HINT: &str = " · Ctrl-C cancels";
 
 const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
@@ -26,7 +27,7 @@ const FRAME: Duration = Duration::from_millis(100);
 
 pub(crate) struct TurnProgress {
     begun: Instant,
-    /// Since when the model thinks or writes.
+    /// When the model began to think or write.
     since: Instant,
     writing: bool,
     calls: Vec<ProgressRow>,
@@ -36,7 +37,7 @@ struct ProgressRow {
     id: String,
     title: String,
     since: Instant,
-    /// The end of its output so far.
+    /// The last lines of its output so far.
     output: Vec<String>,
 }
 
@@ -45,7 +46,7 @@ impl TurnProgress {
         Self { begun: now, since: now, writing: false, calls: Vec::new() }
     }
 
-    /// Takes note of an update. `title` is that of the call, if the update is about one.
+    /// Records an update. `title` is the title of the call that the update is about, if any.
     pub(crate) fn update(&mut self, update: &Value, title: &str, now: Instant) {
         match update["sessionUpdate"].as_str().unwrap_or_default() {
             "agent_message_chunk" => self.now_writing(true, now),
@@ -89,8 +90,8 @@ impl TurnProgress {
         }
     }
 
-    /// The end of the output of the call that began last, and the row with the spinner. The time is
-    /// always in that row; the title of a call is shortened for it.
+    /// Returns the last lines of output of the newest call, and the row with the spinner. That row
+    /// always contains the time; the title of a call is shortened to make room for it.
     pub(crate) fn rows(&self, now: Instant, width: usize, colors: Colors) -> Vec<String> {
         let output = self.calls.last().map(|call| call.output.as_slice()).unwrap_or_default();
         let mut rows: Vec<String> =

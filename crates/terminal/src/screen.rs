@@ -1,5 +1,5 @@
-//! Writes to stdout and stderr, and keeps a live area at the bottom of the terminal, if there is
-//! one that can move its cursor.
+//! Writes to stdout and stderr, and keeps a live area at the bottom of a terminal that can move its
+//! cursor.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -15,17 +15,17 @@ pub(crate) enum Stream {
 pub(crate) struct Screen {
     pub(crate) stdout_is_terminal: bool,
     pub(crate) stderr_is_terminal: bool,
-    /// Where the live area is drawn.
+    /// The stream on which the live area is drawn, if there is one.
     live: Option<Stream>,
     area: LiveArea,
-    /// The rows on the screen and its width, for which nothing needs to be drawn again.
+    /// The drawn rows and the width of the screen. While both are the same, nothing is redrawn.
     last: (Vec<String>, usize),
 }
 
 impl Screen {
     pub(crate) fn stdio() -> Self {
         let (stdout, stderr) = (io::stdout().is_terminal(), io::stderr().is_terminal());
-        // Where stdout goes to a pager, the terminal belongs to the pager.
+        // If stdout goes to a pager, the pager controls the terminal.
         let live = match (stdout && !is_dumb(), stderr) {
             (false, _) => None,
             (true, true) => Some(Stream::Stderr),
@@ -44,7 +44,7 @@ impl Screen {
         self.live.is_some()
     }
 
-    /// Columns and rows of the terminal.
+    /// Returns the columns and rows of the terminal.
     pub(crate) fn size(&self) -> (usize, usize) {
         let size = match self.live {
             Some(Stream::Stderr) => size_of(io::stderr()),
@@ -53,8 +53,8 @@ impl Screen {
         size.unwrap_or((80, 24))
     }
 
-    /// Writes text, above the live area if the text goes to the terminal. With a live area the text
-    /// is whole lines.
+    /// Writes text, above the live area if the text goes to the terminal. If there is a live area,
+    /// the text must be whole lines.
     pub(crate) fn write(&mut self, to: Stream, text: &str, rows: Vec<String>) -> io::Result<()> {
         let Some(live) = self.live.filter(|_| self.is_terminal(to)) else { return write_to(to, text) };
         let (columns, _) = self.size();
@@ -69,7 +69,7 @@ impl Screen {
         write_to(live, &drawn)
     }
 
-    /// Draws the live area again, if it has changed.
+    /// Redraws the live area if it has changed.
     pub(crate) fn redraw(&mut self, rows: Vec<String>) -> io::Result<()> {
         let Some(live) = self.live else { return Ok(()) };
         let (columns, _) = self.size();

@@ -1,4 +1,4 @@
-//! Everything about one session that fits on a page.
+//! Formats the details of one session as a page.
 
 use domain::Usage;
 use domain::card::{ActivityCard, SessionDetails};
@@ -88,7 +88,7 @@ impl Page {
         self.put(label, &one_line(text));
     }
 
-    /// Words over several lines where the terminal is narrow.
+    /// Adds text after a label, wrapped at the width of the terminal.
     fn wrapped(&mut self, label: &str, text: &str) {
         let width = self.viewport.width.map_or(usize::MAX, |width| width.saturating_sub(LABEL)).max(20);
         let mut line = String::new();

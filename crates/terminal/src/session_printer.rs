@@ -1,8 +1,9 @@
 //! Prints a session for `ask` and `ctl tail`: the answer on stdout, everything else in short form
 //! on stderr.
 //!
-//! On a terminal it renders Markdown, writes invisible characters out, and keeps a live area at the
-//! bottom with what is being written, the progress and the input. In a pipe the text stays as it is.
+//! On a terminal it renders Markdown, escapes invisible characters, and keeps a live area at the
+//! bottom with the unfinished answer, the progress and the input. In a pipe the text stays
+//! unchanged.
 
 mod thoughts;
 
@@ -26,22 +27,22 @@ use crate::style::{Colors, Style, visible_text};
 use crate::table::end_of;
 use crate::text_flow::wrapped;
 
-/// The greatest number of lines of a diff or a failure.
+/// The most lines that are shown of a diff or a failure.
 const SHOWN_LINES: usize = 16;
 
-/// The number of lines shown of a command's output: the last ones, which show how it went.
+/// How many of the last lines of a command's output are shown; they tell how it went.
 const OUTPUT_LINES: usize = 6;
 
-/// The number of lines of a question that are shown at a time.
+/// How many lines of a question are shown at a time.
 const QUESTION_LINES: usize = 400;
 
-/// The greatest number of lines of a diff that was asked for.
+/// The most lines of a diff that the user asked for.
 const LONG_DIFF: usize = 1000;
 
-/// The greatest number of rows of a list to choose from.
+/// The most rows of a list to choose from.
 const LIST: usize = 16;
 
-/// Marks the row with what the user types during a turn.
+/// The mark before the user's input during a turn.
 const INPUT: &str = "» ";
 
 pub struct SessionPrinter {
@@ -57,24 +58,24 @@ pub struct SessionPrinter {
     /// ends.
     previewed: HashMap<String, String>,
     position: Position,
-    /// The keys that can be pressed now.
+    /// The keys that the user can press now.
     keys: Option<String>,
     progress: Option<TurnProgress>,
     status: Option<StatusLine>,
     /// What the user has typed during the turn.
     input: String,
-    /// Rows that take the place of the others, such as a list to choose from.
+    /// Rows that replace all others, such as a list to choose from.
     overlay: Option<Vec<String>>,
 }
 
 struct PrintedCall {
     kind: String,
     title: String,
-    /// Whether its title was printed.
+    /// Whether the title of the call was printed.
     announced: bool,
 }
 
-/// What was written last. Each kind of output starts on a new line.
+/// The kind of output that was written last. Each kind starts on a new line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Position {
     LineStart,
@@ -84,7 +85,7 @@ enum Position {
 }
 
 impl SessionPrinter {
-    /// A printer for this process's stdout and stderr.
+    /// Creates a printer for this process's stdout and stderr.
     pub fn stdio() -> Self {
         let screen = Screen::stdio();
         let answer = if screen.is_live() && screen.stdout_is_terminal {
@@ -109,7 +110,7 @@ impl SessionPrinter {
         }
     }
 
-    /// Whether rows at the bottom of a terminal are kept up to date.
+    /// Whether there is a live area.
     pub fn is_live(&self) -> bool {
         self.screen.is_live()
     }
@@ -123,7 +124,7 @@ impl SessionPrinter {
         self.status.as_mut()
     }
 
-    /// Shows a list to choose from in the live area, until it is replaced by nothing.
+    /// Shows a list to choose from in the live area, or removes it if `picker` is None.
     pub fn overlay(&mut self, picker: Option<&Picker>) -> io::Result<()> {
         let (_, height) = self.screen.size();
         self.overlay = picker.map(|picker| picker.rows(self.width(), height.saturating_sub(1).min(LIST), self.colors));
@@ -138,7 +139,7 @@ impl SessionPrinter {
         self.raw(&format!("{head}\n{lines}\n"))
     }
 
-    /// A turn begins: its progress is shown until `end`.
+    /// Starts a turn: its progress is shown until `end`.
     pub fn begin_turn(&mut self) -> io::Result<()> {
         self.progress = Some(TurnProgress::new(Instant::now()));
         self.tick()
@@ -150,7 +151,7 @@ impl SessionPrinter {
         self.tick()
     }
 
-    /// Draws the live area again: time has passed, or the terminal has another size.
+    /// Redraws the live area, because time has passed or the size of the terminal may have changed.
     pub fn tick(&mut self) -> io::Result<()> {
         let rows = self.rows();
         self.screen.redraw(rows)
@@ -180,7 +181,7 @@ impl SessionPrinter {
         }
     }
 
-    /// Remembers the kind and the title of a call; a later update may have a better title.
+    /// Remembers the kind and the title of a call. A later update may have a better title.
     fn learn(&mut self, update: &Value) {
         let Some(id) = update["toolCallId"].as_str() else { return };
         let new = || PrintedCall { kind: String::new(), title: "a tool".to_owned(), announced: false };
@@ -193,7 +194,7 @@ impl SessionPrinter {
         }
     }
 
-    /// Prints a prompt: of another client, or one that the user typed during a turn.
+    /// Prints a prompt that another client sent or that the user typed during a turn.
     pub fn prompt(&mut self, text: &str) -> io::Result<()> {
         self.leave(Position::LineStart)?;
         self.aside(Style::Bold, &format!("> {}\n", text.trim_end()))
@@ -273,7 +274,7 @@ impl SessionPrinter {
         Ok(())
     }
 
-    /// Shows a permission question, or its first lines. Returns how many lines are left.
+    /// Shows a permission question, or its first lines. Returns how many lines remain.
     pub fn question(&mut self, params: &Value, consent: &Consent) -> io::Result<usize> {
         let call = &params["toolCall"];
         self.learn(call);
@@ -284,7 +285,7 @@ impl SessionPrinter {
         self.question_from(consent, 0)
     }
 
-    /// Shows the lines of a question from this one on. Returns how many are left.
+    /// Shows the lines of a question from line `from` on. Returns how many lines remain.
     pub fn question_from(&mut self, consent: &Consent, from: usize) -> io::Result<usize> {
         let lines = consent.lines(self.colors);
         let rest = lines.get(from..).unwrap_or_default();
@@ -293,7 +294,7 @@ impl SessionPrinter {
         Ok(rest.len() - shown.len())
     }
 
-    /// Prints the keys that can be pressed now; the decision follows on the same line.
+    /// Prints the keys that the user can press now; the decision follows on the same line.
     pub fn keys(&mut self, keys: &str) -> io::Result<()> {
         self.leave(Position::LineStart)?;
         self.position = Position::Keys;
@@ -322,7 +323,7 @@ impl SessionPrinter {
         self.prose(Style::Red, text)
     }
 
-    /// Prints the status, above the next prompt.
+    /// Prints the status line above the next prompt.
     pub fn show_status(&mut self) -> io::Result<()> {
         match &self.status {
             Some(status) if self.screen.is_live() => {
@@ -333,14 +334,14 @@ impl SessionPrinter {
         }
     }
 
-    /// Starts a new line after Ctrl-C, which the terminal has echoed.
+    /// Starts a new line after a Ctrl-C that the terminal has echoed.
     pub fn interrupted(&mut self) -> io::Result<()> {
         self.leave(Position::LineStart)?;
         let echoed = self.screen.stderr_is_terminal && !self.screen.is_live();
         self.aside(Style::Plain, if echoed { "\n" } else { "" })
     }
 
-    /// The turn has ended: everything is written, and the live area is gone.
+    /// Ends the turn: writes the remaining text and removes the live area.
     pub fn end(&mut self) -> io::Result<()> {
         self.progress = None;
         self.leave(Position::LineStart)?;
@@ -351,7 +352,7 @@ impl SessionPrinter {
         self.screen.size().0.saturating_sub(1).max(1)
     }
 
-    /// The rows of the live area, no more than fit the screen.
+    /// Returns the rows of the live area, no more than fit on the screen.
     fn rows(&self) -> Vec<String> {
         if !self.screen.is_live() {
             return Vec::new();
@@ -400,7 +401,7 @@ impl SessionPrinter {
         if self.screen.stderr_is_terminal { visible_text(text) } else { text.to_owned() }
     }
 
-    /// Ends the current line if other output starts now.
+    /// Ends the current output if another kind of output starts now.
     fn leave(&mut self, next: Position) -> io::Result<()> {
         if self.position == next && next != Position::Keys {
             return Ok(());
@@ -429,7 +430,7 @@ impl SessionPrinter {
         self.aside(style, &format!("{text}\n"))
     }
 
-    /// Prints sentences, which are wrapped between words on a terminal.
+    /// Prints prose, wrapped between words on a terminal.
     fn prose(&mut self, style: Style, text: &str) -> io::Result<()> {
         let text = if self.screen.is_live() { wrapped(&self.safe(text), self.width()) } else { text.to_owned() };
         self.line(style, &text)
@@ -466,7 +467,7 @@ fn texts(update: &Value) -> impl Iterator<Item = &str> {
     content.filter(|content| content["type"] == "content").map(|content| text_of(&content["content"]))
 }
 
-/// A path relative to the current folder, if it is inside.
+/// Returns a path relative to the current folder if it is inside that folder.
 fn from_here(path: &str) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let path = Path::new(path);

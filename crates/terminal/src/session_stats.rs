@@ -9,7 +9,7 @@ use serde::Serialize;
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionStats {
-    /// Turns by how they ended.
+    /// The number of turns, by how they ended.
     turns: BTreeMap<String, u64>,
     tools: BTreeMap<String, Calls>,
     asked: u64,
@@ -22,7 +22,7 @@ pub struct SessionStats {
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 struct Calls {
     calls: u64,
-    /// Those that failed, were denied, cancelled or interrupted.
+    /// The number of calls that failed or were denied, cancelled or interrupted.
     failed: u64,
 }
 
@@ -49,7 +49,7 @@ impl SessionStats {
         }
     }
 
-    /// Such as `3 turns (1 cancelled)`.
+    /// Formats the turns, such as `3 turns (1 cancelled)`.
     pub fn turns(&self) -> String {
         let all: u64 = self.turns.values().sum();
         let other = self.turns.iter().filter(|(reason, _)| *reason != "end_turn");
@@ -58,7 +58,7 @@ impl SessionStats {
         format!("{all} {}{other}", if all == 1 { "turn" } else { "turns" })
     }
 
-    /// Such as `bash 2 (1 failed), read_file 5`.
+    /// Formats the tool calls, such as `bash 2 (1 failed), read_file 5`.
     pub fn tools(&self) -> String {
         let each = self.tools.iter().map(|(name, Calls { calls, failed })| match failed {
             0 => format!("{name} {calls}"),

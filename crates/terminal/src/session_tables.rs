@@ -1,4 +1,5 @@
-//! The tables of `ctl sessions`: the sessions in memory with what they ask, and the stored ones.
+//! Formats the tables of `ctl sessions`: the sessions in memory with their questions, and the
+//! stored sessions.
 
 use std::path::Path;
 
@@ -49,7 +50,7 @@ pub fn live(sessions: &[SessionCard], home: &Path, viewport: Viewport) -> String
     text
 }
 
-/// The model, with the agent in front of it if that is not acpd itself.
+/// Returns the model, preceded by the agent if that is not acpd itself.
 fn answered_by(session: &SessionCard) -> String {
     match &session.agent {
         Some(agent) if session.model.as_str().is_empty() => agent.clone(),
@@ -58,13 +59,13 @@ fn answered_by(session: &SessionCard) -> String {
     }
 }
 
-/// The tokens that a session used over its whole life, with their cost if prices are known.
+/// Formats the tokens that a session has used in total, and their cost if prices are known.
 fn spent(session: &SessionCard) -> String {
     let cost = session.cost.as_ref().map(|cost| format!(" ({:.4} {})", cost.amount, cost.currency));
     format!("{}{}", session.usage.total(), cost.unwrap_or_default())
 }
 
-/// What waits for an answer, below the table: a question is too long for a column.
+/// Formats the open questions for below the table, because a question is too long for a column.
 fn questions(sessions: &[SessionCard], viewport: Viewport) -> Option<String> {
     let open: Vec<_> =
         sessions.iter().flat_map(|session| session.questions.iter().map(move |asked| (session, asked))).collect();

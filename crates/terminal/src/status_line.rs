@@ -1,4 +1,4 @@
-//! The line about the session below the conversation: model, mode, folder, context used, cost.
+//! The status line below a conversation: model, mode, folder, context used, cost.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ pub struct StatusLine {
     pub approval: String,
     pub folder: PathBuf,
     pub home: PathBuf,
-    /// The tokens in the model's window, and the size of the window.
+    /// The number of tokens in the model's window, and the size of the window.
     window: Option<(u64, u64)>,
     cost: Option<(f64, String)>,
 }
@@ -23,7 +23,7 @@ impl StatusLine {
         Self { folder, ..Self::default() }
     }
 
-    /// Takes note of an update that changes a setting or the usage.
+    /// Records an update that changes a setting or the usage.
     pub fn update(&mut self, update: &Value) {
         match update["sessionUpdate"].as_str().unwrap_or_default() {
             "current_mode_update" => set(&mut self.mode, &update["currentModeId"]),
@@ -49,7 +49,7 @@ impl StatusLine {
         }
     }
 
-    /// What the session has used so far.
+    /// Lists what the session has used so far.
     pub fn used(&self) -> Vec<String> {
         let window = self.window.map(|(used, size)| {
             let percent = used * 100 / size;
@@ -59,7 +59,7 @@ impl StatusLine {
         window.into_iter().chain(cost).collect()
     }
 
-    /// The parts that fit the width. The folder is left out first, then the mode.
+    /// Formats the parts that fit the width. The folder is omitted first, then the mode.
     pub fn render(&self, width: usize) -> String {
         let folder = match self.folder.strip_prefix(&self.home) {
             Ok(below) if below.as_os_str().is_empty() => "~".to_owned(),

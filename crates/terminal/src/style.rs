@@ -1,4 +1,5 @@
-//! Colours for terminal output. Off in a pipe, with NO_COLOR, and on a terminal without colours.
+//! Colours for terminal output. They are off in a pipe, with NO_COLOR, and on a terminal without
+//! colours.
 
 use std::borrow::Cow;
 use std::env;
@@ -39,11 +40,11 @@ impl Style {
 
 pub const RESET: &str = "\u{1b}[0m";
 
-/// What `--color` says.
+/// The value of `--color`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ColorChoice {
     Always,
-    /// On a terminal that has colours, unless NO_COLOR is set.
+    /// Colours on a terminal that supports them, unless NO_COLOR is set.
     #[default]
     Auto,
     Never,
@@ -51,13 +52,13 @@ pub enum ColorChoice {
 
 static CHOICE: OnceLock<ColorChoice> = OnceLock::new();
 
-/// Sets the choice of the command line, once, before anything is printed.
+/// Sets the choice from the command line. Must be called at most once, before anything is printed.
 pub fn choose_colors(choice: ColorChoice) {
-    // A second choice would be a defect of the caller, and the first one counts.
+    // A second call would be a defect of the caller; the first choice stays.
     let _ = CHOICE.set(choice);
 }
 
-/// Whether the terminal can only print: no colours, no cursor that moves.
+/// Whether the terminal can only print, without colours and without moving the cursor.
 pub fn is_dumb() -> bool {
     env::var_os("TERM").is_none_or(|terminal| terminal.is_empty() || terminal == "dumb")
 }
@@ -96,24 +97,24 @@ impl Colors {
     }
 }
 
-/// Foreign text with control characters and invisible characters written out. Line ends and tabs
-/// stay.
+/// Escapes control characters and invisible characters in text that comes from outside. Line ends
+/// and tabs stay.
 pub fn visible_text(text: &str) -> String {
     visible::text(text).into_owned()
 }
 
-/// A line of JSON for stdout. On a terminal, invisible characters become JSON escapes, which leaves
-/// the value the same.
+/// Prepares a line of JSON for stdout. On a terminal, invisible characters become JSON escapes,
+/// which do not change the value.
 pub fn json_line(text: &str) -> Cow<'_, str> {
     if io::stdout().is_terminal() { visible::json(text) } else { Cow::Borrowed(text) }
 }
 
-/// The width of the terminal in columns, if stdout is one.
+/// Returns the width of the terminal in columns, if stdout is one.
 pub fn terminal_width() -> Option<usize> {
     size_of(io::stdout()).map(|(columns, _)| columns)
 }
 
-/// Columns and rows, if the stream is a terminal that knows its size.
+/// Returns columns and rows, if the stream is a terminal that reports its size.
 pub(crate) fn size_of(stream: impl AsFd) -> Option<(usize, usize)> {
     let size = rustix::termios::tcgetwinsize(stream).ok()?;
     Some((size.ws_col.into(), size.ws_row.into())).filter(|(columns, rows)| *columns > 0 && *rows > 0)

@@ -7,14 +7,14 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::style::{Colors, Style, terminal_width};
 
-/// The smallest width of a column that is cut.
+/// The smallest width to which a column is cut.
 const NARROWEST: usize = 8;
 
-/// The width that a column that can be cut should have; optional columns are left out for it.
+/// The width below which optional columns are omitted before a column is cut further.
 const READABLE: usize = 22;
 
-/// The characters of an id that fit a limited width: its last group, which every subcommand
-/// accepts.
+/// The number of characters of an id that are shown if the width is limited: its last group, which
+/// every subcommand accepts.
 const SHORT_ID: usize = 12;
 
 const GAP: &str = "  ";
@@ -23,7 +23,7 @@ pub struct Column {
     title: &'static str,
     cut: Cut,
     style: fn(&str) -> Style,
-    /// Columns with a rank are left out of a narrow table, the highest rank first.
+    /// If this is not 0, the column is omitted from a narrow table, the highest rank first.
     rank: u8,
 }
 
@@ -58,7 +58,7 @@ impl Column {
         Self { style, ..self }
     }
 
-    /// The column may be left out of a narrow table, before those with a lower rank.
+    /// Lets the column be omitted from a narrow table, before columns with a lower rank.
     pub fn optional(self, rank: u8) -> Self {
         Self { rank, ..self }
     }
@@ -81,7 +81,7 @@ impl Viewport {
         Self { width: terminal_width(), colors: Colors::stdout() }
     }
 
-    /// A path with `~` for the home folder, on a terminal.
+    /// Formats a path, on a terminal with `~` for the home folder.
     pub fn folder(self, path: &Path, home: &Path) -> String {
         match path.strip_prefix(home) {
             Ok(below) if self.width.is_some() => Path::new("~").join(below).display().to_string(),
@@ -89,7 +89,7 @@ impl Viewport {
         }
     }
 
-    /// The part of an id that tables show.
+    /// Returns the part of an id that tables show.
     pub fn id(self, id: &str) -> String {
         if self.width.is_some() { end_of(id, SHORT_ID) } else { id.to_owned() }
     }
@@ -109,7 +109,8 @@ impl<const N: usize> Table<N> {
         self.rows.push(cells.map(|cell| one_line(&cell)));
     }
 
-    /// Leaves out and cuts columns so that no line is wider than the viewport, if possible.
+    /// Formats the table. Columns are omitted and cut to keep every line within the viewport, if
+    /// possible.
     pub fn render(&self, viewport: Viewport) -> String {
         let widths = self.widths(viewport.width);
         let titles = self.columns.each_ref().map(|column| column.title.to_owned());
@@ -177,7 +178,7 @@ impl<const N: usize> Table<N> {
     }
 }
 
-/// A cell cut to a width.
+/// Cuts a cell to a width.
 fn fit(cell: &str, width: usize, cut: &Cut) -> String {
     if cell.width() <= width {
         return cell.to_owned();
@@ -190,12 +191,12 @@ fn fit(cell: &str, width: usize, cut: &Cut) -> String {
     }
 }
 
-/// The start of a text in this width, with an ellipsis if it is cut.
+/// Returns the start of a text within this width, with an ellipsis if it is cut.
 pub fn cut_end(text: &str, width: usize) -> String {
     if text.width() <= width { text.to_owned() } else { format!("{}…", fill(text.chars(), width.saturating_sub(1))) }
 }
 
-/// The end of a text in this width.
+/// Returns the end of a text within this width.
 pub(crate) fn end_of(text: &str, width: usize) -> String {
     fill(text.chars().rev(), width).chars().rev().collect()
 }
@@ -218,7 +219,8 @@ pub fn state_style(state: &str) -> Style {
     }
 }
 
-/// Foreign text on one line, with control characters and invisible characters written out.
+/// Puts text that comes from outside on one line, with control characters and invisible characters
+/// escaped.
 pub fn one_line(text: &str) -> String {
     visible::line(text).into_owned()
 }

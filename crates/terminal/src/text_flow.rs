@@ -43,7 +43,7 @@ pub(crate) struct FlowLine {
     pub(crate) width: usize,
 }
 
-/// Pieces of styled text. A line end in a piece is a line end on the screen.
+/// Pieces of styled text. A line end in a piece ends the line on the screen.
 #[derive(Clone, Default)]
 pub(crate) struct TextFlow {
     cells: Vec<(char, Look)>,
@@ -51,7 +51,7 @@ pub(crate) struct TextFlow {
 
 impl TextFlow {
     pub(crate) fn push(&mut self, text: &str, look: Look) {
-        // The width of a tab depends on the column; spaces are as wide as counted here.
+        // The width of a tab depends on the column, so tabs become spaces, whose width is known.
         let cells = text.chars().flat_map(|letter| match letter {
             '\t' => std::iter::repeat_n(' ', 4),
             other => std::iter::repeat_n(other, 1),
@@ -63,12 +63,12 @@ impl TextFlow {
         self.cells.extend(other.cells);
     }
 
-    /// The width of the longest line, if nothing is wrapped.
+    /// Returns the width of the longest line before wrapping.
     pub(crate) fn width(&self) -> usize {
         self.cells.split(|(letter, _)| *letter == '\n').map(width).max().unwrap_or(0)
     }
 
-    /// The lines at this width. A word that is wider is split.
+    /// Returns the lines wrapped at this width. A word that is wider is split.
     pub(crate) fn lines(&self, limit: usize, colors: Colors) -> Vec<FlowLine> {
         let lines = self.cells.split(|(letter, _)| *letter == '\n');
         let rows = lines.flat_map(|line| wrap(line, limit.max(1)));
@@ -76,7 +76,7 @@ impl TextFlow {
     }
 }
 
-/// Plain text wrapped between words.
+/// Wraps plain text between words.
 pub(crate) fn wrapped(text: &str, limit: usize) -> String {
     let mut flow = TextFlow::default();
     flow.push(text, Look::default());

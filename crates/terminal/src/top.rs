@@ -1,4 +1,4 @@
-//! The screen of `ctl top`: its state, a question that fills the screen, and how both are drawn.
+//! The screen of `ctl top`: its state, a question that fills the screen, and the drawing of both.
 //! Reads no keys and knows no daemon.
 
 mod question_pager;

@@ -11,7 +11,7 @@ use crate::highlight::Highlighter;
 use crate::style::{Colors, Style};
 use crate::text_flow::{Look, TextFlow};
 
-/// Narrower columns are not used, whatever the terminal's width.
+/// The smallest width for text, even if the terminal is narrower.
 const NARROWEST: usize = 8;
 
 pub(super) struct Blocks<'a> {
@@ -19,14 +19,14 @@ pub(super) struct Blocks<'a> {
     events: Peekable<OffsetIter<'a>>,
     width: usize,
     colors: Colors,
-    /// What stands before each line, from the outside in.
+    /// The margins of each line, from the outermost in.
     margins: Vec<Margin>,
     lines: Vec<String>,
 }
 
-/// The marks of a quote or of an item of a list.
+/// The prefix of the lines in a quote or in an item of a list.
 struct Margin {
-    /// Before the first line only, such as a bullet.
+    /// The prefix of the first line only, such as a bullet.
     first: Option<String>,
     rest: String,
     width: usize,
@@ -46,7 +46,7 @@ impl<'a> Blocks<'a> {
         blocks.lines
     }
 
-    /// Renders a block below an empty line. A block without any text is not there.
+    /// Renders a block after an empty line. A block without text adds nothing.
     fn separated(&mut self, event: Event<'a>) {
         let before = self.lines.len();
         self.separate();
@@ -57,7 +57,8 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// Shows what the parser leaves out, such as the definition of a link, as it is written.
+    /// Renders source text that the parser reports no event for, such as the definition of a link,
+    /// as it is written.
     fn gap(&mut self, range: Range<usize>) {
         let text = self.source.get(range).unwrap_or_default().trim();
         if !text.is_empty() {
@@ -68,7 +69,7 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// An empty line between two blocks.
+    /// Adds an empty line between two blocks.
     fn separate(&mut self) {
         if !self.lines.is_empty() && self.margins.iter().all(|margin| margin.first.is_none()) {
             self.line(String::new());
@@ -119,7 +120,7 @@ impl<'a> Blocks<'a> {
                 let flow = self.inline(Look::default(), end);
                 self.flow(&flow);
             }
-            // Text that stands directly in an item of a list.
+            // Text directly inside an item of a list.
             other => {
                 let mut flow = TextFlow::default();
                 self.inline_event(other, &mut vec![Look::default()], &mut flow);
@@ -150,7 +151,7 @@ impl<'a> Blocks<'a> {
             if event == Event::End(end) {
                 break;
             }
-            // A list that follows the text of its item is close to it.
+            // A list that follows the text of its item is not separated from it.
             if first || matches!(event, Event::Start(Tag::List(_))) {
                 self.block(event);
             } else {
@@ -239,7 +240,7 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// The text up to the end of the tag.
+    /// Renders the text up to the end of the tag.
     fn inline(&mut self, look: Look, end: TagEnd) -> TextFlow {
         let mut flow = TextFlow::default();
         let mut looks = vec![look];
@@ -282,7 +283,7 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// The text of a link, and its address unless that is the text. An address that is hidden
+    /// Renders the text of a link, and its address unless both are the same. An address hidden
     /// behind a text could lead anywhere.
     fn link(&mut self, address: &str, end: TagEnd, look: Look, flow: &mut TextFlow) {
         let mut text = TextFlow::default();

@@ -1,4 +1,4 @@
-//! A table of Markdown in columns that fit the width. Where there are too many columns for the
+//! Lays out a Markdown table in columns that fit the width. If there are too many columns for the
 //! width, each row becomes a list of its cells.
 
 use pulldown_cmark::Alignment;
@@ -6,10 +6,10 @@ use pulldown_cmark::Alignment;
 use crate::style::{Colors, Style};
 use crate::text_flow::{FlowLine, TextFlow};
 
-/// The least width of a column that is narrowed.
+/// The smallest width to which a column is narrowed.
 const NARROWEST: usize = 6;
 
-/// Between two columns.
+/// The number of columns on the screen between two columns of the table.
 const GAP: usize = 3;
 
 pub(super) struct MarkdownTable<'a> {
@@ -26,7 +26,7 @@ impl<'a> MarkdownTable<'a> {
         self.rows.push(Vec::new());
     }
 
-    /// Whether the row that was begun last is the first one.
+    /// Whether the current row is the first one.
     pub(super) fn is_head(&self) -> bool {
         self.rows.len() == 1
     }
@@ -50,7 +50,8 @@ impl<'a> MarkdownTable<'a> {
         lines
     }
 
-    /// The widths of the columns: the widest are narrowed until all fit. None if they cannot.
+    /// Returns the widths of the columns: the widest are narrowed until all fit. Returns None if
+    /// they cannot fit.
     fn widths(&self, room: usize) -> Option<Vec<usize>> {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let natural = |column: usize| self.rows.iter().filter_map(|row| row.get(column)).map(TextFlow::width).max();
@@ -78,7 +79,7 @@ impl<'a> MarkdownTable<'a> {
         (0..height).map(line).collect()
     }
 
-    /// Each row as lines of "column: cell".
+    /// Formats each row as lines of "column: cell".
     fn list(&self, room: usize, colors: Colors) -> Vec<String> {
         let Some((head, rows)) = self.rows.split_first() else { return Vec::new() };
         let mut lines = Vec::new();

@@ -1,5 +1,5 @@
-//! The thoughts of the model, dim. In a conversation a long thought is folded when it ends, and can
-//! be shown again.
+//! Prints the thoughts of the model in dim text. In a conversation a long thought is folded when it
+//! ends, and can be shown again.
 
 use std::io;
 
@@ -8,15 +8,16 @@ use crate::answer_text::dimmed;
 use crate::screen::Stream;
 use crate::style::{Colors, Style, visible_text};
 
-/// How many lines of a folded thought stay, and of one that is being written.
+/// How many lines are shown of a folded thought, and of an unfinished one.
 const LINES: usize = 4;
 
-/// The greatest length of a thought that is kept, in bytes. The rest of it is not shown.
+/// The most bytes of a thought that are kept. The rest is not shown.
 const KEPT: usize = 256 << 10;
 
 #[derive(Default)]
 pub(super) struct Thoughts {
-    /// What is being written and not printed yet: the last line, or all of it if it will be folded.
+    /// The text that is not printed yet: the unfinished line, or the whole thought if it will be
+    /// folded.
     open: String,
     folds: bool,
     /// The thought that was folded last.
@@ -24,7 +25,7 @@ pub(super) struct Thoughts {
 }
 
 impl Thoughts {
-    /// Takes more text, and returns the lines that are ready to be printed.
+    /// Adds text, and returns the lines that are ready to be printed.
     fn push(&mut self, text: &str, width: usize, colors: Colors) -> String {
         if self.folds {
             if self.open.len() < KEPT {
@@ -38,7 +39,7 @@ impl Thoughts {
         printed(whole.lines().flat_map(|line| dimmed(line, width, colors)))
     }
 
-    /// The rows of the live area.
+    /// Returns the rows for the live area.
     pub(super) fn rows(&self, width: usize, colors: Colors) -> Vec<String> {
         let mut rows = if self.open.is_empty() { Vec::new() } else { dimmed(self.open.trim_end(), width, colors) };
         if self.folds {
@@ -47,7 +48,7 @@ impl Thoughts {
         rows
     }
 
-    /// The thought has ended: returns what is left to print.
+    /// Ends the thought, and returns the remaining lines to print.
     pub(super) fn finish(&mut self, width: usize, colors: Colors) -> String {
         let thought = std::mem::take(&mut self.open);
         if thought.is_empty() {
@@ -68,7 +69,7 @@ fn printed(lines: impl IntoIterator<Item = String>) -> String {
 }
 
 impl SessionPrinter {
-    /// Folds long thoughts from now on, or prints them as a whole.
+    /// Sets whether long thoughts are folded from now on.
     pub fn fold_thoughts(&mut self, folds: bool) {
         self.thoughts.folds = folds && self.screen.is_live() && self.screen.stderr_is_terminal;
     }
@@ -77,7 +78,7 @@ impl SessionPrinter {
         self.thoughts.folds
     }
 
-    /// Prints the thought that was folded last. False if there is none.
+    /// Prints the thought that was folded last. Returns false if there is none.
     pub fn unfold_thought(&mut self) -> io::Result<bool> {
         let thought = std::mem::take(&mut self.thoughts.folded);
         let lines = printed(dimmed(thought.trim_end(), self.width(), self.colors));

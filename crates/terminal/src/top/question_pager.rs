@@ -1,4 +1,4 @@
-//! A permission question that fills the screen, and how far it was read. Knows no terminal.
+//! A permission question that fills the screen, and how much of it was shown. Knows no terminal.
 
 use domain::card::{OpenQuestion, SessionCard};
 use domain::{QuestionId, SessionId};
@@ -12,11 +12,11 @@ pub struct QuestionPager {
     pub question: QuestionId,
     pub title: String,
     lines: Vec<String>,
-    /// Bytes that the daemon left out.
+    /// The number of bytes that the daemon left out.
     pub cut: usize,
     /// The first row on the screen.
     top: usize,
-    /// How many rows from the first were on the screen, at the current width.
+    /// How many rows, counted from the first, have been on the screen at the current width.
     seen: usize,
     width: usize,
     /// The height of the screen, and the number of rows of the question.
@@ -42,12 +42,13 @@ impl QuestionPager {
         }
     }
 
-    /// The rows that fit the screen. Counts them as read if all rows before them were shown.
+    /// Returns the rows that fit on the screen. Counts them as read if all rows before them were
+    /// shown.
     pub fn rows(&mut self, width: u16, height: u16) -> Vec<String> {
         let (width, height) = (usize::from(width).max(1), usize::from(height));
         let rows: Vec<String> = self.lines.iter().flat_map(|line| folded(line, width)).collect();
         if self.width != width {
-            // The rows differ from those that were seen.
+            // The rows are different at another width, so none of them has been shown.
             (self.width, self.seen) = (width, 0);
         }
         (self.height, self.rows) = (height, rows.len());
@@ -58,7 +59,7 @@ impl QuestionPager {
         rows.into_iter().skip(self.top).take(height).collect()
     }
 
-    /// Whether every row was on the screen and no byte is missing.
+    /// Whether every row has been on the screen and no byte is missing.
     pub fn is_read(&self) -> bool {
         self.cut == 0 && self.rows > 0 && self.seen >= self.rows
     }
@@ -82,7 +83,7 @@ pub(super) fn folded(line: &str, width: usize) -> Vec<String> {
     let mut rows = vec![String::new()];
     let mut used = 0;
     for letter in line.chars() {
-        // The width of a tab depends on the screen; spaces are as wide as counted here.
+        // The width of a tab depends on the screen, so tabs become spaces, whose width is known.
         let (text, wide) =
             if letter == '\t' { ("    ".to_owned(), 4) } else { (letter.to_string(), letter.width().unwrap_or(0)) };
         if used + wide > width && used > 0 {

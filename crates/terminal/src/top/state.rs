@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::question_pager::QuestionPager;
 
-/// The daemon at one moment.
+/// The state of the daemon at one moment.
 #[derive(Serialize)]
 pub struct Snapshot {
     pub status: StatusCard,
@@ -17,7 +17,7 @@ pub struct Snapshot {
     pub sessions: Vec<SessionCard>,
 }
 
-/// What is on the screen.
+/// The state of the screen.
 #[derive(Default)]
 pub struct TopState {
     pub snapshot: Option<Snapshot>,
@@ -25,29 +25,29 @@ pub struct TopState {
     pub row: usize,
     /// Why the snapshot is out of date.
     pub trouble: Option<String>,
-    /// The result of the last key.
+    /// The message about the result of the last key.
     pub said: Option<String>,
-    /// The selected session's question, if the screen shows all of it.
+    /// The selected session's question, if all of it is on the screen.
     pub whole: Option<QuestionId>,
     /// A question that fills the screen.
     pub pager: Option<QuestionPager>,
-    /// The sessions of the snapshot that fit the filter, in the chosen order.
+    /// The sessions of the snapshot that match the filter, in the chosen order.
     shown: Vec<SessionCard>,
     /// Only sessions with this text in their title, folder, model or id are shown.
     pub filter: String,
-    /// Whether keys change the filter.
+    /// Whether the user is editing the filter.
     pub filtering: bool,
     pub order: Order,
-    /// Whether the keys are explained on the screen.
+    /// Whether the help page is shown.
     pub help: bool,
-    /// The session whose turn the next press of the same key cancels.
+    /// The session whose turn is cancelled if the same key is pressed again.
     pub confirming: Option<SessionId>,
 }
 
 /// The order of the sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// Waiting, running, idle; of each the last changed first.
+    /// Waiting, running, idle; within each state the most recently changed first.
     #[default]
     State,
     Updated,
@@ -107,7 +107,7 @@ impl TopState {
         }
     }
 
-    /// Chooses and sorts the sessions to show. The selection stays on its session.
+    /// Filters and sorts the sessions. The selection stays on its session.
     pub fn choose(&mut self) {
         let selected = self.selected().map(|card| card.id.clone());
         let wanted = self.filter.to_lowercase();

@@ -1,5 +1,5 @@
 //! Draws `ctl top`: a line about the daemon, the sessions, the selected session with its question,
-//! and the keys.
+//! and a line with the keys.
 
 use domain::card::{ActivityCard, SessionCard};
 use ratatui::Frame;
@@ -16,18 +16,18 @@ use crate::style::Colors;
 use crate::table::{cut_end, one_line};
 use crate::text_flow::wrapped;
 
-/// The least number of rows for the selected session.
+/// The smallest number of rows for the selected session.
 const DETAILS: u16 = 7;
 
-/// Below this height only the list is shown.
+/// Below this height, only the list of sessions is shown.
 const LOW: u16 = 16;
 
 const KEYS: &str = " ↑↓ move  ⏎ open  v view  a allow  d deny  c cancel  / filter  ? help  q quit";
-/// The same in few columns.
+/// A shorter form of `KEYS` for a narrow terminal.
 const FEW_KEYS: &str = " ⏎ open  v a d c  / filter  ? help  q";
 const READING_KEYS: &str = " ↑↓ space scroll  a allow  d deny  q back";
 
-/// All keys, for the page of help.
+/// All keys, for the help page.
 const HELP: [(&str, &str); 11] = [
     ("↑ ↓ k j", "select a session"),
     ("Home End g G", "select the first or the last one"),
@@ -42,13 +42,13 @@ const HELP: [(&str, &str); 11] = [
     ("q Esc Ctrl-C", "leave"),
 ];
 
-/// The columns of the keys on that page.
+/// The width of the keys on the help page.
 const HELP_KEYS: usize = 13;
 
-/// From this width on there is room for tokens, clients and tools.
+/// From this width on, there is room for tokens, clients and tools.
 const WIDE: u16 = 120;
 
-/// Below this width there is room for id, state and title alone.
+/// Below this width, there is room only for id, state and title.
 const NARROW: u16 = 60;
 
 pub fn draw(frame: &mut Frame<'_>, state: &mut TopState, colors: Colors) {
@@ -158,7 +158,7 @@ impl View {
         Row::new(cells)
     }
 
-    /// Draws the page that explains the keys.
+    /// Draws the help page.
     fn help(&self, frame: &mut Frame<'_>, state: &TopState) {
         let parts = [Constraint::Length(1), Constraint::Min(0), Constraint::Length(1)];
         let [head, text, foot] = Layout::vertical(parts).areas(frame.area());
@@ -174,7 +174,7 @@ impl View {
         frame.render_widget(self.said(state, " any key goes back".to_owned()), foot);
     }
 
-    /// The rows about the selected session, each no wider than the screen.
+    /// Returns the rows about the selected session, each no wider than the screen.
     fn about(&self, state: &TopState, width: u16) -> Vec<Line<'static>> {
         let Some(card) = state.selected() else { return Vec::new() };
         let cost = card.cost.as_ref().map(|cost| format!("  {:.2} {}", cost.amount, cost.currency)).unwrap_or_default();
@@ -207,8 +207,8 @@ impl View {
         lines
     }
 
-    /// Draws the details, and records whether a question was shown as a whole: only then one key
-    /// allows it.
+    /// Draws the details, and records whether the whole question was shown. Only then can one key
+    /// allow it.
     fn details(&self, frame: &mut Frame<'_>, state: &mut TopState, mut lines: Vec<Line<'static>>, area: Rect) {
         let room = usize::from(area.height.saturating_sub(1));
         let fits = lines.len() <= room;
@@ -228,7 +228,7 @@ impl View {
         state.whole = whole;
     }
 
-    /// Draws a question on the whole screen.
+    /// Draws a question that fills the screen.
     fn read(&self, frame: &mut Frame<'_>, state: &mut TopState) {
         let parts = [Constraint::Length(1), Constraint::Min(0), Constraint::Length(1)];
         let [head, text, foot] = Layout::vertical(parts).areas(frame.area());
@@ -252,7 +252,7 @@ impl View {
         self.said(state, format!("{keys}{filter}"))
     }
 
-    /// A problem, the result of the last key, or the keys.
+    /// Returns a line with a problem, the result of the last key, or the keys.
     fn said(&self, state: &TopState, keys: String) -> Paragraph<'static> {
         if let Some(trouble) = &state.trouble {
             let text = format!(" {}; trying again", one_line(trouble));
@@ -267,7 +267,7 @@ impl View {
     }
 }
 
-/// The last part of a session's folder.
+/// Returns the last component of a session's folder.
 fn folder_name(card: &SessionCard) -> String {
     card.cwd.file_name().map_or_else(|| card.cwd.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
@@ -291,7 +291,7 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// A number in at most five letters.
+/// Formats a number in a short form, such as `12k` or `3.4M`.
 fn short_number(number: u64) -> String {
     match number {
         0..10_000 => number.to_string(),
@@ -392,7 +392,7 @@ mod tests {
             "{page}"
         );
         state.help = false;
-        // Whatever the size, nothing is drawn outside the screen.
+        // Nothing is drawn outside the screen at any size.
         for (width, height) in [(1, 1), (3, 2), (20, 16), (200, 60)] {
             drawn(&mut state, width, height);
         }
