@@ -11,7 +11,8 @@ use serde_json::value::RawValue;
 
 use crate::{method, shallow};
 
-/// The message with its relative folders replaced by `absolute`. Returns `None` if it has none.
+/// Replaces the relative folders in a message by what `absolute` returns for them. Returns `None`
+/// if nothing was replaced.
 pub fn made_absolute(frame: &[u8], absolute: impl Fn(&str) -> Option<String>) -> Option<Bytes> {
     let text = std::str::from_utf8(frame).ok()?;
     let [method, params] = shallow::fields(text, ["method", "params"]).ok()?;
@@ -49,13 +50,13 @@ fn names_folders(method: &str) -> bool {
     )
 }
 
-/// The position of a part of a text in that text.
+/// The byte range of `part` in `text`, from which it was borrowed.
 fn place(text: &str, part: &RawValue) -> Range<usize> {
     let start = part.get().as_ptr() as usize - text.as_ptr() as usize;
     start..start + part.get().len()
 }
 
-/// An empty path counts as missing, as everywhere.
+/// Whether a path is relative. An empty path counts as missing, so it is not relative.
 fn is_relative(path: &str) -> bool {
     !path.is_empty() && !path.starts_with('/')
 }

@@ -15,7 +15,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Returns `None` if the frame is not a list, or is an empty one.
+    /// Reads a frame as a batch. Returns `None` if it is not a JSON list, or is an empty one.
     pub fn of(frame: &Bytes) -> Option<Self> {
         let inner = frame.trim_ascii().strip_prefix(b"[")?;
         let is_json = std::str::from_utf8(frame).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok());
@@ -23,7 +23,7 @@ impl Batch {
         Some(Self { rest: frame.slice_ref(inner) })
     }
 
-    /// The bytes of the remaining messages.
+    /// The number of bytes that remain, separators included.
     pub fn len(&self) -> usize {
         self.rest.len()
     }
@@ -42,13 +42,14 @@ impl Iterator for Batch {
         }
         let end = end_of_first(&self.rest);
         let entry = self.rest.split_to(end);
-        // The comma goes with it.
+        // Skips the comma after the entry.
         self.rest = self.rest.slice(self.rest.len().min(1)..);
         Some(entry.slice_ref(entry.trim_ascii()))
     }
 }
 
-/// Where the first value of a list ends. The list must be valid JSON.
+/// The index of the comma after the first value of a list, or the list's length if there is none. `list` is the inside
+/// of a valid JSON list.
 fn end_of_first(list: &[u8]) -> usize {
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
     for (at, byte) in list.iter().enumerate() {

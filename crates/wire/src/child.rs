@@ -1,6 +1,6 @@
-//! The other side of the protocol: what acpd sends to a child agent and reads from it, in version 1.
+//! The client side of version 1: what acpd sends to a child agent and reads from it.
 //!
-//! acpd is the client here. Reading is lenient: what cannot be understood of an update is passed on as it came, and a
+//! acpd is the client here. Reading is lenient: an update that acpd does not understand is passed on unchanged, and a
 //! request that makes no sense is refused with a reason.
 
 mod auth;
@@ -20,7 +20,7 @@ pub use auth::{AuthMethod, LoginBy, read_auth_methods};
 pub use requests::{ChildRequest, CreateTerminal, PermissionRequest, ReadFile, WriteFile};
 pub use update::{Update, read_update};
 
-/// What a child can do, as it said in its answer to `initialize`.
+/// The capabilities of a child, from its answer to `initialize`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ChildCapabilities {
     pub version: i64,
@@ -31,7 +31,7 @@ pub struct ChildCapabilities {
     pub images: bool,
     pub audio: bool,
     pub embedded: bool,
-    /// Its name and version.
+    /// Its title or name, followed by its version.
     pub name: Option<String>,
     /// Its authentication methods, as it sent them.
     pub auth_methods: Value,
@@ -46,9 +46,9 @@ pub fn initialize(version: &str) -> Value {
             "terminal": true,
             "auth": { "terminal": true },
             "elicitation": { "form": {}, "url": {} },
-            // From before the protocol had terminal logins.
+            // Announces terminal logins to agents that are older than terminal logins in the protocol.
             "_meta": { "terminal-auth": true },
-            // Clients that do not show them do not get them.
+            // Agents send boolean options only to clients that announce this.
             "session": { "configOptions": { "boolean": {} } },
         },
         "clientInfo": { "name": "acpd", "title": "acpd", "version": version },
@@ -78,8 +78,8 @@ pub fn read_initialized(answer: &Value) -> ChildCapabilities {
     }
 }
 
-/// Parameters of `session/new`, or of `session/load` and `session/resume` with the id of an earlier session. Servers
-/// that the child cannot reach are left out; their names are returned.
+/// Parameters of `session/new`, or of `session/load` and `session/resume` with the id of an earlier session. Also
+/// returns the names of the servers that were omitted because the child does not support their transport.
 pub fn open_session(
     session: Option<&str>,
     cwd: &std::path::Path,
@@ -124,12 +124,12 @@ fn server(server: &McpServer) -> Value {
     }
 }
 
-/// The child's id of a new session.
+/// The id that a child gave a new session, from its answer.
 pub fn read_session_id(answer: &Value) -> Option<String> {
     Some(answer.get("sessionId")?.as_str()?.to_owned())
 }
 
-/// What a child offers, from its answer to a request that opened a session.
+/// The modes, models and options that a child offers, from its answer to a request that opened a session.
 pub fn read_offer(answer: &Value) -> Offer {
     let part = |name: &str| answer.get(name).filter(|value| !value.is_null()).cloned();
     Offer {
@@ -140,7 +140,7 @@ pub fn read_offer(answer: &Value) -> Offer {
     }
 }
 
-/// Parameters of `session/prompt`. Blocks that the child does not take become text.
+/// Parameters of `session/prompt`. Blocks that the child does not support become text.
 pub fn prompt(session: &str, content: &[Content], capabilities: &ChildCapabilities) -> Value {
     let blocks: Vec<Value> = content.iter().map(|block| prompt_block(block, capabilities)).collect();
     json!({ "sessionId": session, "prompt": blocks })
@@ -166,7 +166,7 @@ fn prompt_block(content: &Content, capabilities: &ChildCapabilities) -> Value {
     }
 }
 
-/// How the child ended a prompt.
+/// Reads how a prompt ended, and its token usage if the child reports one.
 pub fn read_prompt_answer(answer: &Value) -> (StopReason, Option<Usage>) {
     let reason = match answer["stopReason"].as_str() {
         Some("max_tokens") => StopReason::MaxTokens,
@@ -220,7 +220,7 @@ pub fn permission_answer(option: Option<&str>) -> Value {
     }
 }
 
-/// The slash commands of a child, from its list of them.
+/// Reads a child's list of slash commands.
 pub fn read_commands(commands: &Value) -> Vec<SlashCommandCard> {
     let one = |command: &Value| {
         let text = |path: &str| command.pointer(path).and_then(Value::as_str).map(str::to_owned);

@@ -6,7 +6,7 @@
 use domain::SessionId;
 use serde::Serialize;
 
-/// How many bytes a chunk's message has beyond its texts, including a place in the log.
+/// The approximate size of a chunk's message without its texts, including a place in the log.
 const AROUND: usize = 256;
 
 #[derive(Serialize)]

@@ -1,7 +1,6 @@
 //! Encodes our requests to a client (files, terminals, forms) and decodes its answers.
 //!
-//! Files and terminals of a client exist in version 1 only; later versions do not have them, so no
-//! client of those offers them.
+//! Only in version 1 can a client offer its files and terminals to the agent.
 
 use agent_client_protocol_schema::v1 as acp;
 use domain::SessionId;
@@ -39,7 +38,8 @@ pub fn terminal(session: &SessionId, terminal: &str) -> Value {
     value(&acp::TerminalOutputRequest::new(session.to_string(), terminal.to_owned()))
 }
 
-/// Asks the user. Returns `None` for a form whose fields the protocol cannot express.
+/// Parameters of `elicitation/create`, which asks the user. Returns `None` for a form whose fields
+/// the protocol cannot express.
 pub fn elicit(session: &SessionId, elicitation: Elicitation) -> Option<Value> {
     let call = elicitation.call.map(|call| acp::ToolCallId::new(call.to_string()));
     let scope = acp::ElicitationSessionScope::new(session.to_string()).tool_call_id(call);
@@ -80,7 +80,7 @@ pub fn terminal_exit(answer: Answered) -> Result<TerminalExit, EditorError> {
     read::<acp::WaitForTerminalExitResponse>(answer).map(|answer| exit(answer.exit_status))
 }
 
-/// Decodes the user's reaction to a form. An unknown action counts as cancelled.
+/// Decodes the user's answer to a form. An unknown action counts as cancelled.
 pub fn elicited(answer: Answered) -> Result<Elicited, EditorError> {
     let answer: Value = read(answer)?;
     Ok(match answer.get("action").and_then(Value::as_str) {

@@ -10,8 +10,8 @@ pub(crate) struct Compactions {
 }
 
 impl Compactions {
-    /// More of the summary of a compaction. The first piece is empty. A compaction that begins while another is in
-    /// progress is another try, because the first one failed.
+    /// The updates for the next piece of a compaction's summary. The first piece is empty and announces the compaction.
+    /// A compaction that begins while another is in progress is a new attempt after the other one failed.
     pub(crate) fn progress(&mut self, compaction: &MessageId, text: &str) -> Vec<Value> {
         let earlier = self.open.replace(compaction.clone()).filter(|earlier| earlier != compaction);
         let failed = earlier.map(|earlier| ended(&earlier, "failed", Some("the request for the summary failed")));
@@ -26,7 +26,7 @@ impl Compactions {
         failed.into_iter().chain([update]).collect()
     }
 
-    /// The end of a compaction, with the whole summary.
+    /// The update for the end of a compaction, with the whole summary.
     pub(crate) fn completed(&mut self, compaction: &str, summary: &str) -> Value {
         self.open = None;
         json!({
@@ -37,7 +37,7 @@ impl Compactions {
         })
     }
 
-    /// A compaction that is in progress ends with its turn.
+    /// The update that ends the compaction in progress, if there is one, together with its turn.
     pub(crate) fn turn_ended(&mut self, reason: &StopReason) -> Option<Value> {
         let open = self.open.take()?;
         Some(match reason {

@@ -1,6 +1,6 @@
-//! What a program that only passes messages on has to read of them.
+//! Reads the few fields of a message that a program needs in order to pass it on.
 //!
-//! It looks for keys at three fixed depths and copies nothing, so that a large body costs one scan.
+//! It looks for keys at three fixed depths and copies nothing, so a large body costs one scan.
 
 use std::borrow::Cow;
 
@@ -11,14 +11,14 @@ use crate::shallow;
 /// Where a message belongs: its id, method, session and place in the log.
 #[derive(Debug, Default)]
 pub struct Envelope<'a> {
-    /// As it was written. `null` is an id.
+    /// The id as it was written. `null` is an id, too.
     pub id: Option<&'a RawValue>,
     pub method: Option<Cow<'a, str>>,
     /// `params.sessionId`, or `result.sessionId` of a reply.
     pub session: Option<Cow<'a, str>>,
     /// `params._meta.acpd.at`: life and number of the event behind an update.
     pub at: Option<(u32, u64)>,
-    /// Whether it is an answer to a request.
+    /// Whether the message answers a request.
     pub is_reply: bool,
 }
 

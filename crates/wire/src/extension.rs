@@ -50,26 +50,26 @@ pub struct HelloResult {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RestartParams {
-    /// Running turns are stopped at once.
+    /// Whether to stop running turns at once.
     #[serde(default)]
     pub now: bool,
 }
 
-/// `_acpd/sessions`.
+/// The answer to `_acpd/sessions`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionsResult {
     pub sessions: Vec<SessionCard>,
 }
 
-/// `_acpd/connections`.
+/// The answer to `_acpd/connections`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConnectionsResult {
     pub connections: Vec<ConnectionCard>,
 }
 
-/// `_acpd/mcp`.
+/// The answer to `_acpd/mcp`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServersResult {
@@ -81,7 +81,7 @@ pub fn steering_answer(joined: bool) -> Value {
     json!({ "outcome": if joined { "injected" } else { "startedNewTurn" } })
 }
 
-/// The answer to `_session/steering` where no turn runs and the client sends the message as a prompt then.
+/// The answer to `_session/steering` if no turn runs. The client then sends the message as a prompt.
 pub fn steering_needs_prompt() -> Value {
     json!({ "outcome": "promptRequired", "reason": "noRunningTurn" })
 }

@@ -1,4 +1,4 @@
-//! What answers are made from, independent of the protocol's version.
+//! The data from which answers are built, independent of the protocol's version.
 
 use domain::account::KeyVariable;
 use domain::hosted::Offer;
@@ -9,7 +9,7 @@ use domain::{Approval, ExtraSet, Mode, ModelId, ThoughtLevel};
 pub const ENV_METHOD: &str = "env";
 /// The authentication method that logs in at GitHub in a browser.
 pub const GITHUB_METHOD: &str = "github";
-/// The authentication method that stores a key by `acpd login`, which the client runs in a terminal.
+/// The authentication method that stores a key with `acpd login`, which the client runs in a terminal.
 pub const TERMINAL_METHOD: &str = "terminal";
 
 /// The parts of the answer to `initialize` that depend on configuration and client.
@@ -19,17 +19,17 @@ pub struct AgentFacts {
     pub images: bool,
     pub audio: bool,
     pub version: &'static str,
-    /// The versions of the protocol that are on.
+    /// The protocol versions that are enabled.
     pub versions: Vec<u16>,
     /// The environment variables that may hold a provider's key.
     pub key_variables: Vec<KeyVariable>,
-    /// Whether the client runs a command of ours in a terminal to log in.
+    /// Whether the client can run acpd's login command in a terminal.
     pub terminal_login: bool,
     /// The extensions of the stable protocol that this client receives.
     pub extras: ExtraSet,
 }
 
-/// The choices of a session, and what is chosen.
+/// The options of a session and their current values.
 #[derive(Clone, Debug)]
 pub struct Menu {
     pub models: Vec<ModelInfo>,

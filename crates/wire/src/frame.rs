@@ -6,10 +6,10 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use memchr::{memchr, memchr2};
 
-/// Every header of that framing starts like this, and no JSON value does.
+/// The beginning of every header of that framing. No JSON value begins like this.
 const HEADER_START: &[u8] = b"content-";
 
-/// The limit for all headers of one frame.
+/// The maximum size of all headers of one frame, in bytes.
 const HEADER_LIMIT: usize = 8 * 1024;
 
 /// A byte order mark, which some clients write before their first message.
@@ -43,7 +43,7 @@ impl FrameError {
         }
     }
 
-    /// What its sender can do about it.
+    /// What the sender can do about the error.
     pub fn advice(&self) -> &'static str {
         match self {
             FrameError::TooLong { .. } => "send less at a time, or raise `limits.frame` in the daemon's configuration",
@@ -89,7 +89,7 @@ enum State {
 }
 
 impl Decoder {
-    /// `limit` counts the bytes of one message, without its line end or headers.
+    /// Creates a decoder. `limit` is the maximum size of one message in bytes, without its line end or headers.
     pub fn new(limit: usize) -> Self {
         Self { limit, buffer: BytesMut::new(), searched: 0, state: State::Undetected }
     }
@@ -103,7 +103,7 @@ impl Decoder {
         &mut self.buffer
     }
 
-    /// `None` until the first bytes have arrived.
+    /// The framing of the stream, or `None` until enough bytes have arrived to detect it.
     pub fn framing(&self) -> Option<Framing> {
         match self.state {
             State::Undetected => None,
@@ -205,7 +205,7 @@ impl Decoder {
         }
     }
 
-    /// Returns false if there are too few bytes to decide.
+    /// Detects the framing. Returns false if there are too few bytes to decide.
     fn detect(&mut self) -> bool {
         self.skip_blanks();
         while self.buffer.starts_with(BOM) {
@@ -237,7 +237,7 @@ impl Decoder {
             }
             self.state = State::SkippedLine;
             self.searched = 0;
-            // Not cleared: the allocation of a long line is given back.
+            // Replaced, not cleared, to free the allocation of a long line.
             self.buffer = BytesMut::new();
             return Err(too_long);
         };
@@ -293,7 +293,7 @@ impl Decoder {
     }
 }
 
-/// A length that does not fit a number cannot be skipped, so it is fatal.
+/// Reads a length. One that does not fit a number is fatal, because that many bytes cannot be skipped.
 fn read_length(digits: &[u8]) -> Result<usize, FrameError> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return Err(FrameError::BadHeader);
@@ -319,7 +319,7 @@ pub fn encode(framing: Framing, message: &[u8]) -> Bytes {
             let mut line = BytesMut::with_capacity(message.len() + 1);
             line.put_slice(message);
             if memchr2(b'\n', b'\r', message).is_some() {
-                // Line breaks stand only between the tokens of JSON, where a space says the same.
+                // In JSON, line breaks occur only between tokens, where a space is equivalent.
                 line.iter_mut().filter(|byte| matches!(**byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
             }
             line.put_u8(b'\n');

@@ -1,5 +1,5 @@
-//! Inquiries: reads a filled form, and adds to the permission question that replaces the form at other
-//! clients.
+//! Reads the filled-in form of an inquiry, and extends the permission question that clients without forms receive
+//! instead.
 
 use domain::editor::Elicited;
 use domain::inquiry::{Inquiry, OWN_WORDS, read_form};
@@ -12,7 +12,7 @@ use crate::request::ClientCapabilities;
 
 const NO_WORDS: &str = "An answer in your own words cannot be given here; `acpd ctl answer` takes one.";
 
-/// Decodes the reply to the form of an inquiry. One that was accepted and is empty counts as closed.
+/// Decodes the reply to the form of an inquiry. An accepted form without an answer counts as dismissed.
 pub fn answer(reply: Answered) -> PermissionReply {
     let decided = |decision| PermissionReply::Answered { given: Given::Decided(decision), words: None };
     match client_requests::elicited(reply) {
@@ -29,7 +29,7 @@ pub fn answer(reply: Answered) -> PermissionReply {
     }
 }
 
-/// A sentence for people at a client that cannot send words, if the inquiry asks for words.
+/// A note for the user of a client that cannot send words, if the inquiry accepts free text.
 pub(crate) fn note(inquiry: &Inquiry, client: &ClientCapabilities) -> Option<&'static str> {
     (inquiry.free_text && !client.words).then_some(NO_WORDS)
 }

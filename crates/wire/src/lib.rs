@@ -1,7 +1,7 @@
 //! The protocol at the edge of the daemon: bytes, frames, JSON-RPC messages, requests of the domain.
 //!
-//! Pure functions and small state machines, without I/O and without actors. Outside this crate only
-//! tests, which check it independently, name an ACP type or spell a method.
+//! Pure functions and small state machines, without I/O and without actors. Outside this crate, only tests name ACP
+//! types or spell method names, as an independent check.
 
 pub mod absolute_paths;
 pub mod batch;

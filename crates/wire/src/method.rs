@@ -4,13 +4,13 @@
 pub const INITIALIZE: &str = "initialize";
 pub const AUTHENTICATE: &str = "authenticate";
 pub const LOGOUT: &str = "logout";
-/// Version 2.
+/// In version 2 only.
 pub const AUTH_LOGIN: &str = "auth/login";
-/// Version 2.
+/// In version 2 only.
 pub const AUTH_LOGOUT: &str = "auth/logout";
-/// Version 2: ends one tool call.
+/// In version 2 only: ends one tool call.
 pub const TOOL_CALL_CANCEL: &str = "tool_call/cancel";
-/// Version 2: ends the command in one terminal of ours.
+/// In version 2 only: ends the command in one of acpd's terminals.
 pub const TERMINAL_CANCEL: &str = "terminal/cancel";
 pub const SESSION_NEW: &str = "session/new";
 pub const SESSION_LOAD: &str = "session/load";
@@ -20,7 +20,7 @@ pub const SESSION_LIST: &str = "session/list";
 /// Another name for `session/list`.
 pub const SESSIONS_LIST: &str = "sessions/list";
 pub const SESSION_PROMPT: &str = "session/prompt";
-/// The convention of other agents for a prompt that joins the running turn.
+/// A prompt that joins the running turn, by a convention of other agents.
 pub const SESSION_STEERING: &str = "_session/steering";
 pub const SESSION_CLOSE: &str = "session/close";
 pub const SESSION_DELETE: &str = "session/delete";
@@ -30,7 +30,7 @@ pub const SESSION_SET_CONFIG_OPTION: &str = "session/set_config_option";
 /// Another name for `session/set_config_option`.
 pub const CONFIG_SET: &str = "config/set";
 
-// Our extensions, which may come before `initialize`.
+// acpd's extensions, which may come before `initialize`.
 pub const HELLO: &str = "_acpd/hello";
 pub const SESSIONS: &str = "_acpd/sessions";
 pub const CONNECTIONS: &str = "_acpd/connections";
@@ -78,14 +78,14 @@ pub const EXTENSIONS: [&str; 20] = [
 // Notifications of a client.
 pub const SESSION_CANCEL: &str = "session/cancel";
 
-// Both ways: a notification that withdraws a request.
+// In both directions: a notification that withdraws a request.
 pub const CANCEL_REQUEST: &str = "$/cancel_request";
 
-// What we send to a bridge.
+// Notifications to a bridge.
 /// The daemon stops on request; see `docs/protocol.md`.
 pub const GOODBYE: &str = "_acpd/goodbye";
 
-// What we send to a client.
+// Requests and notifications to a client.
 pub const SESSION_UPDATE: &str = "session/update";
 pub const SESSION_REQUEST_PERMISSION: &str = "session/request_permission";
 pub const ELICITATION_CREATE: &str = "elicitation/create";

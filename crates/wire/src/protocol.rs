@@ -1,5 +1,5 @@
-//! The versions of the protocol. Everything that depends on which one a client speaks goes through
-//! `ProtocolVersion`: one method per need.
+//! The versions of the protocol. `ProtocolVersion` has one method for everything that depends on the version that a
+//! client speaks.
 
 use domain::briefing::SlashCommandCard;
 use domain::card::ActivityCard;
@@ -33,7 +33,7 @@ impl ProtocolVersion {
         }
     }
 
-    /// Chooses the highest version that is on and not above the requested one.
+    /// Chooses the highest version that is enabled and not above the requested one.
     pub fn negotiate(requested: i64, on: &[u16]) -> Result<Self, RpcError> {
         let is_possible = |version: &Self| on.contains(&version.number()) && i64::from(version.number()) <= requested;
         Self::ALL.into_iter().rev().find(is_possible).ok_or_else(|| {
@@ -45,7 +45,7 @@ impl ProtocolVersion {
         })
     }
 
-    /// What a client can do, as far as this version has it.
+    /// The capabilities that a client has in this version, given those that it claims.
     pub fn capabilities(self, claimed: ClientCapabilities) -> ClientCapabilities {
         match self {
             Self::V1 => claimed,
@@ -78,7 +78,7 @@ impl ProtocolVersion {
         }
     }
 
-    /// An error in the words of this version. `session` is the one that the request names.
+    /// The error as this version expresses it. `session` is the session that the request names.
     pub fn error(self, error: RpcError, session: Option<&SessionId>) -> RpcError {
         match (self, session) {
             (Self::V2, Some(session)) if error == RpcError::unknown_session() => {
@@ -112,7 +112,7 @@ impl ProtocolVersion {
         }
     }
 
-    /// The answer to a request that opened a session. New sessions are named by their id.
+    /// The answer to a request that opened a session. `id` is present only for new sessions.
     pub fn session_opened(self, id: Option<&SessionId>, menu: &Menu, commands: &[SlashCommandCard]) -> Value {
         match self {
             Self::V1 => v1::encode::session_opened(id, menu),
@@ -155,7 +155,7 @@ impl ProtocolVersion {
         }
     }
 
-    /// Asks the client to open a URL while its request `id` is in progress.
+    /// Parameters that ask the client to open a URL while its request `id` is in progress.
     pub fn elicit_url(self, id: &Id, elicitation: &str, address: &str, message: &str) -> Value {
         match self {
             Self::V1 => v1::encode::elicit_url(id, elicitation, address, message),
@@ -163,7 +163,8 @@ impl ProtocolVersion {
         }
     }
 
-    /// Asks the user. Returns `None` for a form whose fields the protocol cannot express.
+    /// Parameters of `elicitation/create`, which asks the user. Returns `None` for a form whose fields the protocol
+    /// cannot express.
     pub fn elicit(self, session: &SessionId, elicitation: Elicitation) -> Option<Value> {
         match self {
             Self::V1 => client_requests::elicit(session, elicitation),

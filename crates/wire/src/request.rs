@@ -67,7 +67,8 @@ pub enum ClientRequest {
     Wait {
         session: SessionId,
     },
-    /// `_acpd/undo`: restores the files to their state before the last turn that changed any, or redoes that.
+    /// `_acpd/undo`: restores the files to their state before the last turn that changed any, or reverses such a
+    /// restoration.
     Undo {
         session: SessionId,
         way: RestoreDirection,
@@ -98,7 +99,7 @@ pub enum ClientRequest {
     },
 }
 
-/// Work that a client can end by itself, named as the client knows it.
+/// A piece of work that a client can cancel, under the id that the client knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunningWork {
     Call(CallId),
@@ -144,7 +145,7 @@ impl ClientRequest {
     }
 }
 
-/// A part of a log.
+/// Events to import: a whole log, or a part of one.
 #[derive(Debug)]
 pub struct Import {
     pub events: Vec<Event>,
@@ -158,7 +159,7 @@ pub struct Import {
 #[derive(Debug, PartialEq)]
 pub enum Steer {
     Cancel,
-    /// Answers a permission question, or the only open one.
+    /// Answers this question, or the only open one if none is given.
     Answer {
         question: Option<QuestionId>,
         given: Given,
@@ -171,7 +172,7 @@ pub enum Steer {
     },
 }
 
-/// A notification.
+/// A decoded notification.
 #[derive(Debug)]
 pub enum ClientNotification {
     CancelTurn {
@@ -238,11 +239,11 @@ pub struct NewSession {
 #[derive(Debug, PartialEq)]
 pub struct OpenSession {
     pub session: SessionId,
-    /// `None` if the client omitted it: the session's own.
+    /// `None` if the client omitted it; the session keeps its own.
     pub cwd: Option<PathBuf>,
     /// Empty if the client omitted them.
     pub extra_roots: Vec<PathBuf>,
-    /// `None` if the client omitted them: the session's own.
+    /// `None` if the client omitted them; the session keeps its own.
     pub servers: Option<Vec<McpServer>>,
 }
 
@@ -266,11 +267,11 @@ pub enum Delivery {
     /// `session/prompt`, answered when its turn has ended. `when_busy` is what the client asks for in `_meta`.
     Prompt { when_busy: Option<WhenBusy> },
     /// `session/prompt` of version 2: joins the running turn, and is answered when the message is in the log. A prompt
-    /// that is cancelled before leaves no message.
+    /// that is cancelled before that adds no message.
     Insertion,
     /// `_session/steering`, answered when the message has been inserted.
     Steering {
-        /// Without a running turn the message is not taken; the client sends it as a prompt.
+        /// Whether the message is refused if no turn runs. The client then sends it as a prompt.
         needs_turn: bool,
     },
 }

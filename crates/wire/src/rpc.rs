@@ -19,7 +19,7 @@ use crate::protocol::ProtocolVersion;
 use crate::request::{ClientNotification, ClientRequest};
 use crate::shallow;
 
-/// Longer error messages are cut. Details belong in the error's data.
+/// The maximum length of an error message in characters. Longer ones are cut; details belong in the error's data.
 const MESSAGE_LIMIT: usize = 200;
 
 const UNWRITABLE: &str = "the answer cannot be written as JSON; this is a bug in acpd";
@@ -161,7 +161,7 @@ impl RpcError {
     pub const UNSUPPORTED_VERSION: i32 = -32022;
     pub const CANCELLED: i32 = -32800;
 
-    /// Every error of ours has data that says what to do.
+    /// Creates an error. Its data says what the client can do about it.
     pub fn new(code: i32, message: &str, data: impl Into<Advice>) -> Self {
         Self { code, message: one_sentence(message), data: Some(data.into().0) }
     }
@@ -194,7 +194,7 @@ impl RpcError {
         Self::new(Self::INTERNAL, message.as_ref(), data)
     }
 
-    /// A passing obstacle. The request had no effect and may be repeated.
+    /// A temporary failure. The request had no effect and may be repeated.
     pub fn retry(message: impl AsRef<str>) -> Self {
         Self::internal(message, json!({ "retry": true }))
     }
@@ -223,7 +223,7 @@ impl RpcError {
     }
 }
 
-/// One line of bounded length.
+/// Shortens a message to one line of bounded length.
 fn one_sentence(message: &str) -> String {
     let mut words = String::with_capacity(message.len().min(MESSAGE_LIMIT));
     for (at, letter) in message.trim().chars().enumerate() {
@@ -236,8 +236,8 @@ fn one_sentence(message: &str) -> String {
     words
 }
 
-/// A frame's kind, without its contents. The bridge and the daemon both use this, so they agree about
-/// which frames are answered.
+/// A frame that is classified but not decoded. The bridge and the daemon both use this, so they agree on which frames
+/// must be answered.
 enum Message<'a> {
     Request {
         id: Id,
@@ -260,7 +260,7 @@ enum Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Accepts a missing or wrong `jsonrpc`.
+    /// Classifies a frame. A missing or wrong `jsonrpc` is accepted.
     fn open(frame: &'a [u8]) -> Self {
         let malformed = |id, error| Message::Malformed { id, error };
         let text = match std::str::from_utf8(frame) {
@@ -284,7 +284,7 @@ impl<'a> Message<'a> {
                     malformed(id, RpcError::invalid_request(why, "name the method as the protocol does"))
                 }
             },
-            // A result of `null` beside an error is how some clients write an error, and the other way round.
+            // Some clients write an error with a `null` result beside it, or a result with a `null` error.
             (None, _, Some(error)) if error.get() != "null" => {
                 Message::Reply { id: id.unwrap_or_else(Id::null), result: Err(error) }
             }
@@ -297,12 +297,12 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Reads a frame of a client that has not said which version it speaks. Suffices for replies and notifications.
+/// Reads a frame of a client whose version is not known yet. This suffices for replies and notifications.
 pub fn read(frame: &[u8]) -> Incoming {
     read_as(ProtocolVersion::V1, frame)
 }
 
-/// Reads a frame. What is not a message becomes `Malformed`, or a request with an error if it has an id.
+/// Reads a frame. Bytes that are not a message become `Malformed`, or a request with an error if they have an id.
 pub fn read_as(version: ProtocolVersion, frame: &[u8]) -> Incoming {
     match Message::open(frame) {
         Message::Request { id, method, params } => {
@@ -338,7 +338,8 @@ pub fn answered(frame: &[u8]) -> Option<Id> {
     }
 }
 
-/// <https://agentclientprotocol.com/protocol/v1/extensibility>: the keys of W3C Trace Context stand in `_meta` as they are.
+/// Reads the trace of a request. The keys of W3C Trace Context are directly in `_meta`, see
+/// <https://agentclientprotocol.com/protocol/v1/extensibility>.
 fn trace(params: &RawValue) -> Option<Trace> {
     // Few clients send it, and a long prompt should not be scanned a second time.
     if !params.get().contains("traceparent") {
@@ -418,7 +419,8 @@ fn push_value(message: &mut Vec<u8>, key: &str, value: &impl Serialize) -> serde
     serde_json::to_writer(message, value)
 }
 
-/// Serializes a message. Only maps with odd keys and paths that are not UTF-8 fail, and even then the result is JSON.
+/// Appends a field, with `null` if its value cannot be serialized. Only maps with keys that are not strings and paths
+/// that are not UTF-8 fail.
 fn or_null(message: &mut Vec<u8>, key: &str, value: &impl Serialize) {
     let before = message.len();
     if push_value(message, key, value).is_err() {
@@ -442,7 +444,7 @@ impl<T> Pending<T> {
         self.0.insert(id, what);
     }
 
-    /// Removes the request and returns what it was for.
+    /// Removes a request and returns what was stored for it.
     pub fn take(&mut self, id: &Id) -> Option<T> {
         self.0.remove(id)
     }

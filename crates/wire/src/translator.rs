@@ -28,7 +28,7 @@ pub struct Viewer {
     pub extras: ExtraSet,
 }
 
-/// Where a translator starts.
+/// The state of the session at the event where a translator starts.
 #[derive(Clone, Debug)]
 pub struct TranslatorStart {
     pub session: SessionId,
@@ -64,14 +64,14 @@ impl TranslatorStart {
     }
 }
 
-/// What a client that starts in the middle of the log has already received of the part before.
+/// How much of the earlier log a client that starts in the middle has already received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PriorView {
     Nothing,
     Everything,
 }
 
-/// One thing to send to a client, or to do for it.
+/// A message to send to a client, or an action to take for it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outbound {
     /// A complete `session/update` notification, serialized.

@@ -1,4 +1,4 @@
-//! Reads how a child agent can log its user in.
+//! Reads the authentication methods of a child agent.
 
 use serde_json::Value;
 
@@ -11,26 +11,26 @@ pub struct AuthMethod {
     pub by: LoginBy,
 }
 
-/// Who does the login.
+/// Who performs a login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoginBy {
-    /// The agent itself, when it is asked with `authenticate`.
+    /// The agent itself, when it receives `authenticate`.
     Agent,
-    /// The agent's program in a terminal, with these arguments and variables added. `command` replaces it with all its
-    /// arguments.
+    /// The agent's program, run in a terminal with these additional arguments and variables. If there is a `command`,
+    /// it runs instead of the agent's program and its usual arguments.
     Terminal { command: Option<String>, args: Vec<String>, env: Vec<(String, String)> },
-    /// A way that acpd does not know.
+    /// A kind of login that acpd does not know, by its name.
     Other(String),
 }
 
-/// Reads the field `authMethods` of the answer to `initialize`. What is no method is left out.
+/// Reads the field `authMethods` of the answer to `initialize`. Entries that are not methods are skipped.
 pub fn read_auth_methods(methods: &Value) -> Vec<AuthMethod> {
     methods.as_array().into_iter().flatten().filter_map(read).collect()
 }
 
 fn read(method: &Value) -> Option<AuthMethod> {
     let id = text(method, "id").or_else(|| text(method, "methodId"))?;
-    // From before the protocol had terminal logins: the whole command is in the metadata.
+    // The form that is older than terminal logins in the protocol: the whole command is in the metadata.
     let old = &method["_meta"]["terminal-auth"];
     let command = text(old, "command");
     let by = match method["type"].as_str() {
@@ -55,7 +55,7 @@ fn list(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// Variables, which are an object in version 1 and a list of names and values elsewhere.
+/// Reads environment variables: an object in version 1, a list of names and values elsewhere.
 fn pairs(value: &Value) -> Vec<(String, String)> {
     let object = value.as_object().into_iter().flatten();
     let of_object = object.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));

@@ -54,16 +54,16 @@ pub struct CreateTerminal {
     pub output_limit: Option<u64>,
 }
 
-/// The most options of one question.
+/// The maximum number of options in one question.
 const OPTIONS: usize = 32;
 
-/// The longest message of a question to the person, in characters.
+/// The maximum length of a question's message to the user, in characters.
 const LONGEST_MESSAGE: usize = 4000;
 
-/// Bytes of a form, or of an address.
+/// The maximum size of a form's schema, or of a URL, in bytes.
 const LARGEST_FORM: usize = 64 << 10;
 
-/// Bytes of a child's name for a question.
+/// The maximum length of a child's id for a question, in bytes.
 const LONGEST_ID: usize = 1000;
 
 impl ChildRequest {
@@ -81,7 +81,7 @@ impl ChildRequest {
             method::ELICITATION_CREATE => elicitation(params).map(Self::Elicit),
             _ => return Err(RpcError::method_not_found(method)),
         }?;
-        // A question to the person may be about a request instead.
+        // A question to the user may be about a request instead of a session.
         let is_free = matches!(request, Self::Elicit(_)) && params["sessionId"].is_null();
         if !is_free && params["sessionId"].as_str() != Some(session) {
             return Err(RpcError::invalid_params("sessionId", "Must be the session that is open"));
@@ -119,7 +119,7 @@ fn option(option: &Value) -> Option<AgentOption> {
     })
 }
 
-/// A question to the person, with the same limits as one of an MCP server.
+/// Reads a question to the user. The limits are the same as for questions of MCP servers.
 fn elicitation(params: &Value) -> Result<Elicitation, RpcError> {
     let message = domain::text::cut(&text(params, "message")?, LONGEST_MESSAGE);
     let form = match params["mode"].as_str() {
@@ -132,7 +132,7 @@ fn elicitation(params: &Value) -> Result<Elicitation, RpcError> {
         }
         Some("url") => {
             let (url, id) = (text(params, "url")?, text(params, "elicitationId")?);
-            // The person must be able to see where it leads.
+            // The user must be able to see where the link leads.
             let is_web = url.starts_with("https://") || url.starts_with("http://");
             if !is_web || url.len() > LARGEST_FORM || id.len() > LONGEST_ID {
                 return Err(RpcError::invalid_params("url", "Must be an address of the web"));

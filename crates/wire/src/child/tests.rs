@@ -1,4 +1,4 @@
-//! What is read of a child's messages, and what is sent to it.
+//! Tests of what acpd reads from a child and of what it sends to it.
 
 use agent_client_protocol_schema::v1 as acp;
 use domain::hosted::CallStatus;

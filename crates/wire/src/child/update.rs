@@ -20,9 +20,9 @@ pub enum Update {
         message: Option<String>,
         text: String,
     },
-    /// The child repeats a message of the user. acpd's log has it already.
+    /// The child repeats a message of the user, which acpd's log has already.
     Echo,
-    /// `first` says that the child announced the call, and not only changed it.
+    /// `first` is true if the child announced the call, and false if it changed one.
     Called {
         call: CallId,
         first: bool,
@@ -36,7 +36,7 @@ pub enum Update {
         window: u64,
         cost: Option<Cost>,
     },
-    /// Anything else.
+    /// Any other update, unchanged.
     Other(Value),
 }
 
@@ -88,7 +88,7 @@ pub(super) fn call_id(call: &Value) -> Option<CallId> {
     Some(CallId::from(call.get("toolCallId")?.as_str()?))
 }
 
-/// The fields of a call that are there and make sense.
+/// The fields of a call that are present and valid.
 pub(super) fn call_fields(call: &Value) -> CallFields {
     let present = |name: &str| call.get(name).filter(|value| !value.is_null());
     CallFields {
@@ -137,7 +137,7 @@ fn location(location: &Value) -> Option<Location> {
     Some(Location { path: location.get("path")?.as_str()?.into(), line })
 }
 
-/// Content of a call. A terminal is named by the id that acpd gave it; who shows it is found out later.
+/// Reads one piece of a call's content. A terminal has the id that acpd gave it; its owner is determined later.
 fn tool_content(entry: &Value) -> Option<ToolContent> {
     match entry.get("type")?.as_str()? {
         "content" => {

@@ -89,7 +89,7 @@ impl Block {
         Ok((payload, meta))
     }
 
-    /// One dialect puts the contents one level deeper, under `text` or `blob`.
+    /// Unwraps the contents that one dialect puts one level deeper, under `text` or `blob`.
     fn unwrapped(mut self) -> Self {
         for key in ["text", "blob"] {
             if let Some(Value::Object(_)) = self.0.get(key)
@@ -130,7 +130,7 @@ impl Block {
         Payload::Text { text: format!("[tool call: {name} {input}]") }
     }
 
-    /// The result of such a call: a text, or blocks. Only their text is kept.
+    /// The result of such a call, which is a text or a list of blocks. It becomes text, too.
     fn into_tool_result(mut self) -> Payload {
         let failed = self.0.remove("is_error").or_else(|| self.0.remove("isError")) == Some(Value::Bool(true));
         let contents = self.0.remove("content").or_else(|| self.0.remove("text")).unwrap_or_default();
@@ -172,12 +172,12 @@ fn plain_text(contents: Value) -> String {
     }
 }
 
-/// Media that are referenced by URI and not included.
+/// A link to media that are referenced by URI and not included.
 fn link_to(uri: String, mime: Option<String>) -> Payload {
     Payload::Link { name: last_part(&uri), uri, mime, title: None, description: None, size: None, path: None }
 }
 
-/// The part after the last slash, or the whole text if nothing follows it.
+/// The last segment of a URI's path, or the whole URI if it has none.
 fn last_part(uri: &str) -> String {
     let path = uri.split(['?', '#']).next().unwrap_or(uri).trim_end_matches('/');
     match path.rsplit('/').next() {

@@ -1,4 +1,5 @@
-//! Decodes the parameters of acpd's own methods. Strictly, because only our own programs send them.
+//! Decodes the parameters of acpd's own methods. It is strict, because only acpd's own programs
+//! send them.
 
 use domain::checkpoint::RestoreDirection;
 use domain::{Choice, Decision, Event, Given, Place};

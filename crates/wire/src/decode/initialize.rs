@@ -1,4 +1,4 @@
-//! Decodes `initialize`, with which a client of any version begins.
+//! Decodes `initialize`, the request with which clients of every version begin.
 
 use domain::ClientInfo;
 use serde_json::Value;
@@ -7,7 +7,8 @@ use super::params::Params;
 use crate::request::{ClientCapabilities, ClientRequest, Initialize};
 use crate::rpc::RpcError;
 
-/// Reads the fields of both versions: a client that asks for a later one may get an earlier one.
+/// Reads the fields of both versions, because a client that asks for a later version may get an
+/// earlier one.
 pub(crate) fn read(mut params: Params) -> Result<ClientRequest, RpcError> {
     let version = match params.take("protocolVersion") {
         None => return Err(RpcError::invalid_params("protocolVersion", "Required")),
@@ -45,7 +46,7 @@ pub(crate) fn read(mut params: Params) -> Result<ClientRequest, RpcError> {
 fn integer(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| {
         let number = value.as_f64().filter(|number| number.fract() == 0.0)?;
-        // The cast saturates, which is what a number beyond all versions should do.
+        // The cast saturates, so a huge number stays above all versions.
         #[expect(clippy::cast_possible_truncation)]
         Some(number as i64)
     })

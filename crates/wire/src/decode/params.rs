@@ -13,7 +13,8 @@ use crate::rpc::RpcError;
 pub(crate) struct Params(Map<String, Value>);
 
 impl Params {
-    /// Missing parameters, and the empty list that some libraries send instead, count as an empty object.
+    /// Reads the parameters. Missing ones, and the empty list that some libraries send instead, count as an empty
+    /// object.
     pub(crate) fn read(params: Option<&RawValue>) -> Result<Self, RpcError> {
         let Some(params) = params else { return Ok(Self(Map::new())) };
         match serde_json::from_str(params.get()) {
@@ -39,7 +40,7 @@ impl Params {
         }
     }
 
-    /// Takes out a required text that has several names; errors use the first.
+    /// Takes out a required text that may have any of these names; errors use the first.
     pub(crate) fn required<const N: usize>(&mut self, names: [&str; N]) -> Result<String, RpcError> {
         for name in names {
             if let Some(text) = self.text(name)? {
@@ -53,7 +54,7 @@ impl Params {
         self.required(["sessionId"]).map(SessionId::from)
     }
 
-    /// Takes out the agent that a new session is to be answered by.
+    /// Takes out the name of the agent that is to answer a new session.
     pub(crate) fn wanted_agent(&mut self) -> Result<Option<String>, RpcError> {
         let meta = self.take("_meta").unwrap_or_default();
         match meta.pointer("/acpd/agent") {
@@ -63,7 +64,7 @@ impl Params {
         }
     }
 
-    /// Takes out what requests have in common that open an existing session.
+    /// Takes out the fields that all requests for an existing session have in common.
     pub(crate) fn open_session(mut self) -> Result<OpenSession, RpcError> {
         Ok(OpenSession {
             session: self.session()?,

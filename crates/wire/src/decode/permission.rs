@@ -10,13 +10,14 @@ use crate::rpc::RpcError;
 /// One client's answer to a permission question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PermissionReply {
-    /// An option whose id is not one of acpd's own may be one of an inquiry or of a child agent.
+    /// The client answered. An option whose id is not one of acpd's own may belong to an inquiry or to a child agent.
     Answered { given: Given, words: Option<String> },
     /// The client cannot answer, for this reason. The question stays open at the other clients.
     Unable(String),
 }
 
-/// Decodes a reply in any dialect of version 1. A result that cannot be read is a rejection, because only a clear "allow" may run anything.
+/// Decodes a reply in any dialect of version 1. A result that cannot be read counts as a rejection, because only a
+/// clear "allow" may run anything.
 pub(crate) fn lenient(result: Result<&RawValue, &RpcError>) -> PermissionReply {
     let result = match result {
         Ok(result) => result,
@@ -26,7 +27,7 @@ pub(crate) fn lenient(result: Result<&RawValue, &RpcError>) -> PermissionReply {
     answered(&result, decision(&result).unwrap_or(Decision::Chose(Choice::RejectOnce)))
 }
 
-/// The answer in a reply: an option that is not one of ours, or otherwise this decision.
+/// The answer in a reply: the chosen option if it is not one of acpd's own, otherwise `decision`.
 pub(crate) fn answered(result: &Value, decision: Decision) -> PermissionReply {
     let given = foreign_option(result).map_or(Given::Decided(decision), Given::Option);
     PermissionReply::Answered { given, words: inquiries::words(result) }
@@ -44,7 +45,7 @@ fn decision(result: &Value) -> Option<Decision> {
     match word {
         "selected" => chosen.map(Decision::Chose),
         "cancelled" => Some(Decision::Cancelled),
-        // Without an option it allows this once; with one, what the option says counts.
+        // Without an option, this allows the call once; otherwise the option decides.
         "allowed" if option_id(fields).is_none() => Some(Decision::Chose(Choice::AllowOnce)),
         "allowed" => chosen.map(Decision::Chose),
         "denied" | "rejected" => {

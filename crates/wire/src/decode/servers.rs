@@ -5,10 +5,10 @@ use serde_json::Value;
 
 use crate::rpc::RpcError;
 
-/// Servers of one request. Each is started for the session.
+/// The maximum number of servers in one request. Each is started for the session.
 const MOST: usize = 64;
 
-/// Returns `None` if the client omitted the list.
+/// Decodes the list of servers. Returns `None` if the client omitted it.
 pub(crate) fn read(servers: Option<Value>) -> Result<Option<Vec<McpServer>>, RpcError> {
     let count = match &servers {
         Some(Value::Array(servers)) => servers.len(),
@@ -25,7 +25,7 @@ pub(crate) fn read(servers: Option<Value>) -> Result<Option<Vec<McpServer>>, Rpc
             .enumerate()
             .map(|(at, server)| one(&format!("mcpServers[{at}]"), None, &server))
             .collect(),
-        // The shape of configuration files: names on the left.
+        // The form of configuration files: an object whose keys are the names.
         Some(Value::Object(servers)) => {
             servers.into_iter().map(|(name, server)| one(&format!("mcpServers.{name}"), Some(name), &server)).collect()
         }

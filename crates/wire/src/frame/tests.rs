@@ -1,4 +1,4 @@
-//! Frames under every cut and every kind of bad input.
+//! Tests of frames that arrive in arbitrary pieces, and of every kind of bad input.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 
 const LIMIT: usize = 64;
 
-/// Everything that comes out when the bytes arrive in these pieces, the end of the stream included.
+/// Everything that the decoder returns for these pieces and for the end of the stream.
 fn decode<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<Result<Bytes, FrameError>> {
     let mut decoder = Decoder::new(LIMIT);
     let mut out = Vec::new();
@@ -116,7 +116,7 @@ fn an_oversized_frame_is_reported_before_its_end_and_reading_continues() {
 fn a_byte_order_mark_before_the_first_message_is_skipped() {
     assert_eq!(whole(b"\xef\xbb\xbf{}\n{}"), frames(&["{}", "{}"]));
     assert_eq!(whole(b" \xef\xbb\xbf\r\nContent-Length: 2\r\n\r\n{}"), frames(&["{}"]));
-    // Anywhere else it is what it is, and so is half of one.
+    // Anywhere else, a byte order mark is kept, and so is half of one.
     assert_eq!(whole("{}\n\u{feff}{}".as_bytes()), frames(&["{}", "\u{feff}{}"]));
     assert_eq!(whole(b"\xef\xbb"), [Ok(Bytes::from_static(b"\xef\xbb"))]);
 }

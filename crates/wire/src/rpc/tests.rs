@@ -1,11 +1,11 @@
-//! What a frame is, under every odd input, and what answers look like.
+//! Tests of how frames are classified, under every odd input, and of what answers look like.
 
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 
 use super::*;
 
-/// What the frame is, and what goes back at once if anything does.
+/// Describes a frame and the error that is sent back at once, if there is one.
 fn described(frame: &str) -> String {
     match read(frame.as_bytes()) {
         Incoming::Request { id, call: Ok(call), .. } => format!("request {id:?} {call:?}"),
@@ -265,7 +265,7 @@ fn a_request_heading_has_its_method_and_trace() {
     for meta in ["{}", "7", "null", r#"{"traceparent":7}"#, r#"{"traceparent":"x"}"#] {
         assert_eq!(with(meta), "session/list None", "{meta}");
     }
-    // It counts where the protocol puts it, and nowhere else.
+    // It counts only where the protocol puts it.
     let elsewhere = format!(r#"{{"id":1,"method":"x","params":{{"traceparent":"{parent}"}}}}"#);
     assert_eq!(heading(&elsewhere), "x None");
     assert_eq!(heading(r#"{"id":1,"method":7}"#), " None");

@@ -103,7 +103,7 @@ fn session_info(meta: &SessionMeta, activity: ActivityCard) -> acp::SessionInfo 
         .meta(ours(session_facts(meta, activity)))
 }
 
-/// What acpd tells about a session beyond the protocol.
+/// What acpd reports about a session in addition to the protocol's fields.
 pub(crate) fn session_facts(meta: &SessionMeta, activity: ActivityCard) -> Value {
     let mut facts = json!({
         "createdAt": meta.created.to_rfc3339(),

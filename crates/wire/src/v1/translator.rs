@@ -211,7 +211,7 @@ impl Translator {
             // This version has no state for a call that waits.
             | EventKind::CallPaused { .. }
             | EventKind::CallResumed { .. }
-            // This version has no terminals of the agent; the model's next look shows the output.
+            // This version has no terminals of the agent; the output is shown when the model next reads it.
             | EventKind::BackgroundOutput { .. }
             | EventKind::BackgroundEnded { .. }
             | EventKind::ResponseSealed { .. }
@@ -391,7 +391,7 @@ impl Translator {
         said
     }
 
-    /// The end of the turn for a prompt that joined it.
+    /// The answer to a prompt that joined the turn, at the end of that turn.
     fn joined_turn_ended(&self, joined: &SteeringPrompt, reason: &StopReason, usage: &Usage) -> Outbound {
         let answer = self.prompt_answer(reason, usage, Some(&joined.message));
         Outbound::Answer { turn: joined.prompt.clone(), origin: Some(joined.origin.clone()), answer }
@@ -414,7 +414,7 @@ impl Translator {
         answer
     }
 
-    /// Serializes a piece of text, which most updates are, into a single allocation.
+    /// Serializes a piece of text into a single allocation. Most updates are text.
     fn say(&self, speaker: Speaker, text: &str, message: &str, place: Option<(u32, u64)>) -> Outbound {
         let params = ChunkParams::new(&self.session, speaker.chunk(text, message), place);
         let length = chunk::length(&self.session, text, message);
@@ -450,7 +450,8 @@ impl Translator {
     }
 }
 
-/// A `tool_call` or `tool_call_update` with the fields of an update. Unlike the schema's type it always writes `status` and `kind`.
+/// A `tool_call` or `tool_call_update` with the fields of an update. Unlike the schema's type, it always writes
+/// `status` and `kind`.
 #[derive(Serialize)]
 struct Announced {
     #[serde(rename = "sessionUpdate")]
@@ -459,7 +460,7 @@ struct Announced {
     call: acp::ToolCallUpdate,
 }
 
-/// The answers to a question: ours, or those of the agent that asks.
+/// The options of a question: acpd's own, or those of the agent that asks.
 fn options(question: &Question) -> Vec<acp::PermissionOption> {
     if !question.options.is_empty() {
         let one = |option: &AgentOption| {

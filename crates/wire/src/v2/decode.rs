@@ -56,7 +56,7 @@ fn resume(mut params: Params) -> Result<ClientRequest, RpcError> {
         session: params.session()?,
         cwd: Some(cwd(&mut params)?),
         extra_roots: params.paths("additionalDirectories")?.unwrap_or_default(),
-        // The list is complete: without one there are no servers.
+        // The list is complete in this version: a missing one means no servers.
         servers: Some(servers::read(params.take("mcpServers"))?.unwrap_or_default()),
     };
     let Some(from) = params.take("replayFrom") else { return Ok(ClientRequest::ResumeSession(open)) };

@@ -73,10 +73,10 @@ fn auth_methods(facts: &AgentFacts) -> Vec<Value> {
     methods
 }
 
-/// The answer to a request that opened a session. New sessions are named by their id.
+/// The answer to a request that opened a session. `id` is present only for new sessions.
 pub fn session_opened(id: Option<&SessionId>, menu: &Menu, commands: &[SlashCommandCard]) -> Value {
     let mut opened = json!({});
-    // A child agent may have neither.
+    // The session of a child agent may have neither; empty lists are omitted.
     for (name, list) in [("configOptions", menu::options(menu)), ("availableCommands", available(commands))] {
         if !list.is_empty() {
             opened[name] = list.into();
@@ -140,7 +140,7 @@ pub fn prompt_inserted(message: &domain::MessageId) -> Value {
     json!({ "messageId": message })
 }
 
-/// The answer to a prompt that ended before its message was in the log.
+/// The error for a prompt that ended before its message was in the log.
 pub fn prompt_dropped(reason: &StopReason) -> RpcError {
     match v1::encode::prompt_answer(reason, None) {
         Err(error) => error,
@@ -168,12 +168,12 @@ pub(crate) fn stop_reason(reason: &StopReason) -> Map<String, Value> {
     fields
 }
 
-/// Asks the client to open a URL while its request `id` is in progress.
+/// Parameters that ask the client to open a URL while its request `id` is in progress.
 pub fn elicit_url(id: &Id, elicitation: &str, address: &str, message: &str) -> Value {
     json!({ "mode": "url", "requestId": id, "elicitationId": elicitation, "url": address, "message": message })
 }
 
-/// Asks the user.
+/// Parameters of `elicitation/create`, which asks the user.
 pub fn elicit(session: &SessionId, elicitation: Elicitation) -> Value {
     let mut params = json!({ "sessionId": session, "message": elicitation.message });
     if let Some(call) = elicitation.call {

@@ -32,7 +32,7 @@ use crate::rpc;
 use crate::translator::{Outbound, PriorView, TranslatorStart, Viewer};
 use crate::v2::encode::{self, content, menu};
 
-/// A session has one plan.
+/// The id of the plan. A session has only one.
 const PLAN: &str = "plan";
 
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub struct Translator {
     calls: BTreeMap<CallId, ShownCall>,
     /// The calls of sub-agents. They are not shown until the user is asked about one.
     hidden: BTreeSet<CallId>,
-    /// The calls on which sub-agents work, by the calls of the sub-agents.
+    /// For each call of a sub-agent, the call on which the sub-agent works.
     within: BTreeMap<CallId, CallId>,
     /// The calls of sub-agents that the client shows as paused.
     paused: BTreeSet<CallId>,
@@ -61,10 +61,10 @@ pub struct Translator {
     stopped: Option<StopReason>,
     /// What works in the background, by its handle.
     background: BTreeMap<String, BackgroundWork>,
-    /// The client starts after the last event and has seen nothing before.
+    /// Whether the client starts after the last event and has seen nothing before it.
     starts_blind: bool,
     compactions: Compactions,
-    /// The state that the client knows.
+    /// The state that the client received last.
     sent: State,
 }
 
@@ -77,8 +77,8 @@ struct Turn {
     is_inserted: bool,
 }
 
-/// What one event becomes. Answers are sent before updates, because the last update carries the place
-/// of the event: a reader that was cut off in between gets the answer again.
+/// What is sent for one event. Answers are sent before updates, because the last update carries the place of the event:
+/// a reader that was cut off in between receives the answer again.
 #[derive(Default)]
 struct Said {
     answers: Vec<Outbound>,
@@ -286,7 +286,7 @@ impl Translator {
         said.update(json!({ "sessionUpdate": "user_message", "messageId": message, "content": blocks }));
     }
 
-    /// A passing notice is no part of the history.
+    /// Sends a passing notice as a notice, and only live; any other notice becomes a message.
     fn notice(&self, event: &Event, message: &MessageId, text: &str, passing: bool, said: &mut Said) {
         if !passing {
             said.update(agent_message(message.as_str(), text));
@@ -359,7 +359,7 @@ impl Translator {
         Outbound::Ask { question: id, method: method::SESSION_REQUEST_PERMISSION, params }
     }
 
-    /// Serializes a piece of text, which most updates are, into a single allocation.
+    /// Serializes a piece of text into a single allocation. Most updates are text.
     fn say(&self, speaker: Speaker, text: &str, message: &MessageId, event: &Event) -> Outbound {
         let params = ChunkParams::new(&self.session, speaker.chunk(text, message.as_str()), self.place(event));
         let length = chunk::length(&self.session, text, message.as_str());

@@ -1,4 +1,4 @@
-//! Every dialect that a client may speak, and what it is taken for.
+//! Tests of every dialect that a client may speak.
 
 use domain::{Choice, Decision, Given};
 use expect_test::{Expect, expect};
@@ -352,7 +352,7 @@ fn every_known_permission_answer_is_understood_and_others_reject() {
     ] {
         assert_eq!(decided(text), expected, "{text}");
     }
-    // It counts only if the agent that asks has such an option.
+    // An option that acpd does not know counts only if the agent that asks offers it.
     let foreign = raw(r#"{"outcome":{"outcome":"selected","optionId":"invented"}}"#).unwrap();
     let given = Given::Option("invented".to_owned());
     assert_eq!(lenient(Ok(&foreign)), PermissionReply::Answered { given, words: None });

@@ -26,7 +26,8 @@ pub(super) fn methods(facts: &AgentFacts) -> Vec<acp::AuthMethod> {
     methods
 }
 
-/// What a client needs to ask for a variable in a form. Each variable is optional, because one key is enough.
+/// Describes a variable for the form in which a client asks for it. Each variable is optional, because one key is
+/// enough.
 pub(crate) fn variable(variable: &KeyVariable) -> Value {
     let mut shown = json!({ "name": variable.name, "label": variable.label, "secret": true, "optional": true });
     if let Some(link) = &variable.link {
@@ -35,7 +36,7 @@ pub(crate) fn variable(variable: &KeyVariable) -> Value {
     shown
 }
 
-/// Asks the client to open a URL while its request `id` is in progress.
+/// Parameters that ask the client to open a URL while its request `id` is in progress.
 pub fn elicit_url(id: &Id, elicitation: &str, address: &str, message: &str) -> Value {
     // The schema crate refuses ids such as `1.0`, which a client may use, so the id is put in by hand.
     let scope = acp::ElicitationScope::Request(acp::ElicitationRequestScope::new(0));

@@ -82,7 +82,8 @@ pub(crate) fn pending_call(call: &CallId, card: &ToolCard) -> acp::ToolCallUpdat
     acp::ToolCallUpdate::new(call.to_string(), fields)
 }
 
-/// `viewer` is the receiving connection if the update is live. A terminal is shown only to the client that owns it, and only live.
+/// Encodes the content of a call. `viewer` is the receiving connection if the update is live. A terminal is shown only
+/// to the client that owns it, and only live.
 pub(crate) fn tool_content(content: &[ToolContent], viewer: Option<&ConnectionId>) -> Vec<acp::ToolCallContent> {
     let is_theirs =
         |content: &ToolContent| matches!(content, ToolContent::Terminal { owner, .. } if viewer == Some(owner));
@@ -91,7 +92,7 @@ pub(crate) fn tool_content(content: &[ToolContent], viewer: Option<&ConnectionId
         ToolContent::Terminal { id, .. } => {
             is_theirs(content).then(|| acp::ToolCallContent::Terminal(acp::Terminal::new(id.clone())))
         }
-        // It is what the terminal shows already.
+        // The terminal shows this text already.
         ToolContent::Text { .. } if sees_terminal => None,
         ToolContent::Text { text } => Some(text_content(text)),
         ToolContent::Diff { path: file, old, new } => {
@@ -116,7 +117,7 @@ pub(crate) fn location(location: &Location) -> acp::ToolCallLocation {
 /// Longer text in `rawOutput` is cut in the middle. The call's content has all of it.
 const RAW_TEXT: usize = 16 * 1024;
 
-/// The outcome for programs: its facts, and its text as `text`.
+/// The outcome as `rawOutput`, for programs: its facts, and its text as `text`.
 pub(crate) fn raw_output(outcome: &Outcome) -> Value {
     let text = json!(shortened(&outcome.text));
     match &outcome.raw {

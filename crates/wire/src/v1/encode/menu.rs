@@ -29,7 +29,7 @@ pub fn session_opened(id: Option<&SessionId>, menu: &Menu) -> Value {
     answer
 }
 
-/// The same for a hosted session: what its agent offers, as far as it is valid.
+/// The same for a hosted session: what its agent offers, as far as that is valid.
 fn hosted_session_opened(id: Option<&SessionId>, offer: &Offer, menu: &Menu) -> Value {
     let mut answer = json!({});
     if let Some(id) = id {
@@ -52,7 +52,7 @@ pub(crate) fn valid<T: DeserializeOwned>(value: Option<&Value>) -> Option<&Value
     value.filter(|value| serde_json::from_value::<T>((*value).clone()).is_ok())
 }
 
-/// The options of a child agent, if they are valid. Options that are on or off are only for clients that show them.
+/// The options of a child agent, if they are valid. Boolean options are only for clients that show them.
 pub(crate) fn hosted_options(options: Option<&Value>, switches: bool) -> Option<Value> {
     let options = valid::<Vec<acp::SessionConfigOption>>(options)?.as_array()?;
     Some(options.iter().filter(|option| switches || option["type"] != "boolean").cloned().collect())
@@ -103,7 +103,7 @@ pub(crate) fn options(menu: &Menu) -> Vec<acp::SessionConfigOption> {
             .description("When to ask before a tool runs".to_owned())
             .category(acp::SessionConfigOptionCategory::Other("_approval".to_owned())),
     ];
-    // Offered only where it means something.
+    // Offered only if the chosen model can think.
     if menu.models.iter().any(|model| model.id == menu.model && model.thinks) {
         let levels = ThoughtLevel::ALL.map(|level| option(level.id(), level.name()));
         options.push(
@@ -115,7 +115,7 @@ pub(crate) fn options(menu: &Menu) -> Vec<acp::SessionConfigOption> {
     options
 }
 
-/// Grouped by provider as soon as one id names its provider.
+/// The models to choose from, grouped by provider if at least one id names its provider.
 fn model_options(menu: &Menu) -> acp::SessionConfigSelectOptions {
     let all = |models: Vec<(&str, &str)>| models.into_iter().map(|(id, name)| option(id, name)).collect::<Vec<_>>();
     let mut groups = grouped_models(menu);
@@ -131,7 +131,7 @@ fn model_options(menu: &Menu) -> acp::SessionConfigSelectOptions {
     acp::SessionConfigSelectOptions::Grouped(groups.into_iter().map(group).collect())
 }
 
-/// Models by the id and the name of their provider; without one if no id names its provider.
+/// The models of one provider, after its id and name. There is one group without a provider if no id names one.
 type ModelGroup<'a> = (Option<(&'a str, &'a str)>, Vec<(&'a str, &'a str)>);
 
 pub(crate) fn grouped_models(menu: &Menu) -> Vec<ModelGroup<'_>> {

@@ -1,4 +1,4 @@
-//! What we answer, held against the schema and shown whole.
+//! Tests of whole answers, which are validated against the schema.
 
 use std::path::PathBuf;
 

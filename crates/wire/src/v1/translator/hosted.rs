@@ -1,5 +1,5 @@
-//! What the child agent of a hosted session does. Its own words are passed on as they came, as far as the protocol
-//! allows them.
+//! Translates what the child agent of a hosted session does. The child's own data is passed on unchanged, as far as the
+//! protocol allows.
 
 use agent_client_protocol_schema::v1 as acp;
 use domain::hosted::{CallFields, CallStatus, HostedEvent, OfferPart};
@@ -16,7 +16,7 @@ impl Translator {
         match news {
             HostedEvent::Opened { offer, .. } => {
                 self.menu.hosted.get_or_insert_default().replace(offer);
-                // A client that has just opened the session got all of it with the answer.
+                // A client that has just opened the session received all of it with the answer.
                 let is_news = event.number > self.head;
                 if is_news { self.offered_anew(event) } else { Vec::new() }
             }
@@ -30,7 +30,7 @@ impl Translator {
         }
     }
 
-    /// The choices of a child that was started again.
+    /// The updates for the choices of a child that was restarted.
     fn offered_anew(&self, event: &Event) -> Vec<Outbound> {
         let Some(offer) = &self.menu.hosted else { return Vec::new() };
         let mode = offer.modes.as_ref().and_then(|modes| modes.get("currentModeId")?.as_str());
@@ -39,7 +39,7 @@ impl Translator {
         mode.into_iter().chain(options).map(|update| self.update(event, &update)).collect()
     }
 
-    /// The update for a changed choice, if the protocol has one for it and the child's words are valid.
+    /// The update for a changed choice, if the protocol has one for it and the child's data is valid.
     fn offered(&self, part: &OfferPart) -> Option<Value> {
         match part {
             OfferPart::Mode(mode) => Some(json!({ "sessionUpdate": "current_mode_update", "currentModeId": mode })),
@@ -51,7 +51,7 @@ impl Translator {
         }
     }
 
-    /// A report about a call: as the child made it, except for terminals that this client cannot show.
+    /// The update for a report about a call: as the child sent it, except for terminals that this client cannot show.
     fn reported(&mut self, event: &Event, call: &CallId, first: bool, fields: &CallFields) -> Outbound {
         let is_over = fields.status.is_some_and(CallStatus::is_over);
         let open = self.calls.entry(call.clone());

@@ -180,14 +180,15 @@ fn translate_all(translator: &mut Translator, events: &[Event]) -> Vec<Outbound>
     events.iter().flat_map(|event| translator.translate(event)).collect()
 }
 
-/// One line for each thing that was said, each held against the schema.
+/// One line per outbound message. Updates are validated against the schema.
 fn transcript(said: &[Outbound]) -> String {
     let line = |said: &Outbound| match said {
         Outbound::Update(message) => {
             let mut params = Version::V1.update(message).unwrap();
             assert_eq!(params["sessionId"], "s");
             let mut update = params["update"].take();
-            // The options are long and shown whole elsewhere: what is chosen will do.
+            // The options are long, and other tests show them whole. The chosen values suffice
+            // here.
             if let Some(options) = update.get_mut("configOptions") {
                 let chosen = options.as_array().unwrap().iter().map(|option| option["currentValue"].clone());
                 *options = chosen.collect();

@@ -1,4 +1,4 @@
-//! The requests of version 2, and what is wrong with others.
+//! Tests of the requests of version 2, valid and invalid.
 
 use domain::Given;
 use serde_json::json;
@@ -78,7 +78,7 @@ fn an_unknown_outcome_never_approves() {
     ] {
         assert_eq!(decided(odd), rejected, "{odd}");
     }
-    // It counts only if the agent that asks has such an option.
+    // An option that acpd does not know counts only if the agent that asks offers it.
     let foreign = decided(r#"{"outcome":{"outcome":"selected","optionId":"allow_everything"}}"#);
     assert_eq!(foreign, answered(Given::Option("allow_everything".to_owned())));
     assert_eq!(permission_answer(Err(&RpcError::internal("no", "wait"))), PermissionReply::Unable("no".to_owned()));

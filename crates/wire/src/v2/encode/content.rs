@@ -12,10 +12,11 @@ use similar::TextDiff;
 
 use crate::v1;
 
-/// Texts that are longer than this together get no patch, which would take long to compute.
+/// The maximum size of both texts together, in bytes. Larger texts get no patch, because it would take too long to
+/// compute.
 const PATCHED: usize = 256 << 10;
 
-/// How long the computation of one patch may take; what is left then is shown as replaced.
+/// How long the computation of one patch may take. After that, the rest is shown as replaced.
 const PATCH_TIME: Duration = Duration::from_millis(50);
 
 /// A path as text. Bytes that are not UTF-8 are replaced.
@@ -67,7 +68,8 @@ pub(crate) fn status(verdict: OutcomeKind) -> &'static str {
     }
 }
 
-/// Terminals of other clients are left out: no client of this version has any, and their text is beside them.
+/// Encodes the content of a call. Clients of this version have no terminals, so terminals of clients are omitted; their
+/// text is part of the content.
 pub(crate) fn tool_contents(content: &[ToolContent], kind: ToolKind) -> Vec<Value> {
     content.iter().filter_map(|content| tool_content(content, kind)).collect()
 }

@@ -23,7 +23,7 @@ pub(crate) fn options(menu: &Menu) -> Vec<Value> {
         select("model", "Model", "Who answers", "model", menu.model.as_str(), models(menu)),
         select("approval", "Approval", "When to ask before a tool runs", "_approval", menu.approval.id(), approvals),
     ];
-    // Offered only where it means something.
+    // Offered only if the chosen model can think.
     if menu.models.iter().any(|model| model.id == menu.model && model.thinks) {
         let levels = ThoughtLevel::ALL.iter().map(|level| plain(level.id(), level.name())).collect();
         let description = "How long the model may think before it answers";
@@ -93,7 +93,7 @@ fn select(id: &str, name: &str, description: &str, category: &str, current: &str
     })
 }
 
-/// Grouped by provider as soon as one id names its provider.
+/// The models to choose from, grouped by provider if at least one id names its provider.
 fn models(menu: &Menu) -> Vec<Value> {
     let grouped = grouped_models(menu);
     let all = |models: &[(&str, &str)]| models.iter().map(|(id, name)| plain(id, name)).collect::<Vec<_>>();

@@ -20,7 +20,7 @@ pub(super) struct ShownCall {
     pub(super) is_started: bool,
     /// Whether it waits for the user.
     pub(super) waits: bool,
-    /// The content that the client shows since the call started.
+    /// The content that the client has received since the call started.
     shown: Vec<ToolContent>,
 }
 
@@ -65,7 +65,7 @@ impl ShownCall {
         vec![terminal, update]
     }
 
-    /// Why the user is asked, in a sentence.
+    /// A sentence that explains to the user why acpd asks.
     pub(super) fn explanation(&self, cwd: &Path) -> String {
         match self.card.kind {
             ToolKind::Execute if self.command().is_some() => format!("Runs a command in {}", self.folder(cwd)),
@@ -77,7 +77,7 @@ impl ShownCall {
         }
     }
 
-    /// What the user is asked about.
+    /// The subject of the question to the user.
     pub(super) fn subject(&self, id: &CallId, cwd: &Path) -> Value {
         match self.command() {
             Some(command) => json!({
@@ -90,7 +90,7 @@ impl ShownCall {
         }
     }
 
-    /// The update that brings the terminal's output to this text, if it is another.
+    /// The update that changes the terminal's output to this text, if it differs.
     fn output(&mut self, id: &CallId, text: String) -> Option<Value> {
         let before = plain_text(&self.shown);
         let update = match text.strip_prefix(&before) {
@@ -106,7 +106,7 @@ impl ShownCall {
         Some(update)
     }
 
-    /// The updates that bring the content to this list: more of it piece by piece, or all of it anew.
+    /// The updates that change the content to this list: only the new pieces if it was extended, otherwise all of it.
     fn progress(&mut self, id: &CallId, shown: &[ToolContent], status: &str) -> Vec<Value> {
         let kind = self.card.kind;
         let more = shown.strip_prefix(self.shown.as_slice()).filter(|_| !self.shown.is_empty());
@@ -153,7 +153,7 @@ impl Translator {
         }
     }
 
-    /// A call begins to wait for the user, or goes on.
+    /// Marks a call as waiting for the user, or as going on.
     pub(super) fn wait(&mut self, id: &CallId, waits: bool, said: &mut Said) {
         if waits {
             self.reveal(id, said);
@@ -226,7 +226,7 @@ impl Translator {
     }
 }
 
-/// The text of all pieces of text.
+/// The text of all text pieces, joined.
 fn plain_text(shown: &[ToolContent]) -> String {
     let text = |content: &ToolContent| match content {
         ToolContent::Text { text } => Some(text.clone()),
@@ -238,7 +238,7 @@ fn plain_text(shown: &[ToolContent]) -> String {
     shown.iter().filter_map(text).collect()
 }
 
-/// Work in the background, for a client that has not seen it before.
+/// The updates that show work in the background to a client that has not seen it before.
 pub(super) fn in_background(work: &BackgroundWork, cwd: &Path) -> Vec<Value> {
     let call = ShownCall::new(work.card.clone(), true);
     let Some(command) = call.command() else {
@@ -257,7 +257,7 @@ pub(super) fn in_background(work: &BackgroundWork, cwd: &Path) -> Vec<Value> {
     })]
 }
 
-/// The end of work in the background.
+/// The update for the end of work in the background.
 pub(super) fn ended_in_background(work: &BackgroundWork, exit_code: Option<i32>, signal: Option<i32>) -> Value {
     if !work.card.command().is_empty() {
         return exited(&work.call, exit_code, signal);
@@ -274,7 +274,7 @@ pub(super) fn output_chunk(call: &CallId, text: &str) -> Value {
     json!({ "sessionUpdate": "terminal_output_chunk", "terminalId": call, "data": content::base64(text) })
 }
 
-/// The end of a terminal's command.
+/// The update for the end of a terminal's command.
 fn exited(call: &CallId, exit_code: Option<i32>, signal: Option<i32>) -> Value {
     let mut status = json!({});
     if let Some(code) = exit_code {

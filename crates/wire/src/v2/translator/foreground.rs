@@ -15,7 +15,7 @@ pub(super) struct State {
     background: Vec<Background>,
 }
 
-/// A piece of work in the background, by the name under which the client knows it.
+/// A piece of work in the background, by the id that the client knows.
 #[derive(Clone, Debug, PartialEq)]
 enum Background {
     Terminal(CallId),
@@ -41,7 +41,7 @@ impl Background {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Foreground {
-    /// Nothing runs; this ended what ran last.
+    /// No turn runs. The reason is why the last one ended.
     Idle(Option<StopReason>),
     Running,
     /// Nothing can go on before the user has answered.

@@ -1,5 +1,5 @@
-//! What the child agent of a hosted session does, in the words of version 2. The child speaks version 1: what this
-//! version has in another form is translated, and updates that acpd does not understand are left out.
+//! Translates what the child agent of a hosted session does into version 2. The child speaks version 1: forms that
+//! differ are converted, and updates that acpd does not understand are omitted.
 
 use domain::CallId;
 use domain::hosted::{CallFields, CallStatus, HostedEvent, OfferPart};

@@ -1,4 +1,5 @@
-//! One session's log, as clients of version 2 see it, and held against what version 1 makes of it.
+//! Tests of one session's log as clients of version 2 see it, compared with what version 1 makes of
+//! it.
 
 mod attaching;
 mod story;
@@ -141,7 +142,7 @@ fn update(message: &[u8]) -> Value {
     Version::V2.update(message).unwrap()["update"].take()
 }
 
-/// What a client receives, in lines; every update is held against the schema.
+/// What a client receives, in lines. Every update is validated against the schema.
 fn translated(translator: &mut Translator, events: &[Event]) -> Vec<String> {
     let said = events.iter().flat_map(|event| translator.translate(event)).collect::<Vec<_>>();
     said.into_iter().map(line).collect()
@@ -223,7 +224,7 @@ fn a_command_goes_on_in_the_background_after_the_turn() {
         {"sessionUpdate":"terminal_update","terminalId":"c","exitStatus":{"signal":"SIGTERM"},"capabilities":null}
         {"sessionUpdate":"state_update","background":[],"state":"idle","stopReason":"end_turn"}"#]]
     .assert_eq(&shown[shown.len() - 7..].join("\n"));
-    // A client that attaches meanwhile finds the terminal and its output.
+    // A client that attaches at this point finds the terminal and its output.
     let mut state = domain::SessionState::new("s".into());
     events[..7].iter().for_each(|event| state.apply(event));
     let mut later = TranslatorStart { next: 8, background: state.open.background.clone(), ..attach(7) };

@@ -99,7 +99,7 @@ impl View {
     }
 }
 
-/// What the session tells a client that attaches now and starts at `next`.
+/// The start of a translator for a client that attaches now and starts at `next`.
 fn attach_at(state: &SessionState, next: u64) -> TranslatorStart {
     let head = state.head.number;
     TranslatorStart {
@@ -146,7 +146,7 @@ fn agent() -> ToolCard {
     }
 }
 
-/// Calls that outlive themselves, calls within calls, and calls that wait for the user.
+/// Pieces with work in the background, calls of sub-agents, and calls that wait for the user.
 pub(super) fn nested() -> impl Strategy<Value = Vec<EventKind>> {
     let left = |handle: &str| Outcome { background: Some(handle.to_owned()), ..Outcome::completed("Started.") };
     let shell = (0..100_u32, "[a-z]{0,4}", any::<bool>()).prop_map(move |(id, output, ends)| {
@@ -197,7 +197,7 @@ fn resumed(call: &str) -> EventKind {
     EventKind::CallResumed { call: call.into() }
 }
 
-/// The events of these pieces. Each call of a log has an id of its own.
+/// The events of these pieces. Pieces with a call id that is already used are dropped.
 pub(super) fn distinct(pieces: Vec<Vec<EventKind>>, used: &mut BTreeSet<String>) -> Vec<EventKind> {
     let mut kinds = Vec::new();
     for piece in pieces {

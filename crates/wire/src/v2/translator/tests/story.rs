@@ -170,7 +170,7 @@ proptest! {
     }
 }
 
-/// How a turn may end that both versions report alike.
+/// A stop reason that both versions report alike.
 fn reason() -> impl Strategy<Value = StopReason> {
     proptest::sample::select(vec![
         StopReason::EndTurn,
