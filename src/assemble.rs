@@ -29,11 +29,12 @@ use self::accounts::KeyAccounts;
 use self::folders::LocalFolders;
 use self::ledger::FileLedger;
 
-/// The parts of a daemon: the ports, and the store behind one of them, which it closes at the end.
+/// The parts of a daemon: the ports, and the store behind one of them, which the daemon closes at
+/// its end.
 pub struct Assembled {
     pub ports: Ports,
     pub store: Arc<Store>,
-    /// The base environment of sessions, which the login shell's environment replaces.
+    /// The base environment of sessions. The login shell's environment replaces it later.
     pub base: Arc<BaseEnvironment>,
     /// The parts that a reload changes.
     pub parts: Parts,
@@ -42,7 +43,8 @@ pub struct Assembled {
 /// Builds the parts of a daemon. Returns at once: the store opens on its own thread, and the lists
 /// of models are fetched in the background.
 pub fn assemble(places: &Places, config: &Config) -> anyhow::Result<Assembled> {
-    // Together with the time that a session gathers text this stays within 200 ms.
+    // A session gathers text for a moment before it submits it; both delays together stay within
+    // 200 ms.
     let soon = Duration::from_millis(150);
     let store = history::Settings { cache_bytes: config.history.cache, soon, ..history::Settings::default() };
     let store = Arc::new(Store::open(places.history(), store));
@@ -154,13 +156,13 @@ fn diagnostics(config: &Config) -> lsp::Settings {
     lsp::Settings { trusted: config.mcp.trusted_projects.clone(), ..config.diagnostics.clone() }
 }
 
-/// Returns what child agents need, for commands that start one without a daemon.
+/// Returns the settings of child agents, for subcommands that start one without a daemon.
 pub fn hosts(places: &Places, config: &Config) -> anyhow::Result<HostSettings> {
     let (providers, _) = providers(places, config)?;
     Ok(host_settings(config, &tool_settings(places, config, &providers)))
 }
 
-/// Returns what child agents get from the settings of tools.
+/// Returns the settings of child agents, some of which come from the settings of tools.
 fn host_settings(config: &Config, tools: &tools::Settings) -> HostSettings {
     let mut settings = HostSettings::new(tools.launcher.clone());
     settings.agents = config.agents.clone();
@@ -170,7 +172,7 @@ fn host_settings(config: &Config, tools: &tools::Settings) -> HostSettings {
     settings
 }
 
-/// Returns how programs are started on behalf of sessions.
+/// Returns the launcher that starts programs on behalf of sessions.
 fn launcher(places: &Places, providers: &Providers) -> Launcher {
     let mut launcher = Launcher::new(runner());
     launcher.environment.owner = launch::owner(places);
@@ -188,7 +190,7 @@ fn protected_paths(places: &Places, config: &Config) -> Vec<PathBuf> {
     own
 }
 
-/// Returns where skills and custom agents come from.
+/// Returns the folders of skills and custom agents.
 fn library(places: &Places, config: &Config) -> Library {
     let in_home = |folder: &PathBuf| match folder.strip_prefix("~") {
         Ok(below) => places.home.join(below),
@@ -235,14 +237,15 @@ fn settings(places: &Places, config: &Config, base: &Arc<BaseEnvironment>) -> Se
     }
 }
 
-/// Returns the folders that clients must expect of this daemon. A configuration file that was named
-/// on the command line is not compared with theirs.
+/// Returns the folders of this daemon, which its clients must expect. A configuration file that was
+/// named on the command line is not compared.
 fn daemon_folders(places: &Places) -> DaemonFolders {
     let folders = launch::expected_folders(places);
     DaemonFolders { config: folders.config.filter(|_| places.named_config.is_none()), ..folders }
 }
 
-/// Returns the program that runs tools: this one, even after another was installed in its place.
+/// Returns the program that runs tools: the running one, even after another was installed in its
+/// place.
 pub fn runner() -> PathBuf {
     let running = Path::new("/proc/self/exe");
     if running.exists() { running.to_owned() } else { launch::own_program().unwrap_or_else(|_| "acpd".into()) }

@@ -1,10 +1,10 @@
-//! The bridge between an editor's stdin and stdout and the daemon's socket, run by `acpd acp`, one
+//! The bridge between an editor's stdin and stdout and the daemon's socket. `acpd acp` runs it, one
 //! per editor.
 //!
 //! Two plain threads copy, one in each direction, so a side that does not read cannot block the
 //! other. Both share the `machine`, which decides what happens to each frame; the threads deliver
 //! frames to it and carry out its effects. The bridge reads only the envelope of a message. Stdout
-//! carries protocol messages only: the editor learns of a failure from the answer to its request.
+//! carries protocol messages only, so failures are reported as errors in the answers to requests.
 //!
 //! If the daemon dies, the bridge stays. It starts a daemon, introduces its editor again and
 //! resumes the editor's sessions after the last event that the editor received; pending requests
@@ -12,7 +12,7 @@
 //! stopped on purpose, so only the editor's next request starts another.
 //!
 //! The bridge ends when stdin ends. Before that it waits a moment for pending answers, for users
-//! and programs that pipe a few lines in. It does not half-close the connection meanwhile, because
+//! and programs that pipe in a few lines. It does not half-close the connection meanwhile, because
 //! the daemon detaches at the end of its input. A turn that takes longer continues in the daemon.
 
 mod answers;
@@ -53,10 +53,11 @@ const FRAME_LIMIT: usize = 64 << 20;
 
 const READ_SIZE: usize = 64 << 10;
 
-/// The largest buffer that is kept after a rare big message.
+/// The largest buffer that is kept for reuse after a large message.
 const KEPT_BUFFER: usize = 256 << 10;
 
-/// Copies until stdin ends. An error goes to stderr; the editor has its answers by then.
+/// Copies until stdin ends. The caller prints an error to stderr; the editor has received its
+/// answers by then.
 pub fn run(places: &Places, agent: Option<String>) -> anyhow::Result<()> {
     let name = uuid::Uuid::now_v7().to_string();
     let shared = Shared::new(Machine::new(&name));
@@ -74,9 +75,10 @@ struct Bridge {
     shared: Shared,
     editor: EditorOutput,
     places: Places,
-    /// The same for all connections of this bridge, so the daemon recognises it.
+    /// The name of this bridge, the same for all its connections, by which the daemon recognises
+    /// it.
     name: String,
-    /// The agent that answers the editor's sessions, if it was named.
+    /// The agent that answers the editor's sessions, if the command line names one.
     agent: Option<String>,
 }
 
@@ -116,7 +118,7 @@ impl Bridge {
         let Some(batch) = Batch::of(&frame) else { return self.take_message(frame) };
         for message in batch {
             // The daemon would read a list as a batch and answer its entries, whose ids the bridge
-            // does not know. It gets an invalid message instead, which it refuses.
+            // does not know. The daemon receives an invalid message instead, and refuses it.
             let is_list = message.trim_ascii_start().starts_with(b"[");
             self.take_message(if is_list { Bytes::from_static(b"0") } else { message });
         }
@@ -129,7 +131,7 @@ impl Bridge {
         self.carry_out_in_place(self.shared.editor_frame(message));
     }
 
-    /// Reads from the daemon, and connects again whenever the connection is lost.
+    /// Reads from the daemon, and reconnects whenever the connection is lost.
     fn copy_to_editor(self: &Arc<Self>) {
         let mut losses = LossRate::default();
         loop {
@@ -157,9 +159,9 @@ impl Bridge {
         }
     }
 
-    /// Carries out effects on the thread that reads from the daemon. It must not wait for the
-    /// daemon to read, because the daemon may not read before we do, so `SendAll` gets a thread of
-    /// its own.
+    /// Carries out effects on the thread that reads from the daemon. This thread must not wait for
+    /// the daemon to read, because the daemon may be waiting for us to read. `SendAll` therefore
+    /// gets its own thread.
     fn carry_out(self: &Arc<Self>, outcome: StepOutcome) {
         self.run_effects(outcome, |bridge, link, frames| {
             let bridge = bridge.clone();
@@ -197,7 +199,7 @@ impl Bridge {
                 Effect::ToDaemon(frame) => link.iter().for_each(|link| link.send(&encode(Framing::Lines, &frame))),
                 Effect::SendAll(frames) => send_all(self, link.clone(), frames),
                 Effect::Exit => self.shared.finish(),
-                // `Shared` has woken the thread that connects.
+                // `Shared` has already woken the thread that connects.
                 Effect::Connect | Effect::ToEditor(_) => {}
             }
         }
@@ -212,10 +214,11 @@ impl Bridge {
     }
 }
 
-/// Resolves a path from the folder of this process. Returns None if the result is not Unicode.
+/// Resolves a path relative to the folder of this process. Returns None if the result is not
+/// Unicode.
 fn absolute(path: &str) -> Option<String> {
     let path = std::path::absolute(path).ok()?;
-    // Only the file system knows where `..` leads from a symbolic link.
+    // Only the file system can resolve `..` after a symbolic link.
     let leads_up = path.components().any(|part| part == Component::ParentDir);
     let path = if leads_up { path.canonicalize().unwrap_or(path) } else { path };
     path.into_os_string().into_string().ok()

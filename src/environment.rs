@@ -2,8 +2,8 @@
 //!
 //! The kernel shows the environment of a process to every other process of the same user: `ps
 //! auxeww` in a command of the agent would print the editor's keys. Therefore a long-running
-//! program executes itself again with the harmless variables only. It passes all of them to itself
-//! in an unnamed file, which it reads and closes at once.
+//! program executes itself again with only the harmless variables in its environment. It passes all
+//! variables to itself in an unnamed file, which it reads and closes at once.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -29,10 +29,10 @@ use crate::launch;
 /// The hidden flag of a program that receives its environment in a file.
 pub const FLAG: &str = "--environment-follows";
 
-/// The environment that this program was started with, if the kernel shows another one.
+/// The complete environment of this program, if `conceal` has hidden a part of it from the kernel.
 static TAKEN: OnceLock<Vec<(OsString, OsString)>> = OnceLock::new();
 
-/// Returns all variables, whether the kernel shows them or not.
+/// Returns all variables, including hidden ones.
 pub fn variables() -> Vec<(OsString, OsString)> {
     TAKEN.get().cloned().unwrap_or_else(|| std::env::vars_os().collect())
 }
@@ -42,8 +42,8 @@ pub fn variable(name: &str) -> Option<OsString> {
     variables().into_iter().find(|(known, _)| known == name).map(|(_, value)| value)
 }
 
-/// Executes this program again without the variables that others should not see. Returns if there
-/// are none, or if that fails: the program works in either case.
+/// Executes this program again without the variables that other processes should not see. Returns
+/// if there are none, or if that fails: the program works in either case.
 pub fn conceal() {
     let variables: Vec<_> = std::env::vars_os().collect();
     if TAKEN.get().is_none() && variables.iter().any(|(name, value)| !is_harmless(name, value)) {
@@ -51,8 +51,8 @@ pub fn conceal() {
     }
 }
 
-/// Receives the variables that `conceal` sent. Called once, at the start of a program that was
-/// given `FLAG`.
+/// Receives the variables that `conceal` passed on. Called once, at the start of a program that was
+/// started with `FLAG`.
 pub fn take_over() -> anyhow::Result<()> {
     let socket = ListenFd::from_env()
         .take_unix_datagram(0)?
@@ -88,7 +88,7 @@ fn start_over(variables: &[(OsString, OsString)]) -> io::Result<()> {
     }
     let harmless = variables.iter().filter(|(name, value)| is_harmless(name, value)).cloned();
     command.arg(FLAG).args(arguments).env_clear().envs(harmless);
-    // Service managers pass sockets in the same way.
+    // The socket is passed in the way of service managers.
     command.env("LISTEN_FDS", "1").env("LISTEN_FDS_FIRST_FD", theirs.as_raw_fd().to_string());
     command.env("LISTEN_PID", std::process::id().to_string());
     Err(command.exec())

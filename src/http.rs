@@ -1,5 +1,5 @@
-//! Starts the HTTP server with the parts of this program: where its token is kept, its metrics, and
-//! how a process that the agent started is recognized.
+//! Starts the HTTP server with this program's token file and metrics, and with the check for
+//! processes that the agent started.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::launch::owner;
 use crate::metrics::Metrics;
 use crate::paths::Places;
 
-/// Listens if the configuration sets an address. Must be called inside an actix system.
+/// Starts the server if the configuration sets an address. Must be called inside an actix system.
 pub fn open(
     places: &Places,
     config: &Config,

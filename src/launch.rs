@@ -28,14 +28,14 @@ use crate::environment;
 use crate::logging::log_file;
 use crate::paths::{self, Places, private_folder};
 
-/// What a daemon in the background prints when it listens.
+/// The line that a daemon in the background prints when it listens.
 pub const READY: &str = "ready\n";
 
 /// How long a daemon may take to listen. It listens before its store is open, so this covers a
 /// machine under load and a predecessor that is still stopping.
 const START_DEADLINE: Duration = Duration::from_secs(15);
 
-/// How long a daemon that holds its lock and does not listen may take to listen again, or to exit.
+/// How long a daemon that holds its lock but does not listen may take to listen again or exit.
 const RETURN_DEADLINE: Duration = Duration::from_secs(12);
 
 /// Settings of the C library's allocator: threads share a few heaps, and free memory soon returns
@@ -79,16 +79,16 @@ fn stuck_start(lock: &Path) -> anyhow::Error {
     }
 }
 
-/// Returns the places with the socket on which the daemon of our state folder listens. A socket
-/// that the user named stays as it is.
+/// Returns the paths, with the socket on which the daemon of our state folder listens. A socket
+/// that the user named stays.
 pub fn find_running(places: &Places) -> Places {
     let noted = if places.is_named { None } else { Lock::holder(&places.daemon_lock()) };
     let socket = noted.and_then(|holder| holder.socket).unwrap_or_else(|| places.socket.clone());
     Places { socket, ..places.clone() }
 }
 
-/// Returns the process that holds the daemon's lock. This does not connect, because connecting
-/// would make systemd start a daemon.
+/// Returns the process that holds the daemon's lock. Does not connect, because connecting would
+/// make systemd start a daemon.
 pub fn daemon_holder(places: &Places) -> Option<LockHolder> {
     Lock::holder(&beside(&places.socket, "lock")).or_else(|| Lock::holder(&places.daemon_lock()))
 }
@@ -187,8 +187,8 @@ fn start_unless_there(places: &Places) -> anyhow::Result<UnixStream> {
 
 /// Waits for the daemon that holds the lock of our state folder, and connects to it.
 ///
-/// That daemon may be stopping, or about to bind its deleted socket again; no other can start
-/// before that. Returns None if no daemon holds the lock any more.
+/// That daemon may be stopping, or about to bind its deleted socket again; no other daemon can
+/// start before it releases the lock. Returns None once no daemon holds the lock.
 fn await_return(places: &Places) -> anyhow::Result<Option<UnixStream>> {
     let deadline = Instant::now() + RETURN_DEADLINE;
     loop {
@@ -222,8 +222,8 @@ fn start(places: &Places) -> anyhow::Result<()> {
         .spawn()
         .context("cannot run the program acpd")?;
     let stdout = starter.stdout.take().context("the daemon's stdout was not piped")?;
-    // The starter exits at once; the daemon holds the other end of the pipe until it is ready or
-    // dead.
+    // The process that we started exits at once. The daemon holds the other end of the pipe until
+    // it is ready or dead.
     let reported = read_readiness(stdout, Instant::now() + START_DEADLINE);
     let _ = starter.wait();
     match reported? {

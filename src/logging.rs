@@ -24,7 +24,7 @@ static FILTER: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
 /// Replaces the filter.
 pub fn refilter(filter: &str) -> anyhow::Result<()> {
     let filter = read(filter)?;
-    // A program without a log has nothing to change.
+    // A program without a log has no filter to change.
     FILTER.get().map_or(Ok(()), |handle| handle.reload(filter)).context("cannot change the log filter")
 }
 

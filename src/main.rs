@@ -15,15 +15,16 @@ use acpd::{environment, launch};
 use domain::visible;
 use terminal::style::ColorChoice;
 
-/// EX_CONFIG of sysexits.h. After it, the systemd unit does not restart the service; the next
-/// client does.
+/// EX_CONFIG of sysexits.h. The systemd unit does not restart the service after this status; the
+/// next client starts it.
 const CANNOT_SERVE: u8 = 78;
 
-/// No model is configured, or its key is missing or wrong.
+/// The exit status if no model is configured, or its key is missing or wrong.
 const NO_MODEL: u8 = 7;
 
 fn main() -> ExitCode {
-    // First of all, because it runs with every command of the agent: no parser, no runtime, no log.
+    // This comes first, because it runs with every command of the agent: no parser, no runtime, no
+    // log.
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_some_and(|first| first == process::SUBCOMMAND) {
         return tools::run_helper(arguments);
@@ -46,8 +47,8 @@ fn main() -> ExitCode {
     exit_code(dispatch(cli))
 }
 
-/// Exits without a message when stdout is closed, as in `acpd ctl logs | head`. Printing panics
-/// then, and the default hook would report a defect.
+/// Exits without a message when stdout is closed, as in `acpd ctl logs | head`. Printing then
+/// panics, and the default hook would report a defect.
 fn leave_quietly_when_unread() {
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
@@ -88,10 +89,10 @@ fn dispatch(cli: Cli) -> anyhow::Result<Ending> {
     }
 }
 
-/// The exit status: 0 for success, 1 for failure, 2 for a wrong command line (clap's own), 3 if no
-/// daemon runs, 4 if there is no such session, 5 for a turn that ended at a limit, 6 if the model
-/// refused, 7 if no model is configured, 130 if the user cancelled. `--help` and docs/ctl.md say
-/// the same.
+/// Returns the exit status: 0 for success, 1 for failure, 2 for a wrong command line (clap's own),
+/// 3 if no daemon runs, 4 if there is no such session, 5 for a turn that ended at a limit, 6 if the
+/// model refused, 7 if no model is configured, 130 if the user cancelled. Keep `--help` and
+/// docs/ctl.md in step.
 fn exit_code(result: anyhow::Result<Ending>) -> ExitCode {
     match result {
         Ok(Ending::Done) => ExitCode::SUCCESS,
@@ -101,7 +102,8 @@ fn exit_code(result: anyhow::Result<Ending>) -> ExitCode {
         Ok(Ending::Cancelled) => ExitCode::from(130),
         Err(error) => {
             let text = format!("acpd: {error:#}");
-            // The message may quote a server or a file.
+            // The message may quote a server or a file, so invisible characters are escaped on a
+            // terminal.
             eprintln!("{}", if io::stderr().is_terminal() { visible::text(&text) } else { text.as_str().into() });
             if error.is::<NoDaemon>() {
                 ExitCode::from(3)

@@ -30,7 +30,8 @@ use self::session_timing::{Fact, SessionTimings};
 
 /// Buckets for turns and tools: from 10 ms to an hour.
 const LONG: [f64; 12] = [0.01, 0.05, 0.25, 1.0, 2.5, 5.0, 15.0, 30.0, 60.0, 300.0, 900.0, 3600.0];
-/// Buckets for the first word of an answer and for commits: from half a millisecond to a minute.
+/// Buckets for the time to the first word of an answer and for commits: from half a millisecond to
+/// a minute.
 const SHORT: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.0, 10.0, 60.0];
 
 /// How many tool names get their own label. A model may call any name.
@@ -143,7 +144,8 @@ impl Metrics {
         self
     }
 
-    /// Returns all metrics in the text format. `unread` is what waits beyond the outboxes.
+    /// Returns all metrics in the text format. `unread` is the number of bytes that wait outside
+    /// the outboxes.
     pub fn text(&self, overview: &Overview, unread: u64) -> Result<String, fmt::Error> {
         let gauges = self.gauges.lock().unwrap_or_else(PoisonError::into_inner);
         gauges.sessions.clear();

@@ -2,8 +2,8 @@
 //! folder.
 //!
 //! Only this module reads HOME, the XDG variables and the password database, and every subcommand
-//! uses it. Therefore an editor that has PATH alone and a terminal that has every variable find the
-//! same daemon. Apart from `private_folder` it creates nothing.
+//! uses it. Therefore an editor with only PATH in its environment and a terminal with every
+//! variable find the same daemon. The module creates nothing, except in `private_folder`.
 
 use std::ffi::OsString;
 use std::fs::DirBuilder;
@@ -26,19 +26,19 @@ pub const FOLDER_VARIABLES: [&str; 3] = ["XDG_RUNTIME_DIR", "XDG_STATE_HOME", "X
 /// The path of the socket in a runtime folder.
 const SOCKET: &str = "acpd/acpd.sock";
 
-/// The paths that acpd uses, all absolute.
+/// The paths that acpd uses. All are absolute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places {
     pub socket: PathBuf,
-    /// History, logs and locks.
+    /// The folder with history, logs and locks.
     pub state: PathBuf,
     pub config: PathBuf,
-    /// The configuration file that a flag names instead.
+    /// The configuration file that a flag names, if any.
     pub named_config: Option<PathBuf>,
     /// The home folder of the user.
     pub home: PathBuf,
-    /// Whether the user named the socket, with `--socket` or `ACPD_SOCKET`. Then no other socket is
-    /// tried.
+    /// Whether the user named the socket, with `--socket` or `ACPD_SOCKET`. If so, no other socket
+    /// is tried.
     pub is_named: bool,
 }
 
@@ -62,34 +62,35 @@ impl Places {
         self.state.join("keys")
     }
 
-    /// The folder of the MCP servers that clients passed for their sessions, with their keys.
+    /// The folder with the MCP servers that clients passed for their sessions, including their
+    /// keys.
     pub fn kept_servers(&self) -> PathBuf {
         self.keys().join("mcp")
     }
 
-    /// The folder of long output of commands, in a folder per session.
+    /// The folder with long outputs of commands, in one folder per session.
     pub fn outputs(&self) -> PathBuf {
         self.state.join("outputs")
     }
 
-    /// The file of what was spent today.
+    /// The file with today's spending.
     pub fn spending(&self) -> PathBuf {
         self.state.join("spending.json")
     }
 
-    /// The file of the HTTP token, unless the configuration names another.
+    /// The file with the HTTP token, unless the configuration names another.
     pub fn http_token(&self) -> PathBuf {
         self.state.join("http.token")
     }
 
-    /// Where a daemon listens while its usual place is gone, like the runtime folder after logging
-    /// out.
+    /// The socket on which a daemon listens while its usual folder is gone, as the runtime folder
+    /// is after logging out.
     pub fn refuge(&self) -> PathBuf {
         self.state.join("acpd.sock")
     }
 
-    /// The runtime folder that the environment names, if the socket is not in it because it is
-    /// missing or belongs to another user.
+    /// The runtime folder that the environment names, if the socket is not in it because the folder
+    /// is missing or belongs to another user.
     pub fn unused_runtime_folder(&self) -> Option<PathBuf> {
         let named = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from)?;
         (!self.is_named && !self.socket.starts_with(&named)).then_some(named)
@@ -153,11 +154,11 @@ impl Places {
     }
 }
 
-/// The rules for all paths. The environment is an argument, so tests can try any.
+/// The rules for all paths. The environment is an argument, so tests can use any environment.
 struct Rules<'a> {
     variable: &'a dyn Fn(&str) -> Option<OsString>,
     uid: u32,
-    /// The home that the password database names.
+    /// Returns the home folder in the password database.
     account: &'a dyn Fn() -> Option<PathBuf>,
     /// Whether a folder exists and belongs to this user.
     ours: &'a dyn Fn(&Path) -> bool,
@@ -230,7 +231,7 @@ pub fn resolve_links(path: &Path) -> PathBuf {
         let rest = path.strip_prefix(existing).ok()?;
         Some(existing.canonicalize().ok()?.join(rest))
     });
-    // Joining an empty path would leave a slash at the end.
+    // Joining an empty path would add a slash at the end.
     resolved.map_or_else(|| path.to_owned(), |path| path.components().collect())
 }
 
@@ -278,13 +279,13 @@ fn account_in(database: &[u8], uid: u32) -> Option<Account> {
     })
 }
 
-/// Makes sure that a folder exists, belongs to this user and is closed to others.
+/// Ensures that a folder exists, belongs to this user and is closed to others.
 ///
-/// A folder named `acpd` is our own and is closed if it was open. Any other folder was chosen by
-/// the user, so an open one is refused and not changed.
+/// A folder named `acpd` is our own, so an open one is closed. Any other folder was chosen by the
+/// user, so an open one is refused and not changed.
 pub fn private_folder(folder: &Path) -> anyhow::Result<()> {
     let doing = || format!("cannot use the folder {}", folder.display());
-    // The folder itself, or one above it.
+    // A file may be in the place of the folder or of one above it.
     if let Some(file) = folder.ancestors().find(|path| path.exists()).filter(|path| !path.is_dir()) {
         bail!("{} is a file, but acpd needs a folder there; move the file elsewhere", file.display());
     }

@@ -1,7 +1,7 @@
-//! The accounts behind `authenticate` and `logout`: keys in the environment and in the state
-//! folder, and GitHub's login.
+//! Implements `authenticate` and `logout`: keys in the environment and in the state folder, and
+//! GitHub's login.
 //!
-//! `assemble` creates them. A token goes straight from the login into its file.
+//! `assemble` creates the accounts. The token of a login is written directly to its file.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,8 @@ use crate::paths::Places;
 
 pub use models::{CatalogueVersion, KeySurvey, Offered, Providers, Survey};
 
-/// The name under which the token of a login is stored: that of the provider that uses it.
+/// The name under which the token of a login is stored, which is the name of the provider that uses
+/// it.
 const GITHUB: &str = "github";
 
 pub struct KeyAccounts {
@@ -26,7 +27,7 @@ pub struct KeyAccounts {
 }
 
 impl KeyAccounts {
-    /// None if no application to log in to is configured.
+    /// Returns GitHub's login, or None if no GitHub application is configured.
     fn flow(&self) -> Option<DeviceFlow> {
         let GithubLogin { client_id, device_url, token_url, scope } = &self.github;
         (!client_id.is_empty()).then(|| DeviceFlow::new(device_url, token_url, client_id, scope))
@@ -75,7 +76,7 @@ pub async fn survey(
     Ok(providers(places, config)?.survey(environment, deadline).await)
 }
 
-/// Returns the providers of this configuration, for a subcommand that asks them itself.
+/// Returns the providers of this configuration, for a subcommand that queries them itself.
 pub fn providers(places: &Places, config: &Config) -> anyhow::Result<Providers> {
     Ok(Providers::new(&config.models, Some(&stored(places)), vec![Arc::new(Rehearsal::new())])?)
 }

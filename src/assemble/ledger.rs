@@ -1,4 +1,5 @@
-//! The ledger of a day's spending, kept in a file of the state folder so that a restart of the daemon does not reset it.
+//! The ledger of a day's spending, in a file of the state folder: a restart of the daemon does not
+//! reset it.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -8,13 +9,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use domain::budget::{Costs, Day, DayLedger, Ledger, Spending};
 use serde::{Deserialize, Serialize};
 
-/// The ledger of all sessions of this daemon. A file that cannot be read or written costs only the memory of a restart.
+/// The ledger of all sessions of this daemon. If the file cannot be read or written, only a restart
+/// loses the sum.
 pub(super) struct FileLedger(Arc<Inner>);
 
 struct Inner {
     file: PathBuf,
     day: DayLedger,
-    /// Held while the file is written: two writers would mix their halves, and the older sum could win.
+    /// Held while the file is written. Two concurrent writers would mix their output, and the older
+    /// sum could win.
     writing: Mutex<()>,
 }
 
@@ -50,7 +53,7 @@ impl Ledger for FileLedger {
 }
 
 impl Inner {
-    /// Writes what has been spent by now, which may be more than when this was asked for.
+    /// Writes the current sum, which may be larger than when the caller requested the write.
     fn save(&self) {
         let _whole = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let Spending { tokens, costs } = self.day.add(Spending::default());
@@ -60,7 +63,8 @@ impl Inner {
     }
 }
 
-/// Replaces the file. An empty one after a loss of power would forget what has been spent.
+/// Replaces the file atomically and syncs it: an empty file after a loss of power would lose the
+/// sum.
 fn write(file: &Path, stored: &Stored) -> io::Result<()> {
     let new = file.with_extension("new");
     let mut open = File::create(&new)?;

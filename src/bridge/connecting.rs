@@ -1,4 +1,4 @@
-//! Connects to a daemon or starts one, at the start of the bridge and after each loss.
+//! Connects to a daemon or starts one, when the bridge starts and after each lost connection.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,30 +10,30 @@ use super::daemon_link::{DaemonLink, Inbox};
 use super::errors;
 use super::machine::Input;
 
-/// Requests that were pending when the daemon died are answered within this time.
+/// How soon requests that were pending when the daemon died are answered.
 const ANSWER_WITHIN: Duration = Duration::from_millis(1_800);
 
 /// How long the bridge tries to bring a daemon back before it reports to the editor that there is
 /// none.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The first pause between two attempts. It doubles with each.
+/// The pause after the first failed attempt. It doubles with each further one.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// More than `LOSSES` connections that ended without a goodbye within `LOSS_WINDOW` are too many to
-/// try again at once.
+/// If more than `LOSSES` connections end without a goodbye within `LOSS_WINDOW`, the bridge pauses
+/// before it tries again.
 const LOSSES: usize = 5;
 const LOSS_WINDOW: Duration = Duration::from_secs(5);
 
-/// How long the bridge waits if the daemon ends every connection.
+/// How long the bridge pauses if the daemon closes every connection.
 const REST: Duration = Duration::from_secs(2);
 
-/// When the last connections ended.
+/// The times at which the last connections ended.
 #[derive(Default)]
 pub(super) struct LossRate(VecDeque<Instant>);
 
 impl LossRate {
-    /// Records another loss. Returns whether there were too many.
+    /// Records a loss. Returns whether there were too many.
     fn is_too_fast(&mut self, now: Instant) -> bool {
         self.0.push_back(now);
         self.0.retain(|end| now.duration_since(*end) < LOSS_WINDOW);
@@ -42,7 +42,7 @@ impl LossRate {
 }
 
 impl Bridge {
-    /// Connects and introduces the editor. If that fails, waits until the machine wants a daemon
+    /// Connects and introduces the editor. If that fails, waits until the machine requests a daemon
     /// again and returns None.
     pub(super) fn connect(self: &Arc<Self>) -> Option<Inbox> {
         let started = Instant::now();
@@ -69,7 +69,7 @@ impl Bridge {
         }
     }
 
-    /// Handles the loss of the connection. Returns when the machine wants a daemon.
+    /// Handles the loss of the connection. Returns when the machine requests a daemon.
     pub(super) fn after_loss(self: &Arc<Self>, losses: &mut LossRate) {
         let mut rests = false;
         let outcome = self.shared.link_lost(|| {

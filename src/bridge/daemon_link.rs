@@ -1,8 +1,8 @@
-//! The daemon's side of the bridge: a connection on which the daemon has answered the hello.
+//! The daemon's side of the bridge: a connection on which the daemon has accepted the hello.
 //!
-//! It is opened before the bridge reads from the editor. A daemon that refuses the bridge (because
-//! of another home, or because a tool started it) therefore gets none of the editor's messages. The
-//! framing is always lines.
+//! It is opened before the bridge reads from the editor. Therefore a daemon that refuses the bridge
+//! (because of another home, or because a tool started the bridge) receives none of the editor's
+//! messages. The framing is always lines.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -27,7 +27,7 @@ const HELLO_DEADLINE: Duration = Duration::from_millis(1_500);
 #[derive(Clone)]
 pub(super) struct DaemonLink {
     stream: Arc<UnixStream>,
-    /// Held for a whole message, because several threads write.
+    /// Held while a message is written, because several threads write.
     writing: Arc<Mutex<()>>,
     /// The longest message that the daemon accepts, if it reported that.
     frame_limit: Option<usize>,
@@ -59,7 +59,8 @@ impl DaemonLink {
         self.frame_limit
     }
 
-    /// Sends bytes to the daemon. A failure is not reported, because the inbox finds the same end.
+    /// Sends bytes to the daemon. A failure is not reported, because the inbox will also find the
+    /// connection closed.
     pub(super) fn send(&self, bytes: &[u8]) {
         let _whole = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = (&*self.stream).write_all(bytes);
@@ -67,7 +68,8 @@ impl DaemonLink {
 }
 
 impl Inbox {
-    /// Returns the next messages, an empty list at the end, or None when the deadline has passed.
+    /// Returns the next messages, an empty list if the connection was closed, or None if the
+    /// deadline has passed.
     pub(super) fn receive(&mut self, deadline: Option<Instant>) -> io::Result<Option<Vec<Bytes>>> {
         // A timeout of zero would wait for ever.
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -101,7 +103,7 @@ impl Inbox {
         let mut frames =
             frames.ok_or_else(|| LinkError::Passing("the daemon did not answer in time".to_owned()))?.into_iter();
         let Some(first) = frames.next() else {
-            // A daemon that stops closes its connections; the next one may be on its way.
+            // A daemon that is stopping closes its connections; its successor may be starting.
             return Err(LinkError::Passing("the daemon closed the connection".to_owned()));
         };
         self.early = frames.collect();
@@ -114,9 +116,9 @@ impl Inbox {
     }
 }
 
-/// Why there is no link.
+/// Why the link could not be opened.
 pub(super) enum LinkError {
-    /// Another attempt may succeed in a moment.
+    /// A temporary failure: another attempt may succeed in a moment.
     Passing(String),
     Failed(String),
     /// A daemon runs and refuses this bridge.
@@ -124,7 +126,7 @@ pub(super) enum LinkError {
 }
 
 impl LinkError {
-    /// Adds the process id of the daemon that does not answer, so the user can inspect or end it.
+    /// Adds the process id of a daemon that does not answer, so the user can inspect or end it.
     fn about(self, holder: Option<LockHolder>) -> Self {
         match (self, holder) {
             (LinkError::Passing(reason), Some(holder)) => LinkError::Passing(format!("{reason}: {holder}")),
@@ -151,8 +153,7 @@ fn hello(places: &Places, bridge: &str, agent: Option<&str>) -> Bytes {
     encode(Framing::Lines, &rpc::request(&Id::from_text("hello"), method::HELLO, &params))
 }
 
-/// Reads the frame limit alone, because a daemon of another version may answer other fields
-/// differently.
+/// Reads only the frame limit, because a daemon of another version may have different fields.
 fn frame_limit(hello: &str) -> Option<usize> {
     let said: Value = serde_json::from_str(hello).ok()?;
     said["frameLimit"].as_u64().and_then(|limit| usize::try_from(limit).ok())

@@ -1,4 +1,4 @@
-//! The editor's side of the bridge: stdout, in the framing that the editor speaks.
+//! The editor's side of the bridge: stdout, in the framing that the editor uses.
 //!
 //! Both threads write here, whole messages at a time. The process exits when the editor no longer
 //! reads.
@@ -16,8 +16,8 @@ pub(super) struct EditorOutput {
     /// Stdout without the line buffer of `io::stdout`, which would search every message for line
     /// ends.
     stdout: Mutex<File>,
-    /// Outside the lock, which is held while an editor does not read: its own messages must not
-    /// wait for that.
+    /// Outside the mutex, which a thread holds while the editor does not read. Reading the editor's
+    /// messages sets the framing and must not wait for that.
     framing: OnceLock<Framing>,
 }
 
@@ -39,7 +39,7 @@ impl EditorOutput {
             return;
         }
         let framing = self.framing.get().copied().unwrap_or(Framing::Lines);
-        // A write that panicked is no worse than one that failed.
+        // After a panic during a write, the output is no worse than after a failed write.
         let mut stdout = self.stdout.lock().unwrap_or_else(PoisonError::into_inner);
         let written = match frames {
             [one] => stdout.write_all(&encode(framing, one)),

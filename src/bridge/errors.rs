@@ -10,7 +10,7 @@ pub(super) fn gone() -> RpcError {
     RpcError::retry("The daemon stopped before it answered")
 }
 
-/// The daemon ends every connection.
+/// The daemon closes every connection.
 pub(super) fn hangs_up(log: &Path) -> RpcError {
     let hint = format!("see its log: {}, or `journalctl --user --unit acpd`", log.display());
     RpcError::internal("The acpd daemon ends every connection", json!({ "retry": true, "hint": hint }))
@@ -31,7 +31,7 @@ pub(super) fn not_recorded() -> RpcError {
     RpcError::retry("The daemon stopped before it recorded this prompt")
 }
 
-/// The session exists, and the daemon cannot open it for now.
+/// The session exists, but the daemon cannot open it for now.
 pub(super) fn not_back(reason: &RpcError) -> RpcError {
     let data = json!({ "retry": true, "reason": reason.message });
     RpcError::internal("The session could not be reopened after the daemon stopped", data)

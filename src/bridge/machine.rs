@@ -1,5 +1,5 @@
-//! The bridge's rules as a state machine without I/O: it decides about each frame, and what to do
-//! when the daemon dies.
+//! The rules of the bridge as a state machine without I/O: what happens to each frame, and what to
+//! do when the daemon dies.
 //!
 //! The threads of the bridge deliver an `Input` and carry out the `Effect`s that `step` returns, in
 //! their order. Nothing here reads a clock, a file or a socket, so a property test
@@ -9,10 +9,10 @@
 //! - A request that may have had an effect is not sent a second time.
 //! - A request is not sent, or sent again, after the editor has withdrawn it.
 //! - Frames about one session reach the daemon in the order in which the editor wrote them.
-//! - What the machine keeps is bounded.
+//! - The memory of the machine is bounded.
 //!
-//! `BridgeState` knows which requests and sessions are open. The machine knows whether a daemon is
-//! connected.
+//! `BridgeState` records which requests and sessions are open. The machine records whether a daemon
+//! is connected.
 
 use bytes::Bytes;
 use serde_json::json;
@@ -25,18 +25,18 @@ use super::state::{Aftermath, BridgeState, FrameVerdict, Return};
 #[cfg(test)]
 mod interleavings;
 
-/// What happens to the bridge.
+/// An event that the threads of the bridge deliver.
 #[derive(Debug)]
 pub(super) enum Input {
-    /// The editor wrote a frame, for which `is_ready_for` was true.
+    /// The editor wrote a frame for which `is_ready_for` was true.
     EditorFrame(Bytes),
-    /// The editor wrote a frame, for which `is_ready_for` is false. It is delivered again when that
+    /// The editor wrote a frame for which `is_ready_for` is false. The frame is delivered when that
     /// has changed.
     FrameWaits,
     /// The editor closed its side. The bridge exits when everything is answered.
     EditorClosed,
     DaemonFrame(Bytes),
-    /// The bridge begins to look for a daemon, as `Effect::Connect` asked.
+    /// The bridge begins to look for a daemon, as `Effect::Connect` requested.
     Connecting,
     /// A daemon accepted the bridge. It accepts frames of up to `frame_limit` bytes.
     LinkUp {
@@ -44,16 +44,16 @@ pub(super) enum Input {
     },
     /// All frames of an `Effect::SendAll` are written, or their link is lost.
     AllSent,
-    /// The connection to the daemon ended. `too_often` is the error for the editor if that happens
-    /// again and again.
+    /// The connection to the daemon ended. If that happens again and again, `too_often` is the
+    /// error for the editor.
     LinkLost {
         too_often: Option<RpcError>,
     },
-    /// Sessions that are being resumed have taken long enough.
+    /// The sessions that are being resumed have taken too long.
     ResumeTimedOut,
     /// No daemon was reached for a while. The bridge keeps trying.
     ConnectTimedOut,
-    /// The bridge gave up connecting, for this reason.
+    /// The bridge has given up connecting, for this reason.
     NoDaemon(RpcError),
 }
 
@@ -61,12 +61,13 @@ pub(super) enum Input {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     ToDaemon(Bytes),
-    /// Send these in order and then report `Input::AllSent`. The editor's frames wait until then.
+    /// Send these frames in order and then report `Input::AllSent`. The editor's frames wait until
+    /// then.
     SendAll(Vec<Bytes>),
     ToEditor(Bytes),
     /// Find a daemon, or start one.
     Connect,
-    /// Everything is answered and the editor is gone.
+    /// Exit: everything is answered and the editor has closed its side.
     Exit,
 }
 
@@ -76,10 +77,12 @@ enum Phase {
     /// The bridge looks for a daemon. The editor's frames wait.
     #[default]
     Connecting,
-    /// The daemon is resuming the sessions. Later frames may be about them, so they wait.
+    /// The daemon is resuming the sessions. The editor's frames wait, because they may be about
+    /// them.
     Resuming,
     Up,
-    /// The daemon sent a goodbye and answers the open requests. New requests wait for the next one.
+    /// The daemon has sent a goodbye and is answering the open requests. New requests wait for the
+    /// next daemon.
     Leaving,
     /// The daemon stopped after a goodbye. Only the next request starts another.
     Away {
@@ -98,15 +101,17 @@ pub(super) struct Machine {
     state: BridgeState,
     /// The longest frame that the daemon accepts, if it reported that.
     frame_limit: Option<usize>,
-    /// How many `SendAll` are under way.
+    /// The number of `SendAll` effects in progress.
     sending: usize,
-    /// The resumption timed out, so only frames about sessions that are not back wait any longer.
+    /// Whether the resumption timed out. Then only frames about sessions that are not back still
+    /// wait.
     is_late: bool,
     is_closed: bool,
 }
 
 impl Machine {
-    /// `name` is the bridge's name, which is part of the ids of its own requests.
+    /// Creates a machine. `name` is the bridge's name, which is part of the ids of its own
+    /// requests.
     pub(super) fn new(name: &str) -> Self {
         Self { state: BridgeState::new(name), ..Self::default() }
     }
@@ -121,7 +126,7 @@ impl Machine {
     pub(super) fn is_ready_for(&self, frame: &Bytes) -> bool {
         match self.phase {
             Phase::Connecting | Phase::Resuming => false,
-            // What is being sent came first.
+            // Frames that are being sent come before this one.
             Phase::Leaving => self.sending == 0 && owed_answer(frame).is_none(),
             Phase::Away { .. } => owed_answer(frame).is_none(),
             Phase::Up | Phase::Down { .. } => true,
@@ -181,7 +186,7 @@ impl Machine {
                 refused.into_iter().chain(connect).collect()
             }
             Phase::Leaving => self.pass_on(frame),
-            // It is recorded, like an answer to a question, and not sent.
+            // The frame is recorded but not sent. It may be, for example, an answer to a question.
             Phase::Away { .. } | Phase::Connecting | Phase::Resuming => {
                 let is_sent = |effect: &Effect| matches!(effect, Effect::ToDaemon(_));
                 self.pass_on(frame).into_iter().filter(|effect| !is_sent(effect)).collect()
@@ -210,8 +215,8 @@ impl Machine {
         }
     }
 
-    /// Handles a frame that is too long. A request is refused. An answer is replaced by an error,
-    /// because a tool in the daemon waits for it.
+    /// Handles a frame that is too long for the daemon. A request is refused. An answer is replaced
+    /// by an error, because a tool in the daemon waits for it.
     fn refuse_long(&mut self, frame: &Bytes, limit: usize) -> Vec<Effect> {
         let error = errors::too_long(frame.len(), limit);
         if let Some(id) = owed_answer(frame) {
@@ -277,7 +282,7 @@ impl Machine {
         vec![self.send_all(introduction)]
     }
 
-    /// Lets the editor's frames through once all sessions are back or have taken too long, and the
+    /// Accepts the editor's frames again once all sessions are back or have taken too long, and all
     /// frames that waited are sent.
     fn let_editor_through(&mut self) {
         let is_waiting = self.sending > 0 || (self.state.is_resuming() && !self.is_late);

@@ -1,7 +1,7 @@
 //! The state that the threads of the bridge share: the machine, and its link to the daemon.
 //!
-//! The lock is held for one step at a time, never while a frame is written. One step records a
-//! frame of the editor and assigns its link, so the machine knows that a frame was sent even if the
+//! The lock is held for one step at a time, never while a frame is written. A single step records a
+//! frame of the editor and chooses its link, so the machine knows that a frame was sent even if the
 //! connection is dying.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -20,11 +20,11 @@ pub(super) struct Shared {
 struct Inner {
     machine: Machine,
     link: Option<DaemonLink>,
-    /// Until when sessions may be resumed.
+    /// The time by which the sessions must be resumed.
     resume_deadline: Option<Instant>,
-    /// The machine asked for a daemon.
+    /// Whether the machine has requested a daemon.
     is_wanted: bool,
-    /// The machine has nothing left to do.
+    /// Whether the machine has nothing left to do.
     is_done: bool,
 }
 
@@ -79,13 +79,13 @@ impl Shared {
         self.step_in(&mut inner, Input::LinkLost { too_often })
     }
 
-    /// Returns until when the editor's frames wait for their sessions.
+    /// Returns the time until which the editor's frames wait for their sessions.
     pub(super) fn resume_deadline(&self) -> Option<Instant> {
         let inner = self.lock();
         inner.resume_deadline.filter(|_| inner.machine.waits_for_sessions())
     }
 
-    /// Returns when the machine wants a daemon.
+    /// Waits until the machine requests a daemon.
     pub(super) fn wait_until_wanted(&self) {
         let mut inner = self.lock();
         while !std::mem::take(&mut inner.is_wanted) {

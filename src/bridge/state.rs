@@ -1,7 +1,7 @@
 //! The state that lets the bridge continue after the daemon dies.
 //!
 //! It holds the editor's unanswered requests, its `initialize`, its open sessions with the last
-//! event that it received of each, and the daemon's questions to it. Pure, and part of the
+//! event that it received of each, and the daemon's questions to the editor. Pure, and part of the
 //! `Machine`. It reads only the envelope of a message.
 
 mod request_kind;
@@ -23,7 +23,7 @@ use super::errors;
 /// The prefix of the ids of the bridge's own requests, which the editor never sees.
 const OWN_PREFIX: &str = "acpd-bridge";
 
-/// The longest prompt, in bytes, that is kept until it is answered, to send it again.
+/// The longest prompt, in bytes, that is kept until it is answered and can therefore be sent again.
 const KEPT_PROMPT: usize = 1 << 20;
 
 /// How much a bridge may keep.
@@ -48,11 +48,11 @@ pub(super) struct BridgeState {
     /// Part of the ids of the bridge's own requests.
     name: String,
     limits: HeldLimits,
-    /// The editor's `initialize`, once it was sent.
+    /// The editor's `initialize`, once the editor has sent it.
     initialize: Option<Bytes>,
-    /// The version of the protocol that a daemon has agreed to. It is kept for the next daemon.
+    /// The protocol version that a daemon has agreed to. The next daemon must use it, too.
     version: Option<u64>,
-    /// The editor's requests without an answer, oldest first. An id that was used twice needs two
+    /// The editor's requests without an answer, oldest first. An id that is used twice gets two
     /// answers.
     open: Vec<OpenRequest>,
     sessions: BTreeMap<String, ResumableSession>,
@@ -60,7 +60,7 @@ pub(super) struct BridgeState {
     questions: HashSet<Id>,
     /// Requests of a daemon that is gone, oldest first. The editor's answers to them are dropped.
     stale: VecDeque<Id>,
-    /// Sessions that are being resumed, by the number in the id of our request.
+    /// Sessions that are being resumed, by the number in the id of the bridge's request.
     resuming: BTreeMap<u64, String>,
     /// Sessions that could not be resumed for now. The editor's next frame about one makes the
     /// bridge try again.
@@ -75,7 +75,8 @@ pub(super) struct BridgeState {
 struct HeldFrame {
     session: String,
     frame: Bytes,
-    /// It cancels the session's turn. There is one per session at most, whatever the limit is.
+    /// Whether the frame cancels the session's turn. At most one such frame per session is kept,
+    /// outside the limit.
     is_cancel: bool,
 }
 
@@ -83,9 +84,9 @@ struct OpenRequest {
     id: Id,
     kind: RequestKind,
     frame: Bytes,
-    /// It must not be sent again: it was sent twice already and may be what kills the daemon; or it
-    /// was cancelled or withdrawn; or it is a load of which the editor has received a part and would receive it
-    /// twice.
+    /// Whether the request must not be sent again: it has been sent twice and may be what kills the
+    /// daemon; or it was cancelled or withdrawn; or it is a load of which the editor has already
+    /// received a part, which it would receive twice.
     is_final: bool,
 }
 
@@ -102,18 +103,18 @@ struct ResumableSession {
 pub(super) enum FrameVerdict {
     Pass,
     Drop,
-    /// It stays here until its session is back.
+    /// The frame is held until its session is back.
     Hold,
-    /// It stays here, and this request is sent in its place, to bring the session back.
+    /// The frame is held, and this request is sent to bring the session back.
     Resume(Vec<u8>),
-    /// It cancels a session that is not back, and stays here. It also cancels prompts that stayed
-    /// here; these are their answers.
+    /// The frame cancels the turn of a session that is not back, and is held. It also cancels the
+    /// prompts that are held; `answers` are the answers to them.
     Cancel {
         answers: Vec<Vec<u8>>,
-        /// A request that brings the session back.
+        /// The request that brings the session back, if one must be sent.
         resume: Option<Vec<u8>>,
     },
-    /// It is passed on. It withdraws requests that stayed here; these are their answers.
+    /// The frame is passed on. It withdraws requests that are held; these are the answers to them.
     Withdraw(Vec<Vec<u8>>),
     Refuse(RpcError),
     /// The daemon is about to stop. The editor does not get this frame.
@@ -123,7 +124,7 @@ pub(super) enum FrameVerdict {
 /// What to do after the daemon died.
 #[derive(Debug, Default)]
 pub(super) struct Aftermath {
-    /// Questions at the editor that no daemon waits for any longer.
+    /// The daemon's questions, which the editor need no longer answer.
     pub(super) withdrawn: Vec<Id>,
     /// Requests whose outcome is unknown.
     pub(super) unknown: Vec<Id>,
@@ -132,7 +133,7 @@ pub(super) struct Aftermath {
 /// What to do after the daemon's answer to a resume.
 #[derive(Debug)]
 pub(super) struct Return {
-    /// Requests that the daemon will not answer, and why.
+    /// Requests that the daemon will not answer, and the reason.
     pub(super) lost: Vec<Id>,
     pub(super) why: RpcError,
     /// Frames to send to the daemon now, in this order.
@@ -140,7 +141,7 @@ pub(super) struct Return {
 }
 
 impl BridgeState {
-    /// `name` must not occur in the ids of any editor.
+    /// Creates the state. `name` must not occur in the ids of any editor.
     pub(super) fn new(name: &str) -> Self {
         Self { name: name.to_owned(), ..Self::default() }
     }
@@ -154,7 +155,7 @@ impl BridgeState {
         Id::from_text(&format!("{OWN_PREFIX}/{}/{what}", self.name))
     }
 
-    /// Decides about a frame of the editor, and records the request in it.
+    /// Decides what to do with a frame of the editor, and records the request in it.
     pub(super) fn editor_frame(&mut self, frame: &Bytes) -> FrameVerdict {
         let envelope = Envelope::read(frame);
         if let Some(id) = envelope.as_ref().and_then(|envelope| withdrawn_request(envelope, frame)) {
@@ -191,7 +192,7 @@ impl BridgeState {
         self.note_request(id, RequestKind::of(method, session), frame)
     }
 
-    /// Withdraws a request: it must not run after all because the daemon died. A frame that is held
+    /// Withdraws a request. It is not sent again after the death of a daemon, and if it is held, it
     /// is not sent at all.
     fn withdraw(&mut self, id: &Id) -> FrameVerdict {
         self.open.iter_mut().filter(|open| open.id == *id).for_each(|open| open.is_final = true);
@@ -201,7 +202,8 @@ impl BridgeState {
         if answers.is_empty() { FrameVerdict::Pass } else { FrameVerdict::Withdraw(answers) }
     }
 
-    /// A cancelled prompt must not run after all because the daemon died.
+    /// Marks the prompts of a session as cancelled: they are not sent again after the death of a
+    /// daemon.
     fn cancel_prompts(&mut self, session: &str) {
         let is_prompt = |open: &&mut OpenRequest| open.kind.prompts() == Some(session);
         self.open.iter_mut().filter(is_prompt).for_each(|open| open.is_final = true);
@@ -217,9 +219,9 @@ impl BridgeState {
         if is_failed { FrameVerdict::Resume(self.resume(&session)) } else { FrameVerdict::Hold }
     }
 
-    /// Keeps a cancellation until its session is back, for the turn that may run there. Prompts
-    /// that are held are answered now. The limit does not count: a cancellation that was dropped
-    /// would let the prompts before it run.
+    /// Holds a cancellation until its session is back, for the turn that may be running there. Held
+    /// prompts are answered now. The limit does not apply, because dropping a cancellation would
+    /// let the prompts before it run.
     fn hold_cancel(&mut self, session: &str, frame: &Bytes) -> FrameVerdict {
         self.cancel_prompts(session);
         let is_over = |held: &mut HeldFrame| held.session == session && (held.is_cancel || is_prompt(&held.frame));
@@ -249,7 +251,8 @@ impl BridgeState {
         FrameVerdict::Pass
     }
 
-    /// Decides about a frame of the daemon. An answer that the editor does not wait for is dropped.
+    /// Decides what to do with a frame of the daemon. An answer that the editor does not wait for
+    /// is dropped.
     pub(super) fn daemon_frame(&mut self, frame: &Bytes) -> FrameVerdict {
         let Some(envelope) = Envelope::read(frame) else { return FrameVerdict::Pass };
         if let Some(place) = envelope.at {
@@ -269,7 +272,7 @@ impl BridgeState {
             return FrameVerdict::Pass;
         }
         let Some(at) = self.open.iter().position(|open| open.id == id) else {
-            // An error without an id may be about any request that waits.
+            // An error without an id may be about any of the open requests.
             let may_matter = id == Id::null() && !self.open.is_empty();
             return if may_matter { FrameVerdict::Pass } else { FrameVerdict::Drop };
         };
@@ -297,8 +300,8 @@ impl BridgeState {
         }
     }
 
-    /// Handles the death of the daemon. Returns the requests that can be neither sent again nor
-    /// answered by the log.
+    /// Handles the death of the daemon. Returns its questions, and the requests that can be neither
+    /// sent again nor answered by the log.
     pub(super) fn link_lost(&mut self) -> Aftermath {
         let withdrawn: Vec<Id> = self.questions.drain().collect();
         self.stale.extend(withdrawn.iter().cloned());
@@ -310,7 +313,7 @@ impl BridgeState {
         let loaded: Vec<String> = self.open.iter().filter_map(|open| open.kind.loads().map(str::to_owned)).collect();
         let is_hopeless = |open: &mut OpenRequest| match &open.kind {
             RequestKind::ReadOnly | RequestKind::Load(_) => open.is_final,
-            // The answer to a repeated load does not report on the prompts before it.
+            // The answer to a repeated load does not report on earlier prompts.
             RequestKind::Prompt(session) => !sessions.contains_key(session) || loaded.contains(session),
             RequestKind::Open | RequestKind::Close(_) | RequestKind::Effect => true,
         };
@@ -321,7 +324,7 @@ impl BridgeState {
     /// Returns the first messages for a new daemon: the editor's `initialize`, its unanswered
     /// requests and its open sessions.
     pub(super) fn introduction(&mut self) -> Vec<Vec<u8>> {
-        // An `initialize` without an answer is among the requests that are sent again.
+        // An unanswered `initialize` is among the requests that are sent again below.
         let is_open = |initialize: &&Bytes| self.open.iter().any(|open| open.frame == **initialize);
         let mut messages = Vec::new();
         if let Some(initialize) = self.initialize.as_ref().filter(|initialize| !is_open(initialize)) {
@@ -332,7 +335,7 @@ impl BridgeState {
             }
             messages.push(rpc::request(&id, method::INITIALIZE, &params));
         }
-        // Prompts wait until their session is back, whose log may have them.
+        // Prompts wait until their session is back, because its log may contain them.
         let is_repeated = |open: &&mut OpenRequest| matches!(open.kind, RequestKind::ReadOnly | RequestKind::Load(_));
         for open in self.open.iter_mut().filter(is_repeated) {
             open.is_final = true;
@@ -402,9 +405,9 @@ impl BridgeState {
         Some(back)
     }
 
-    /// Settles the open prompts of a session that is back. The session's log answers those that it
-    /// contains. The others have not begun; if the daemon reports that this is final, they are sent
-    /// again, once.
+    /// Settles the open prompts of a session that is back. The session's log answers the prompts
+    /// that it contains. The others have not begun; if the daemon reports that this is final, they
+    /// are sent again, once.
     fn sort_prompts(&mut self, session: &str, answer: &Value, back: &mut Return) {
         let pending: Vec<String> = serde_json::from_value(answer["pending"].clone()).unwrap_or_default();
         let may_repeat = answer["final"] == true;
@@ -437,15 +440,15 @@ impl BridgeState {
         !self.resuming.is_empty()
     }
 
-    /// Returns everything that the editor waits for. The caller answers it.
+    /// Returns the ids of all requests that the editor waits for. The caller answers them.
     pub(super) fn give_up(&mut self) -> Vec<Id> {
         let held = std::mem::take(&mut self.held);
         let open = self.open.drain(..).map(|open| open.id);
         open.chain(held.iter().filter_map(|held| owed_answer(&held.frame))).collect()
     }
 
-    /// Returns the prompts of sessions that are not back yet. Later frames about them are held
-    /// until they are.
+    /// Returns the ids of the prompts of sessions that are not back yet. Later frames about these
+    /// sessions are held until they are back.
     pub(super) fn give_up_resuming(&mut self) -> Vec<Id> {
         let late: Vec<String> = self.resuming.values().cloned().collect();
         late.iter().flat_map(|session| self.take_prompts(session)).collect()
@@ -466,7 +469,7 @@ impl BridgeState {
     }
 }
 
-/// The request that a `$/cancel_request` names.
+/// Returns the id of the request that a `$/cancel_request` names.
 fn withdrawn_request(envelope: &Envelope<'_>, frame: &[u8]) -> Option<Id> {
     envelope.method.as_deref().filter(|method| *method == method::CANCEL_REQUEST)?;
     let Incoming::Notification(ClientNotification::CancelRequest { request }) = rpc::read(frame) else { return None };

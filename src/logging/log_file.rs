@@ -1,8 +1,8 @@
 //! The log file of a daemon in the background, with rotation.
 //!
-//! A long file is renamed to `daemon.log.old`, at a start and while the daemon runs, and a new one
-//! begins. The program that starts the daemon makes the file its stderr, so it also contains panics
-//! and messages of the system.
+//! A long file is renamed to `daemon.log.old`, when the daemon starts and while it runs, and a new
+//! one begins. The program that starts the daemon makes the file its stderr, so it also contains
+//! panics and messages of the system.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-/// The size at which the file is rotated. The old file is about as long.
+/// The size in bytes at which the file is rotated. The old file is about as long.
 const LIMIT: u64 = 1 << 20;
 
 /// Opens the log to append to it.
@@ -37,7 +37,7 @@ pub struct LogFile {
     path: PathBuf,
     file: File,
     size: u64,
-    /// Makes another file stderr.
+    /// Makes another file the stderr of this process.
     redirect: fn(&File) -> io::Result<()>,
 }
 
@@ -67,7 +67,7 @@ fn to_stderr(file: &File) -> io::Result<()> {
 }
 
 impl Write for LogFile {
-    /// Writes one entry of the log, undivided.
+    /// Writes one log entry as a whole.
     fn write(&mut self, entry: &[u8]) -> io::Result<usize> {
         if self.size > LIMIT {
             self.begin_anew();

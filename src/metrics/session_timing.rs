@@ -1,7 +1,7 @@
 //! Folds the events of a session into facts that can be counted, with their durations.
 //!
-//! Pure. It sees every record of every session, and some twice, because a record that was not
-//! written is submitted again.
+//! Pure. It receives every record of every session, and some records twice, because a record that
+//! was not written is submitted again.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //! any order of events: the daemon dies at any instant, answers and frames are lost, either side
 //! writes rubbish.
 //!
-//! Which answers are due is decided by the testkit's rules, which are independent of the bridge's.
+//! The testkit decides which answers are due, by rules that are independent of the bridge's.
 
 mod events;
 
@@ -20,16 +20,16 @@ use self::events::{Attempt, Message, Step, session_step, step};
 use super::super::state::HeldLimits;
 use super::*;
 
-/// Limits that are small enough to be reached.
+/// Limits that are low enough for the test to reach them.
 const LIMITS: HeldLimits = HeldLimits { open: 6, held: 400, stale: 2 };
 
-/// A request that the daemon has, and its answer.
+/// A request that the daemon has received, and its answer.
 struct Request {
     id: String,
     answer: Bytes,
 }
 
-/// A prompt that the daemon has, or that one before it has recorded.
+/// A prompt that this daemon has received, or that an earlier one has recorded.
 struct Prompt {
     session: String,
     id: String,
@@ -39,7 +39,7 @@ struct Prompt {
 
 struct World {
     machine: Machine,
-    /// Frames of the editor that the machine has not accepted yet.
+    /// The editor's frames that the machine has not accepted yet.
     stdin: VecDeque<Bytes>,
     /// The number of the current connection, if there is one.
     link: Option<u64>,
@@ -47,32 +47,32 @@ struct World {
     is_broken: bool,
     is_wanted: bool,
     has_exited: bool,
-    /// `SendAll` under way, each with its connection.
+    /// The `SendAll` effects in progress, each with its connection.
     sending: VecDeque<(Option<u64>, Vec<Bytes>)>,
     requests: Vec<Request>,
     prompts: Vec<Prompt>,
-    /// Whether a resume promises that prompts which the daemon does not know were not taken.
+    /// Whether the answer to a resume guarantees that prompts unknown to the daemon were not taken.
     is_final: bool,
     questions: Vec<String>,
     opened: usize,
     place: u64,
     /// How many messages the editor has written.
     written: u64,
-    /// How many answers are due under each id.
+    /// How many answers are due for each id.
     due: BTreeMap<String, i64>,
     /// How often each of the editor's messages reached a daemon.
     sent: BTreeMap<u64, usize>,
-    /// The last message about each session on this connection.
+    /// The last message about each session on the current connection.
     last: BTreeMap<String, u64>,
     /// Prompts that some daemon has recorded.
     taken: BTreeSet<u64>,
-    /// The last cancellation of each session that the machine took.
+    /// The last cancellation of each session that the machine has taken.
     cancelled: BTreeMap<String, u64>,
     /// The editor's requests, each with its id.
     ids: Vec<(u64, String)>,
     /// The requests that each `$/cancel_request` withdraws.
     withdrawals: BTreeMap<u64, Vec<u64>>,
-    /// Requests whose withdrawal the machine took.
+    /// Requests whose withdrawal the machine has taken.
     withdrawn: BTreeSet<u64>,
 }
 
@@ -175,7 +175,7 @@ impl World {
                     2 => format!("{number}e0"),
                     3 => format!("\"acpd-bridge/{number}\""),
                     4 => format!("\"\\u0061{number}\""),
-                    // Several prompts without an id could not be distinguished.
+                    // Prompts without an id could not be told apart.
                     _ if method.contains("prompt") => format!("\"{number}\""),
                     _ => "null".to_owned(),
                 };
@@ -185,7 +185,7 @@ impl World {
         }
     }
 
-    /// The editor's thread: delivers frames for as long as the machine takes them.
+    /// Delivers frames for as long as the machine accepts them, like the editor's thread.
     fn read_stdin(&mut self) {
         while let Some(frame) = self.stdin.front().cloned() {
             if !self.machine.is_ready_for(&frame) {
@@ -263,8 +263,9 @@ impl World {
         }
     }
 
-    /// Checks that no request with a possible effect is sent twice, and that every session keeps
-    /// its order on a connection. What is written to a dead one reaches no daemon.
+    /// Checks that no request with a possible effect is sent twice, and that messages about one
+    /// session stay in order on a connection. Messages written to a dead connection reach no
+    /// daemon.
     fn check(&mut self, seen: &Value, is_alive: bool) {
         let (method, session, Some(number)) = facts(seen) else { return };
         if is_own(seen) {
@@ -294,7 +295,7 @@ impl World {
         }
     }
 
-    /// Checks that the machine does not send a request after it took the request's withdrawal.
+    /// Checks that the machine does not send a request after it has taken the request's withdrawal.
     fn check_withdrawn(&self, frame: &Bytes) {
         let seen: Value = serde_json::from_slice(frame).unwrap_or_default();
         let (method, _, number) = facts(&seen);
@@ -302,7 +303,7 @@ impl World {
         assert!(is_own(&seen) || !is_withdrawn, "{method} is sent after it was withdrawn: {seen}");
     }
 
-    /// Resumes a session: the daemon answers the prompts that it has recorded in it.
+    /// Resumes a session: the daemon answers the session's recorded prompts.
     fn resumed(&mut self, session: &str) -> Value {
         let recorded = self.prompts.iter().filter(|prompt| prompt.session == session && prompt.is_recorded);
         let pending: Vec<String> = recorded.map(|prompt| prompt.id.clone()).collect();
@@ -322,7 +323,7 @@ impl World {
     fn answer(&mut self, which: usize) {
         let Request { id, answer } = self.requests.remove(which);
         if self.is_broken {
-            // The turn has ended in the log, and the answer is lost on its way.
+            // The turn has ended in the log, but its answer is lost on the way.
             for prompt in self.prompts.iter_mut().filter(|prompt| prompt.id == id) {
                 prompt.is_recorded = true;
                 self.taken.insert(prompt.number);
@@ -356,8 +357,8 @@ impl World {
         }
     }
 
-    /// Checks that the editor waits for nothing that the machine has taken. After a goodbye no
-    /// daemon may ever start again, so nothing may wait for one.
+    /// Checks that the editor does not wait for anything that the machine has taken. After a
+    /// goodbye, no daemon may ever start again, so nothing may wait for one.
     fn check_answered(&self) {
         let mut unread: BTreeMap<String, i64> = BTreeMap::new();
         for id in self.stdin.iter().flat_map(|frame| expected_reply_ids(frame)) {
@@ -406,7 +407,7 @@ impl World {
         }
     }
 
-    /// Lets a daemon answer everything, and checks that nothing is left.
+    /// Lets a daemon answer everything, and checks that no request remains.
     fn end(&mut self) {
         for _ in 0..10_000 {
             self.read_stdin();
@@ -435,7 +436,7 @@ fn is_own(seen: &Value) -> bool {
     seen["id"].as_str().is_some_and(|id| id.starts_with("acpd-bridge//"))
 }
 
-/// Method, session and number of a message.
+/// Returns the method, session and number of a message.
 fn facts(seen: &Value) -> (&str, Option<&str>, Option<u64>) {
     let params = &seen["params"];
     (seen["method"].as_str().unwrap_or_default(), params["sessionId"].as_str(), params["n"].as_u64())

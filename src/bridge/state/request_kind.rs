@@ -1,16 +1,16 @@
-//! What a request of the editor does, as far as the bridge needs to know.
+//! Classifies the editor's requests by their effect, as far as the bridge needs.
 
 use wire::method;
 
-/// The effect of a request, as far as it matters if the answer is lost.
+/// The effect of a request, which matters if the answer is lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RequestKind {
     /// Has no effect, so it can be sent again.
     ReadOnly,
     /// Opens a session that the answer names.
     Open,
-    /// Opens this session. Sent again, it replays the session from the start, which it was about to
-    /// do.
+    /// Opens this session. Sending it again is safe: it replays the session from the start, as the
+    /// first attempt would have.
     Load(String),
     Prompt(String),
     /// Closes or deletes this session.

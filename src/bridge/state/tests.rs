@@ -23,7 +23,7 @@ fn raw(ids: &[Id]) -> Vec<&str> {
     ids.iter().map(Id::raw).collect()
 }
 
-/// A bridge whose editor has initialized and opened session `s`, of which it has seen event 7.
+/// Returns a bridge whose editor has initialized, opened session `s` and received its event 7.
 fn with_session() -> BridgeState {
     let mut state = BridgeState::default();
     state.editor_frame(&request(1, "initialize", json!({ "protocolVersion": 1 })));
@@ -133,7 +133,7 @@ fn frames_for_a_resuming_session_wait_and_others_pass() {
     let back = state.own_answer(&answer("acpd-bridge//1", json!({ "pending": ["3"], "final": true }))).unwrap();
     assert_eq!((raw(&back.lost), back.send), (vec![], vec![prompt]));
     assert_eq!(state.editor_frame(&cancel), FrameVerdict::Pass);
-    // It was cancelled, so it must not run after all if this connection dies, too.
+    // The prompt was cancelled, so it must not be sent again if this connection dies, too.
     state.link_lost();
     introduction(&mut state);
     let back = state.own_answer(&answer("acpd-bridge//2", json!({ "pending": [], "final": true }))).unwrap();
@@ -197,7 +197,7 @@ fn a_cancel_for_a_resuming_session_ends_the_prompts_before_it() {
     let ids: Vec<Value> =
         answers.iter().map(|answer| serde_json::from_slice::<Value>(answer).unwrap()["id"].take()).collect();
     assert_eq!(ids, [json!(3), json!(4)]);
-    // Another one replaces it, so it is bounded.
+    // A second cancellation replaces the first, so their number is bounded.
     assert_eq!(state.editor_frame(&cancel), FrameVerdict::Cancel { answers: Vec::new(), resume: None });
     assert_eq!(state.editor_frame(&prompt(6)), FrameVerdict::Hold);
     let back = state.own_answer(&answer("acpd-bridge//1", json!({ "pending": [], "final": true }))).unwrap();

@@ -1,4 +1,4 @@
-//! The events that the property test puts into any order, and what an editor writes.
+//! The events that the property test arranges in any order, and the editor's messages.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -13,20 +13,20 @@ pub(super) enum Step {
     Update(&'static str),
     /// The daemon asks the editor something.
     Ask,
-    /// The editor answers a question, which may be one of a daemon that is gone.
+    /// The editor answers a question, possibly one of a daemon that is gone.
     Reply(Index),
     /// The daemon writes an invalid message, or an answer without a request.
     Rubbish(&'static str),
     Goodbye,
-    /// The connection is dead and the bridge has not noticed: whatever is sent is lost.
+    /// The connection is dead, but the bridge has not noticed: everything that is sent is lost.
     Break,
-    /// The daemon dies, having recorded some of the prompts that it was sent.
+    /// The daemon dies after recording some of the prompts that it has received.
     Die {
         recorded: Vec<bool>,
         is_final: bool,
         too_often: bool,
     },
-    /// One of the `SendAll` under way is done.
+    /// One of the `SendAll` effects in progress is done.
     Sent,
     Connect(Attempt),
     ResumeTimeout,
@@ -39,10 +39,10 @@ pub(super) enum Attempt {
     Fail,
 }
 
-/// What an editor writes.
+/// A message that the editor writes.
 #[derive(Clone, Debug)]
 pub(super) enum Message {
-    /// A message with an id of its own, in one of the ways to write it.
+    /// A message with its own id, which can be written in several ways.
     Request {
         spelling: usize,
         method: &'static str,
@@ -52,7 +52,7 @@ pub(super) enum Message {
         method: &'static str,
         session: &'static str,
     },
-    /// Withdraws one of the requests before it.
+    /// Withdraws one of the earlier requests.
     Withdrawal(Index),
     Bytes(Vec<u8>),
 }
@@ -115,8 +115,9 @@ fn message() -> impl Strategy<Value = Message> {
     ]
 }
 
-/// The life of one open session, which the steps in general reach too rarely: prompts and their
-/// cancellation, deaths that lose them, goodbyes, and sessions that take long to come back.
+/// Generates the events in the life of one open session, which random steps reach too rarely:
+/// prompts and their cancellation, deaths that lose them, goodbyes, and sessions that take long to
+/// come back.
 pub(super) fn session_step() -> impl Strategy<Value = Step> {
     let prompt = Message::Request { spelling: 0, method: r#""session/prompt""#, session: r#""s1""# };
     let mode = Message::Request { spelling: 0, method: r#""session/set_mode""#, session: r#""s1""# };
