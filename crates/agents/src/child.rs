@@ -1,4 +1,4 @@
-//! A child process: started under `acpd __run`, followed until it or its session ends.
+//! Runs one child process: starts it under `acpd __run` and waits until it or its session ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,16 +16,17 @@ use crate::settings::{AgentSettings, WorkingFolder};
 use crate::shared::{Seat, SharedChildren};
 use crate::stderr::LastLine;
 
-/// A program that closes its output usually ends soon, and its exit says why.
+/// How long to wait for the exit of a child that closed its output. Its exit status explains the failure.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
-/// How long a child may take to end by itself when its input is closed.
+/// How long a child may take to exit by itself after its input is closed.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// How long the end of a shared child is waited for.
+/// How long to wait for a shared child to exit.
 const ENDED_WITHIN: Duration = Duration::from_secs(5);
 
-/// Starts a child and follows it to its end. Returns the reason if it failed; all its processes are gone then.
+/// Starts a child and serves it until it or its session ends. Returns the reason if the child failed. All processes of
+/// the child are gone when this returns.
 pub(crate) async fn follow(
     entry: &AgentSettings,
     order: AgentOrder,
@@ -61,18 +62,18 @@ pub(crate) async fn follow(
             Err(_) => Some(failure),
         },
         None => {
-            // Its input is closed now, which means the end to a program that reads it.
+            // The child's input is closed now. A child that reads its input exits at end of file.
             let _ = timeout(FAREWELL, process.ended()).await;
             None
         }
     };
     process.close().await;
-    // The pipe closes with the last of its processes.
+    // The pipe of standard error closes when the last process of the child exits.
     let _ = timeout(LAST_WORDS, log).await;
     failure.map(|failure| with_last_line(failure, &last_line))
 }
 
-/// Joins a shared child and follows it until the session or the child ends. Returns the reason if the child failed.
+/// Joins a shared child and serves the session until it or the child ends. Returns the reason if the child failed.
 pub(crate) async fn follow_shared(
     entry: &AgentSettings,
     order: AgentOrder,
@@ -92,14 +93,14 @@ pub(crate) async fn follow_shared(
         return Some(AgentFailure { message, ..failure });
     }
     if failure.kind == AgentFailureKind::Broken {
-        // It hangs or breaks the protocol, so it is of no use to the other sessions either.
+        // A child that hangs or breaks the protocol is of no use to the other sessions either.
         stop.notify_one();
         let _ = timeout(ENDED_WITHIN, ended.wait_for(Option::is_some)).await;
     }
     Some(failure)
 }
 
-/// Adds what the child wrote last, which usually says what is wrong.
+/// Adds the last line of the child's standard error to a failure, because it usually names the cause.
 pub(crate) fn with_last_line(mut failure: AgentFailure, last_line: &LastLine) -> AgentFailure {
     if let Some(line) = last_line.get() {
         if !failure.data.is_object() {

@@ -1,8 +1,8 @@
-//! The conversation with one child: who waits for which answer, and what a message means.
+//! The protocol state of one child: unanswered requests in both directions, and the meaning of each message.
 //!
-//! [`Exchange`] handles one message or order at a time and never waits. It puts what it has to send and to report into
-//! two queues, which [`run`] empties. While reports wait because the session is behind, nothing is read from the child,
-//! so a child that floods acpd is slowed down by its own pipe; orders, such as a cancellation, are still taken.
+//! [`Exchange`] handles one message or order at a time and never blocks. It pushes outgoing messages and reports onto
+//! two queues, which [`run`] empties. While reports wait for a slow session, [`run`] reads nothing from the child, so
+//! the pipe slows down a child that floods acpd. It still accepts orders, such as a cancellation.
 
 mod incoming;
 mod opening;
@@ -29,23 +29,23 @@ use crate::services::Services;
 pub(crate) use incoming::read_error;
 pub(crate) use run::{Pipes, run};
 
-/// Requests of a child that are served at a time.
+/// The most requests of a child that are served at a time.
 const SERVED: usize = 64;
 
-/// Calls whose announcement is remembered.
+/// The most call ids of one prompt that are remembered as announced.
 const ANNOUNCED: usize = 10_000;
 
-/// The deadlines of a child.
+/// How long a child may take to open its session and to end a cancelled prompt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     pub(crate) start: Duration,
     pub(crate) cancel: Duration,
 }
 
-/// A request of ours that the child has not answered.
+/// A request of acpd that the child has not answered yet.
 enum Pending {
     Initialize,
-    /// Opens the session; the second is tried if the child refuses.
+    /// Opens the session. If the child refuses, the next way of opening it is tried.
     Open(OpenBy),
     Prompt,
     Setting {
@@ -75,22 +75,22 @@ pub(crate) struct Exchange {
     patience: Patience,
     services: Services,
     capabilities: ChildCapabilities,
-    /// The child's id of its session, once it is open.
+    /// The child's id of its session; None until the session is open.
     session: Option<String>,
     last_id: u64,
     pending: HashMap<u64, Pending>,
     /// A prompt that waits until the session is open.
     waiting_prompt: Option<Prompt>,
     waiting_settings: Vec<(AgentSetting, SettingReply)>,
-    /// The prompt that the child works on.
+    /// The id of the request with the prompt that the child is working on.
     prompt: Option<u64>,
-    /// Whether a part of it is not written yet, so the child cannot have seen it.
+    /// Whether part of the prompt is still unwritten. The child cannot have seen such a prompt.
     is_prompt_unsent: bool,
-    /// The editor that sent it.
+    /// The editor that sent the prompt.
     editor: Option<Arc<dyn Editor>>,
-    /// Told to the child with its first prompt, because it knows nothing of what was before.
+    /// The conversation so far, for a child that opened a new session. It is put before the child's first prompt.
     summary: Option<String>,
-    /// The message that pieces of text without an id belong to.
+    /// The id of the current message, for text to which the child gives no message id.
     message: MessageId,
     questions: HashMap<QuestionId, Id>,
     announced: HashSet<CallId>,
@@ -102,7 +102,7 @@ pub(crate) struct Exchange {
     deadline: Option<Deadline>,
 }
 
-/// By when the child must have done something, and what it failed to do.
+/// The time by which the child must have done something, and the failure to report if it has not.
 struct Deadline {
     at: Instant,
     failure: String,
@@ -176,7 +176,7 @@ impl Exchange {
         }
     }
 
-    /// Sends the prompt that waits, if the session is open.
+    /// Sends the waiting prompt, if there is one and the session is open.
     fn send_prompt(&mut self) {
         let Some(session) = self.session.clone() else { return };
         let Some(Prompt { mut content, editor }) = self.waiting_prompt.take() else { return };
@@ -221,13 +221,13 @@ impl Exchange {
         self.deadline = Some(Deadline { at: Instant::now() + self.patience.cancel, failure });
     }
 
-    /// The failure of a child that is past its deadline, if there is one.
+    /// Returns the failure of a child that missed its deadline.
     pub(crate) fn overdue(&self) -> AgentFailure {
         let failure = self.deadline.as_ref().map(|deadline| deadline.failure.clone());
         AgentFailure::broken(failure.unwrap_or_else(|| format!("the agent `{}` did not answer", self.order.agent)))
     }
 
-    /// The failure that an error of the child means.
+    /// Turns an error response of the child into a failure.
     fn failure(&self, error: &RpcError) -> AgentFailure {
         let agent = &self.order.agent;
         let mut data = json!({ "agent": agent, "code": error.code });
@@ -245,7 +245,7 @@ impl Exchange {
     }
 }
 
-/// What a setting that the child has accepted changed.
+/// Returns the part of the offer that an accepted setting changed.
 fn changed(setting: AgentSetting, answer: &Value) -> Option<OfferPart> {
     match setting {
         AgentSetting::Mode(mode) => Some(OfferPart::Mode(mode)),

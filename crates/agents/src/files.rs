@@ -1,5 +1,5 @@
-//! Files that a child reads and writes through its client: by the editor that sent the prompt, if it offers that, and
-//! otherwise by acpd inside the session's folders.
+//! Reads and writes files for a child: through the editor that sent the prompt if it offers that, and otherwise
+//! directly, inside the session's folders.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(crate) async fn read(
     let editor = editor.filter(|editor| editor.capabilities().read_files && editor.is_connected());
     if let Some(editor) = editor {
         let wanted = (lines.first.is_some() || lines.count.is_some()).then_some(lines);
-        // An editor that is gone or does not have the file means the disk.
+        // If the editor is gone or does not have the file, it is read from disk.
         if let Ok(text) = editor.read_text(file.path.clone(), wanted).await {
             return Ok(json!({ "content": text }));
         }
@@ -37,8 +37,8 @@ pub(crate) async fn read(
     Ok(json!({ "content": cut(&text, lines) }))
 }
 
-/// Finds a file inside the session's folders. An existing one is opened once, which refuses other names of acpd's own
-/// files, before an editor is asked for it.
+/// Finds a path inside the session's folders. An existing file is opened once before any editor is asked for it,
+/// because opening detects aliases of acpd's own files.
 pub(crate) async fn find(path: PathBuf, surroundings: &Surroundings) -> Result<ConfinedPath, RpcError> {
     let (site, limits) = (surroundings.site.clone(), surroundings.limits.clone());
     let find = move || {
@@ -83,7 +83,7 @@ pub(crate) async fn write(
     surroundings.check(tool, ToolKind::Edit, |card| card.locations = vec![at(&file)]).await?;
     let editor = editor.filter(|editor| editor.capabilities().write_files && editor.is_connected());
     if let Some(editor) = editor {
-        // An editor that was asked may have written the file, so the disk is left alone whatever it says.
+        // The editor may have written the file even if it reports an error, so acpd does not write it as well.
         return match editor.write_text(file.path, text).await {
             Ok(()) => Ok(json!({})),
             Err(EditorError::Refused(reason)) => Err(refused(&format!("the editor did not write the file: {reason}"))),

@@ -1,4 +1,4 @@
-//! The agents of the configuration, and the children that run.
+//! The configured agents, and starting their children.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -21,28 +21,28 @@ use crate::services::{Services, Surroundings};
 use crate::settings::{AgentsSettings, NATIVE};
 use crate::shared::SharedChildren;
 
-/// Reports that may wait for a session.
+/// The most reports that may wait for a session.
 const REPORTS: usize = 256;
 
-/// The pause before a child is started that has failed once, and the longest pause.
+/// The pause before an agent is started again after one failure, and the longest pause after several.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// A child that has worked for this long counts as steady, and failures longer ago than this are forgotten.
+/// A child that ran for this long counts as stable. Failures longer ago than this are forgotten.
 const STEADY: Duration = Duration::from_secs(30);
 
-/// What children need of the daemon.
+/// The settings and services of the daemon that children need.
 #[derive(Clone)]
 pub struct HostSettings {
     pub agents: AgentsSettings,
     pub launcher: Launcher,
-    /// Files and folders of acpd itself, which nothing that is served may touch.
+    /// acpd's own files and folders. No request of a child may touch them.
     pub protected_paths: Arc<Vec<PathBuf>>,
     /// What a child in the sandbox may read; None for everything.
     pub sandbox_reads: Option<Vec<PathBuf>>,
-    /// What decides about requests of children; None allows everything.
+    /// The rules that decide about the requests of children; None allows everything.
     pub rules: Option<Arc<dyn ClientRules>>,
-    /// The acpd binary as the parent of commands in an editor's terminal.
+    /// The acpd binary, which runs as the parent of commands in an editor's terminal.
     pub terminal_parent: Option<PathBuf>,
     pinned_roots: Arc<PinnedRoots>,
 }
@@ -66,7 +66,7 @@ impl HostSettings {
     }
 }
 
-/// The agents of the configuration as programs.
+/// Starts the configured agents as child processes.
 pub struct HostedAgents {
     settings: Swap<HostSettings>,
     io_thread: IoThread,
@@ -84,13 +84,13 @@ impl HostedAgents {
         }
     }
 
-    /// Uses other settings for children that are started from now on.
+    /// Replaces the settings for children that are started from now on.
     pub fn reload(&self, settings: HostSettings) {
         self.settings.replace(settings);
     }
 }
 
-/// How often each agent has failed lately.
+/// The recent failures of each agent: how many, and when the last one was.
 #[derive(Default)]
 struct Failures(Mutex<HashMap<String, (u32, Instant)>>);
 
@@ -100,7 +100,7 @@ impl Failures {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long to wait before the agent is started.
+    /// Returns how long to wait before the agent is started.
     fn pause(&self, agent: &str) -> Duration {
         match self.lock().get(agent) {
             Some((count, last)) if last.elapsed() < STEADY => {
@@ -151,7 +151,7 @@ impl Agents for HostedAgents {
             if let Some(failure) = failure {
                 tracing::warn!(agent, reason = failure.message, "a child agent is gone");
                 failures.note(&agent, started);
-                // The session may be gone, too.
+                // The session may be gone too, and then no report is needed.
                 let _ = tell.send(AgentReport::Gone(failure)).await;
             }
         };
@@ -171,19 +171,19 @@ fn received(reports: mpsc::Receiver<AgentReport>) -> impl stream::Stream<Item = 
     stream::unfold(reports, |mut reports| async move { Some((reports.recv().await?, reports)) })
 }
 
-/// Children behind pipes that a test holds the other end of. Each is a child named `child`, and the default.
+/// Agents for tests, behind pipes whose other end the test holds. There is one agent, `child`, which is the default.
 pub struct PipedAgents<F> {
     settings: HostSettings,
     connect: F,
 }
 
 impl<F> PipedAgents<F> {
-    /// `connect` is called for each child that is started, and returns acpd's end of its pipe.
+    /// Creates the agents. `connect` is called for each child that is started, and returns acpd's end of its pipe.
     pub fn new(launcher: Launcher, connect: F) -> Self {
         Self { settings: HostSettings::new(launcher), connect }
     }
 
-    /// Has these rules decide about the requests of children.
+    /// Applies these rules to the requests of children.
     #[must_use]
     pub fn with_rules(mut self, rules: Arc<dyn ClientRules>) -> Self {
         self.settings.rules = Some(rules);
@@ -214,7 +214,7 @@ where
         tokio::spawn(async move {
             let exchange = Exchange::new(order, patience, services);
             if let Some(failure) = run(exchange, Pipes { from_child, to_child }, &mut orders, &tell).await {
-                // The session may be gone, too.
+                // The session may be gone too, and then no report is needed.
                 let _ = tell.send(AgentReport::Gone(failure)).await;
             }
         });

@@ -1,4 +1,4 @@
-//! The session's end of the link to a child: orders go in, and none of them waits.
+//! The session's end of the link to a child. Sending an order never blocks.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use domain::{Content, QuestionId};
 use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
 
-/// Orders that may wait for a child.
+/// The most orders that may wait for a child.
 const ORDERS: usize = 256;
 
-/// What a session wants of its child.
+/// An order of a session to its child.
 pub(crate) enum Order {
     Prompt { content: Vec<Content>, editor: Option<Arc<dyn Editor>> },
     Cancel,
@@ -19,7 +19,7 @@ pub(crate) enum Order {
     Configure { setting: AgentSetting, reply: SettingReply },
 }
 
-/// Where the answer to a setting goes.
+/// Receives the result of a setting.
 pub(crate) type SettingReply = oneshot::Sender<Result<Option<OfferPart>, AgentFailure>>;
 
 pub(crate) struct Link(mpsc::Sender<Order>);
@@ -30,7 +30,8 @@ impl Link {
         (Self(sender), orders)
     }
 
-    /// Returns false if the child is gone. A child that takes no orders is ended by its deadlines.
+    /// Queues an order. Returns false if the child is gone. An order that finds the queue full is
+    /// dropped; a child that accepts no orders is ended by its deadlines.
     fn order(&self, order: Order) -> bool {
         !matches!(self.0.try_send(order), Err(mpsc::error::TrySendError::Closed(_)))
     }

@@ -1,7 +1,7 @@
-//! A child agent that is started for a look at it: what it can do, and whether it wants a login.
+//! Starts a child agent to find out what it can do and whether it needs a login.
 //!
-//! `acpd agents check` and `acpd login --agent` use it; sessions do not. Unlike an `Exchange` it asks one thing at a time
-//! and waits for the answer. It refuses what the child asks for meanwhile.
+//! `acpd agents check` and `acpd login --agent` use it; sessions do not. Unlike an `Exchange`, it sends one request at
+//! a time and waits for the response. Meanwhile it refuses every request of the child.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ use crate::hosts::HostSettings;
 use crate::services::Surroundings;
 use crate::stderr::LastLine;
 
-/// Bytes of one message, at most.
+/// The longest message of a child, in bytes.
 const LONGEST: usize = 16 << 20;
 
-/// How long a program that closed its output may take to end, so that its exit can be reported.
+/// How long to wait for the exit of a child that closed its output, to report its exit status.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
 /// A running child that has answered `initialize`.
@@ -45,7 +45,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Starts an agent of the configuration in a folder. `told` gets each line of its standard error.
+    /// Starts a configured agent in a folder. `told` is called with each line of its standard error.
     pub async fn start(
         agent: &str,
         settings: &HostSettings,
@@ -74,7 +74,7 @@ impl Probe {
         let PipedCommand { process, stdin, stdout, stderr } = started
             .map_err(|reason| AgentFailure::broken(format!("the agent `{agent}` cannot be started: {reason}")))?;
         let last_line = LastLine::default();
-        // It ends with the pipe, and the pipe with the process.
+        // The task ends when the pipe closes, which happens when the process exits.
         tokio::spawn(last_line.clone().follow(stderr, told));
         let mut probe = Self {
             agent: agent.to_owned(),
@@ -107,20 +107,20 @@ impl Probe {
         &self.capabilities
     }
 
-    /// Opens a session, which shows whether the agent wants a login, and returns what it offers.
+    /// Opens a session and returns what the agent offers. The inner error tells whether the agent needs a login.
     pub async fn open_session(&mut self) -> Result<Result<Offer, RpcError>, AgentFailure> {
         let (params, _) = child::open_session(None, &self.cwd, &[], &[], &self.capabilities);
         let answer = self.request(method::SESSION_NEW, &params, self.patience).await?;
         Ok(answer.map(|answer| child::read_offer(&answer)))
     }
 
-    /// Lets the agent log the user in by one of its methods.
+    /// Asks the agent to log the user in by one of its methods.
     pub async fn log_in(&mut self, method: &str, patience: Duration) -> Result<Result<(), RpcError>, AgentFailure> {
         let answer = self.request(method::AUTHENTICATE, &json!({ "methodId": method }), patience).await?;
         Ok(answer.map(drop))
     }
 
-    /// Ends the agent with everything that it started.
+    /// Ends the agent and everything that it started.
     pub async fn end(self) {
         drop(self.to_child);
         self.process.close().await;
@@ -132,7 +132,7 @@ impl Probe {
         failure
     }
 
-    /// Sends a request and waits for its answer.
+    /// Sends a request and waits for the response.
     async fn request(
         &mut self,
         method: &str,
@@ -183,7 +183,7 @@ impl Probe {
         }
     }
 
-    /// The next message, or None for a line that is none.
+    /// Returns the next message, or None for a line that is not a message.
     async fn next(&mut self) -> Result<Option<Value>, AgentFailure> {
         loop {
             if let Some(frame) = self.decoder.next() {

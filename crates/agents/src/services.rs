@@ -1,7 +1,7 @@
-//! What acpd does for a child as its client: files, terminals, and questions to the person at the editor.
+//! Serves the requests of a child as its client: files, terminals, and questions to the user.
 //!
-//! A child is a program with the rights of the person, so this is no wall around it. But nothing that acpd does itself,
-//! or has the editor do, leaves the session's folders, touches acpd's own files, or is what a rule denies.
+//! A child is a program with the user's rights, so this is no security boundary around it. But whatever acpd does for
+//! it, or has the editor do, stays inside the session's folders, does not touch acpd's own files, and obeys the rules.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,36 +21,36 @@ use crate::files;
 use crate::hosts::HostSettings;
 use crate::terminals::Terminals;
 
-/// Files that are read or written for one child at a time. Each may be held in memory as a whole, more than once.
+/// The most files that are read or written for one child at a time. Each may be in memory as a whole, more than once.
 const FILES_AT_ONCE: usize = 2;
 
-/// The services for one child.
+/// Serves the requests of one child.
 pub(crate) struct Services {
     surroundings: Surroundings,
     terminals: Arc<Terminals>,
 }
 
-/// Where, how and within which limits the requests of one child are served.
+/// The session, folders, rules and limits under which the requests of one child are served.
 #[derive(Clone)]
 pub(crate) struct Surroundings {
     pub(crate) site: Arc<CallSite>,
     pub(crate) limits: Arc<AccessLimits>,
     pub(crate) launcher: Launcher,
-    /// The program by which the daemon recognises commands in an editor's terminal.
+    /// The acpd binary, which runs as the parent of commands in an editor's terminal; the daemon recognises them by it.
     pub(crate) terminal_parent: Option<PathBuf>,
     files: Arc<Semaphore>,
     rules: Option<Arc<dyn ClientRules>>,
     confinement: Option<Confinement>,
 }
 
-/// The sandbox of a child, which its commands must not leave either.
+/// The sandbox of a child, which also applies to the commands that it asks for.
 #[derive(Clone)]
 struct Confinement {
     readable: Option<Vec<PathBuf>>,
 }
 
 impl Surroundings {
-    /// `is_confined` is whether the child runs in the sandbox.
+    /// Collects what the requests of a child need. `is_confined` is whether the child runs in the sandbox.
     pub(crate) fn new(order: &AgentOrder, settings: &HostSettings, is_confined: bool) -> Self {
         let site = CallSite {
             session: order.session.clone(),
@@ -74,7 +74,7 @@ impl Surroundings {
         }
     }
 
-    /// Waits until another file may be read or written. Never closed, so there is always a permit in the end.
+    /// Waits until another file may be read or written. The semaphore is never closed, so this always returns a permit.
     pub(crate) async fn file_permit(&self) -> Option<OwnedSemaphorePermit> {
         self.files.clone().acquire_owned().await.ok()
     }
@@ -83,7 +83,8 @@ impl Surroundings {
         self.confinement.is_some()
     }
 
-    /// What the child and its commands may touch if they run in the sandbox: they write in the session's folders only.
+    /// Returns the sandbox of the child and its commands, if they run in one: they may write in the session's folders
+    /// only.
     pub(crate) async fn sandbox(&self) -> Result<Option<Sandbox>, String> {
         let Some(Confinement { readable }) = self.confinement.clone() else { return Ok(None) };
         let (site, limits) = (self.site.clone(), self.limits.clone());
@@ -96,7 +97,7 @@ impl Surroundings {
         Ok(Some(Sandbox { writable, readable, protected_paths: self.limits.protected_paths.clone() }))
     }
 
-    /// Fails if a rule denies this, or if a command reaches what is acpd's own.
+    /// Returns an error if a rule denies the request, or if a command reaches acpd's own files.
     pub(crate) async fn check(
         &self,
         tool: &str,
@@ -118,7 +119,7 @@ impl Services {
         Self { surroundings, terminals: Arc::default() }
     }
 
-    /// Serves a request; None for a permission question, which is not served here.
+    /// Serves a request. Returns None for a permission question, which the session answers.
     pub(crate) fn serve(
         &self,
         request: ChildRequest,
@@ -140,7 +141,7 @@ impl Services {
         })
     }
 
-    /// Replaces the terminals in the content of a call by what clients can show.
+    /// Replaces terminals in the content of a call with content that clients can show.
     pub(crate) fn resolve(&self, content: &mut [ToolContent]) {
         self.terminals.resolve(content);
     }
@@ -150,7 +151,7 @@ impl Services {
     }
 }
 
-/// Asks the person at the editor that sent the prompt. Without one that can show the question it is declined.
+/// Asks the user through the editor that sent the prompt. Declines if no connected editor can show the question.
 async fn elicit(elicitation: Elicitation, editor: Option<Arc<dyn Editor>>) -> Result<Value, RpcError> {
     let can_show = |editor: &Arc<dyn Editor>| match elicitation.form {
         Form::Fields(_) => editor.capabilities().forms,

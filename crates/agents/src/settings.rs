@@ -8,17 +8,17 @@ use std::time::Duration;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// The name of the native engine where an agent can be named.
+/// The name that selects the native engine wherever an agent is named.
 pub const NATIVE: &str = "native";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentsSettings {
-    /// The agent of sessions whose client names none; None for the native engine.
+    /// The agent for sessions whose client names none; None selects the native engine.
     pub default: Option<String>,
     pub entries: BTreeMap<String, AgentSettings>,
 }
 
-/// One agent.
+/// The settings of one agent.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgentSettings {
@@ -27,24 +27,24 @@ pub struct AgentSettings {
     pub args: Vec<String>,
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// The folder in which it is started: that of the session, or the one named here.
+    /// The folder in which it is started: the session's, or a fixed one.
     #[serde(default)]
     pub cwd: WorkingFolder,
     /// How long it may take to start and to open a session.
     #[serde(default = "start_seconds")]
     pub start_seconds: u64,
-    /// How long it may take to end a prompt that was cancelled. After that it is ended itself.
+    /// How long it may take to end a cancelled prompt before it is ended itself.
     #[serde(default = "cancel_seconds")]
     pub cancel_seconds: u64,
-    /// Whether it runs in the sandbox as a whole: it can write only in the session's folders.
+    /// Whether the agent itself runs in the sandbox, where it can write only in the session's folders.
     #[serde(default)]
     pub sandbox: bool,
-    /// Whether one process answers all sessions.
+    /// Whether one process serves all sessions.
     #[serde(default)]
     pub shared: bool,
 }
 
-/// Where an agent is started.
+/// The folder in which an agent is started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "PathBuf")]
 pub enum WorkingFolder {
@@ -77,7 +77,7 @@ impl AgentSettings {
     }
 }
 
-/// Arguments and variables may hold keys.
+/// Shows no arguments and no values of variables, because they may contain keys.
 impl fmt::Debug for AgentSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AgentSettings")
@@ -89,7 +89,7 @@ impl fmt::Debug for AgentSettings {
 }
 
 impl AgentsSettings {
-    /// Returns the first key of an agent that is wrong, and why.
+    /// Returns the first invalid key of an agent, and the reason.
     pub fn wrong(&self) -> Option<(String, String)> {
         for (name, entry) in &self.entries {
             if name == NATIVE {
@@ -116,7 +116,8 @@ impl AgentsSettings {
         None
     }
 
-    /// Returns what is wrong with the default, which may be in another layer of the configuration than its agent.
+    /// Returns the reason if the default agent does not exist. This is a separate check, because the agent may be
+    /// defined in another layer of the configuration.
     pub fn misfit(&self) -> Option<(&'static str, String)> {
         let default = self.default.as_ref().filter(|name| *name != NATIVE && !self.entries.contains_key(*name))?;
         Some(("agents.default", format!("there is no agent `{default}`")))
@@ -129,7 +130,7 @@ impl<'de> Deserialize<'de> for AgentsSettings {
     }
 }
 
-/// Reads the table by hand, so that an error names the agent and the key.
+/// Reads the table by hand, so that an error names both the agent and the key.
 struct Entries;
 
 impl<'de> Visitor<'de> for Entries {

@@ -1,8 +1,8 @@
-//! One process for several sessions: an agent with `shared = true`.
+//! Runs one process for several sessions: an agent with `shared = true`.
 //!
-//! Each session has an `Exchange` of its own, as with a process of its own, but at the end of a pipe in memory. The
-//! [`Switch`] in between decides who gets which message, and the task around it moves lines. It starts with the first
-//! session and ends with the last one, and the process with it.
+//! Each session has its own `Exchange`, as it would with its own process, but at the end of an in-memory pipe. The
+//! [`Switch`] in between routes the messages, and the task around it moves lines. The task starts with the first
+//! session, and ends with the last one; so does the process.
 
 mod switch;
 
@@ -25,20 +25,20 @@ use crate::services::Surroundings;
 use crate::settings::AgentSettings;
 use crate::stderr::LastLine;
 
-/// Bytes of one message, and of the pipe to a session.
+/// The longest message, and the capacity of the pipe to a session, in bytes.
 const LONGEST: usize = 16 << 20;
 const PIPE: usize = 256 << 10;
 
-/// Messages that may wait for a session, or come from sessions.
+/// The most messages that may wait for one session, and that may wait from all sessions.
 const WAITING: usize = 256;
 
-/// Bytes that may wait for the child before nothing is taken from sessions.
+/// While this many bytes wait for the child, no messages are taken from sessions.
 const UNWRITTEN: usize = 16 << 20;
 
-/// A program that closes its output usually ends soon, and its exit says why.
+/// How long to wait for the exit of a child that closed its output. Its exit status explains the failure.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
-/// The shared children that run, by the names of their agents.
+/// The running shared children, by agent name.
 #[derive(Default)]
 pub(crate) struct SharedChildren(Mutex<HashMap<String, Running>>);
 
@@ -49,10 +49,10 @@ struct Running {
     stop: Arc<Notify>,
 }
 
-/// A session's place at a shared child.
+/// A session's connection to a shared child.
 pub(crate) struct Seat {
     pub(crate) pipe: DuplexStream,
-    /// Why the child has ended; set before the pipe is closed.
+    /// The reason why the child has ended. It is set before the pipe closes.
     pub(crate) ended: watch::Receiver<Option<String>>,
     /// Ends the child, for all sessions.
     pub(crate) stop: Arc<Notify>,
@@ -64,14 +64,14 @@ impl SharedChildren {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Joins the child of an agent, which is started if none runs or if its configuration has changed.
+    /// Joins the child of an agent. Starts one if none runs, or if the agent's configuration has changed.
     pub(crate) fn join(self: &Arc<Self>, entry: &AgentSettings, order: &AgentOrder, settings: &HostSettings) -> Seat {
         let (pipe, theirs) = tokio::io::duplex(PIPE);
         let mut running = self.lock();
         if let Some(there) = running.get(&order.agent).filter(|there| there.entry == *entry)
             && there.ended.borrow().is_none()
         {
-            // Under the lock the task cannot decide to end because nobody is there.
+            // The task also decides under this lock whether it ends, so it cannot miss this session.
             let _ = there.joins.send(theirs);
             return Seat { pipe, ended: there.ended.clone(), stop: there.stop.clone() };
         }
@@ -89,7 +89,7 @@ impl SharedChildren {
     }
 }
 
-/// The task of one shared child.
+/// The task that runs one shared child.
 struct Host {
     children: Arc<SharedChildren>,
     agent: String,
@@ -137,14 +137,15 @@ impl Host {
             },
             None => format!("the agent `{agent}` has ended"),
         };
-        // First the reason, then the end of the pipes.
+        // Sessions read the reason when their pipes close, so it is set first.
         tell.send_replace(Some(reason));
         drop(members);
         process.close().await;
         let _ = timeout(LAST_WORDS, log).await;
     }
 
-    /// Moves messages until the child closes its output, which returns why, or until the last session has left.
+    /// Moves messages until the child fails, and returns the reason; or until the last session has left, and returns
+    /// None.
     async fn serve(
         &mut self,
         mut from_child: impl AsyncRead + Unpin,
@@ -194,7 +195,8 @@ impl Host {
         }
     }
 
-    /// Whether nobody is about to join. Then nobody can any more.
+    /// Returns whether no session is about to join. In that case the child is also removed from the list, so that none
+    /// can.
     fn is_over(&mut self) -> bool {
         let mut running = self.children.lock();
         let is_over = self.joined.is_empty();
@@ -209,7 +211,7 @@ impl Host {
 #[derive(Default)]
 struct Members {
     writers: HashMap<Member, mpsc::Sender<Value>>,
-    /// Messages that have no room. Nothing is read from the child meanwhile.
+    /// Messages for sessions whose queues are full. Nothing is read from the child while there are any.
     waiting: VecDeque<(Member, Value)>,
 }
 
@@ -242,7 +244,8 @@ impl Members {
         }
     }
 
-    /// The session that has no room, or one that is gone, which is dropped by `catch_up`.
+    /// Returns the queue for the first waiting message. If its session is gone, the queue is a closed one, and
+    /// `catch_up` drops the message.
     fn behind(&self) -> Option<mpsc::Sender<Value>> {
         let (member, _) = self.waiting.front()?;
         Some(self.writers.get(member).cloned().unwrap_or_else(|| mpsc::channel(1).0))
@@ -257,7 +260,7 @@ impl Members {
             let before = self.waiting.len();
             self.send(member, message);
             if self.waiting.len() > before {
-                // It has no room either, and keeps its place.
+                // This session's queue is full too, so its message keeps its place.
                 self.waiting.rotate_right(1);
                 return;
             }
@@ -271,7 +274,7 @@ async fn write(mut pipe: WriteHalf<DuplexStream>, mut messages: mpsc::Receiver<V
             return;
         }
     }
-    // The session sees the end of the pipe, although this side can still read from it.
+    // The read half keeps the pipe open, so the session would see no end of file without this.
     let _ = pipe.shutdown().await;
 }
 
@@ -287,7 +290,7 @@ async fn read(mut pipe: ReadHalf<DuplexStream>, member: Member, said: mpsc::Send
         }
         match pipe.read_buf(decoder.buffer()).await {
             Ok(1..) => {}
-            // The child may be gone, too.
+            // The child may be gone too, and then nothing receives this.
             Ok(0) | Err(_) => return drop(said.send((member, None)).await),
         }
     }

@@ -1,5 +1,4 @@
-//! What a child writes to its standard error: into the daemon's log, and the last line for people who want to know why
-//! it does not work.
+//! Reads a child's standard error: every line goes to the daemon's log, and the last one is kept to explain a failure.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 const LONGEST: usize = 1000;
 
-/// A child that has written this much is read more slowly.
+/// After this many bytes, the output of a child is read more slowly.
 const FLOOD: u64 = 16 << 20;
 
 #[derive(Clone, Default)]
@@ -31,7 +30,7 @@ impl LastLine {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
     }
 
-    /// Notes every line of a pipe until its end, and passes it on.
+    /// Reads a pipe to its end, remembers the last line, and calls `told` with each line.
     pub(crate) async fn follow(self, mut pipe: impl AsyncRead + Unpin, told: impl Fn(&str)) {
         let mut line = Vec::new();
         let mut buffer = vec![0; 16 * 1024];

@@ -1,4 +1,4 @@
-//! Terminals of a child: those of the editor that sent the prompt, and commands that acpd runs itself.
+//! The terminals of a child: either in the editor that sent the prompt, or commands that acpd runs itself.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -18,13 +18,13 @@ use wire::child::CreateTerminal;
 use crate::files::{self, refused};
 use crate::services::Surroundings;
 
-/// Terminals of one child at a time.
+/// The most terminals that one child may have at a time.
 const MOST: usize = 32;
 
-/// Bytes of output that are kept of a terminal, whatever the child asks for.
+/// The most bytes of output that are kept per terminal, even if the child asks for more.
 const OUTPUT: usize = 1 << 20;
 
-/// All terminals of one child, by the ids that it knows.
+/// All terminals of one child, by their ids.
 #[derive(Default)]
 pub(crate) struct Terminals(Mutex<HashMap<String, Terminal>>);
 
@@ -34,15 +34,15 @@ enum Terminal {
     Own(Arc<OwnTerminal>),
 }
 
-/// A command that acpd runs. Dropping it ends the command with everything that it started.
+/// A command that acpd runs. Dropping this ends the command and everything that it started.
 struct OwnTerminal {
     output: Arc<Mutex<Tail>>,
     exit: watch::Receiver<Option<TerminalExit>>,
-    /// Its end, or a message, ends the command.
+    /// Sending on this channel, or dropping it, ends the command.
     kill: Mutex<Option<oneshot::Sender<()>>>,
 }
 
-/// The end of an output.
+/// The last bytes of an output.
 struct Tail {
     bytes: Vec<u8>,
     limit: usize,
@@ -72,8 +72,8 @@ impl Terminals {
         self.lock().get(id).cloned().ok_or_else(|| RpcError::invalid_params("terminalId", "There is no such terminal"))
     }
 
-    /// Replaces the terminals in the content of a call by what clients can show: the editor that has the terminal shows
-    /// it, and of a command of acpd there is the output.
+    /// Replaces terminals in the content of a call with content that clients can show: a reference to the editor's
+    /// terminal, or the output of a command that acpd runs.
     pub(crate) fn resolve(&self, content: &mut [ToolContent]) {
         for shown in content {
             let ToolContent::Terminal { id, .. } = shown else { continue };
@@ -106,7 +106,7 @@ impl Terminals {
             card.locations = vec![Location { path: folder.path.clone(), line: None }];
         };
         surroundings.check(BASH, ToolKind::Execute, describe).await?;
-        // An editor knows no sandbox.
+        // An editor cannot run a command in the sandbox.
         let editor = editor.filter(|editor| editor.capabilities().terminal && editor.is_connected());
         if let Some(editor) = editor.filter(|_| !surroundings.is_confined()) {
             let order = order(request, folder.path, surroundings).await;
@@ -177,7 +177,7 @@ impl Drop for Terminals {
     }
 }
 
-/// The command as a text for a shell, by which rules know it.
+/// Returns the command as a shell command line, which is the form that rules match.
 fn shell_text(request: &CreateTerminal) -> String {
     match request.args.as_slice() {
         [] => request.command.clone(),
@@ -185,13 +185,13 @@ fn shell_text(request: &CreateTerminal) -> String {
     }
 }
 
-/// The child's own variables, without those by which the daemon recognises its commands.
+/// Takes the variables that the child sets, except those by which the daemon recognises its commands.
 fn variables(request: &mut CreateTerminal) -> impl Iterator<Item = (String, String)> + use<> {
     std::mem::take(&mut request.env).into_iter().filter(|(name, _)| !name.starts_with("ACPD_"))
 }
 
-/// A command in the editor's terminal, under the parent by which the daemon recognises it. Without arguments it is a
-/// text for the shell, as in a terminal of acpd.
+/// Builds the order for a command in the editor's terminal, under the parent by which the daemon recognises it. A
+/// command without arguments is run by a shell, as in a terminal of acpd.
 async fn order(mut request: CreateTerminal, cwd: PathBuf, surroundings: &Surroundings) -> TerminalOrder {
     let site = &surroundings.site;
     let mut environment = surroundings.launcher.environment.for_terminal(site);
@@ -233,7 +233,7 @@ async fn start(mut request: CreateTerminal, cwd: &Path, surroundings: &Surroundi
     Ok(OwnTerminal { output, exit, kill: Mutex::new(Some(kill)) })
 }
 
-/// Follows a command until everything that it started is gone.
+/// Collects the output of a command until it and everything that it started is gone.
 async fn attend(
     started: RunningCommand,
     output: Arc<Mutex<Tail>>,

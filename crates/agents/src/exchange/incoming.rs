@@ -1,4 +1,4 @@
-//! Messages of the child: answers, updates and requests.
+//! Handles the messages of the child: responses, updates and requests.
 
 use domain::hosted::{AgentFailure, AgentReport, CallFields};
 use domain::{CallId, MessageId, QuestionId, StopReason};
@@ -9,7 +9,7 @@ use wire::{Id, RpcError, method};
 use super::{ANNOUNCED, Exchange, Pending, SERVED, changed};
 
 impl Exchange {
-    /// Takes one message. An error ends the child.
+    /// Handles one message. An error ends the child.
     pub(crate) fn take(&mut self, mut message: Value) -> Result<(), AgentFailure> {
         let method = message.get("method").and_then(Value::as_str).map(str::to_owned);
         let id = message.get("id").filter(|id| !id.is_null()).and_then(|id| Id::from_raw_text(&id.to_string()));
@@ -18,7 +18,7 @@ impl Exchange {
             (Some(method), Some(id)) => self.take_request(&method, id, &params),
             (Some(method), None) => self.take_notification(&method, params),
             (None, Some(_)) => return self.take_answer(&mut message),
-            // An error without an id is about something that the child could not read.
+            // An error response without an id refers to a message that the child could not parse.
             (None, None) => tracing::debug!(agent = self.order.agent, "a message without method and id"),
         }
         Ok(())
@@ -45,7 +45,7 @@ impl Exchange {
                     Err(error) => Err(self.failure(&error)),
                 };
                 match (reply, outcome) {
-                    // The client may have withdrawn its request.
+                    // The client may have dropped its request.
                     (Some(reply), outcome) => drop(reply.send(outcome)),
                     (None, Err(failure)) => self.report(AgentReport::Noticed(format!("{failure}."))),
                     (None, Ok(Some(part))) => self.report(AgentReport::Offered(part)),
@@ -61,7 +61,7 @@ impl Exchange {
         self.editor = None;
         self.prompt_over.send_replace(());
         self.deadline = None;
-        // Nobody needs answers to the questions of a prompt that is over.
+        // The questions of a prompt end with it.
         for (question, id) in std::mem::take(&mut self.questions) {
             self.answer(&id, Ok(child::permission_answer(None)));
             self.report(AgentReport::Withdrew(question));
@@ -78,7 +78,7 @@ impl Exchange {
             method::SESSION_UPDATE => {
                 let is_ours = match &self.session {
                     Some(session) => params["sessionId"].as_str() == Some(session),
-                    // The answer that names a new session may come after its first updates.
+                    // The first updates of a new session may arrive before the response with its id.
                     None => true,
                 };
                 if is_ours {
@@ -127,7 +127,7 @@ impl Exchange {
         self.report(report);
     }
 
-    /// The message that a piece of text belongs to: the one that the child names, or the present one.
+    /// Returns the id of the message that a piece of text belongs to: the one that the child gives, or the current one.
     fn message_of(&self, named: Option<String>) -> MessageId {
         named.map_or_else(|| self.message.clone(), MessageId::from)
     }
@@ -140,7 +140,7 @@ impl Exchange {
             self.announced.insert(call.clone());
         }
         self.report(AgentReport::Called { call, message: self.message.clone(), first, fields });
-        // Text after a call is another message.
+        // Text after a call belongs to a new message.
         self.message = MessageId::new();
     }
 
@@ -161,7 +161,7 @@ impl Exchange {
         if !is_question {
             return self.served.push(Box::pin(async move { (id, served.await) }));
         }
-        // A question to the person ends with its prompt.
+        // A question to the user is cancelled when its prompt ends.
         let mut over = self.prompt_over.subscribe();
         self.served.push(Box::pin(async move {
             tokio::select! {

@@ -1,6 +1,7 @@
-//! How a child's session is opened: resumed if the child can do that, loaded if it can do only that, and new otherwise.
+//! Opens the child's session: resumes the earlier one, else loads it, else creates a new one, as far as the child
+//! supports that.
 //!
-//! What a child replays when it loads a session is dropped, because acpd's own log is what clients see.
+//! Updates that a child replays while it loads a session are dropped, because clients see acpd's own log.
 
 use domain::hosted::{AgentFailure, AgentReport, Offer};
 use serde_json::Value;
@@ -9,7 +10,7 @@ use wire::{RpcError, method};
 
 use super::{Exchange, OpenBy, Pending};
 
-/// The version of the protocol that acpd speaks with children.
+/// The protocol version that acpd offers to children.
 const VERSION: i64 = 1;
 
 impl Exchange {
@@ -80,7 +81,7 @@ impl Exchange {
         let offer: Offer = child::read_offer(&answer);
         let forgotten = offer.forgotten(&self.order.chosen);
         self.report(AgentReport::Opened { session, offer, fresh });
-        // Some agents begin with their defaults whenever they are started.
+        // Some agents start with their default settings every time, so the user's choices are set again.
         for setting in forgotten {
             self.set(setting, None);
         }

@@ -10,17 +10,17 @@ use wire::frame::Decoder;
 use super::Exchange;
 use crate::link::Order;
 
-/// Bytes of one message of a child, at most. As parsed JSON it may take twenty times as much.
+/// The longest message of a child, in bytes. Parsed JSON may take twenty times as much memory.
 const LONGEST: usize = 16 << 20;
 
-/// Lines in a row that are no messages, at most. Some programs print something before they begin.
+/// The most consecutive lines that are not messages. Some programs print something before they speak the protocol.
 const NONSENSE: usize = 200;
 
-/// Messages and bytes that may wait for a child that does not read.
+/// The most messages and bytes that may wait for a child that does not read its input.
 const WAITING: usize = 1024;
 const WAITING_BYTES: usize = 64 << 20;
 
-/// Bytes that wait for a child before no more of its requests are served.
+/// While more bytes than this wait for a child, no further results of its requests are queued.
 const BACKLOG: usize = 1 << 20;
 
 /// A child's standard input and output.
@@ -29,7 +29,7 @@ pub(crate) struct Pipes<R, W> {
     pub(crate) to_child: W,
 }
 
-/// Talks with a child until it fails, or until the session does not want it any more, which returns None.
+/// Exchanges messages with a child until it fails. Returns None if the session closes the link first.
 pub(crate) async fn run(
     mut exchange: Exchange,
     pipes: Pipes<impl AsyncRead + Unpin, impl AsyncWrite + Unpin>,
@@ -100,7 +100,7 @@ async fn until(deadline: Option<tokio::time::Instant>) {
     }
 }
 
-/// Handles the messages that have arrived, as long as no report waits.
+/// Handles the messages that have arrived, until `REPORTS` reports wait.
 fn drain(exchange: &mut Exchange, decoder: &mut Decoder, nonsense: &mut usize) -> Result<(), AgentFailure> {
     while exchange.reports.len() < REPORTS {
         let Some(frame) = decoder.next() else { break };
@@ -121,7 +121,7 @@ fn drain(exchange: &mut Exchange, decoder: &mut Decoder, nonsense: &mut usize) -
     Ok(())
 }
 
-/// Reports that may wait before no further message is handled.
+/// While this many reports wait, no further message is handled.
 const REPORTS: usize = 64;
 
 /// Delivers the reports that came before a failure.
@@ -133,7 +133,7 @@ async fn flush(exchange: &mut Exchange, reports: &mpsc::Sender<AgentReport>) {
     }
 }
 
-/// The failure of a child whose pipe is closed, with a note if it cannot have seen its prompt.
+/// Returns the failure of a child that closed a pipe, and whether it cannot have seen its prompt.
 fn unseen(exchange: &Exchange, orders: &mut mpsc::Receiver<Order>, what: &str) -> AgentFailure {
     let mut prompt_unseen = exchange.is_prompt_unsent;
     while let Ok(order) = orders.try_recv() {

@@ -1,4 +1,4 @@
-//! The exchange without pipes: messages and orders go in, messages and reports come out.
+//! Tests of the exchange without pipes: messages and orders go in, messages and reports come out.
 
 use domain::hosted::{AgentOrder, AgentReport, AgentSetting, Offer, OfferPart};
 use process::Launcher;
@@ -34,7 +34,7 @@ fn exchange_for(order: AgentOrder) -> Exchange {
 }
 
 impl Exchange {
-    /// What was sent since the last look: methods of requests, and answers as they are.
+    /// Returns what was sent since the last call: the methods of requests, and complete responses.
     fn sent(&mut self) -> Vec<String> {
         let read = |message: Vec<u8>| serde_json::from_slice::<Value>(&message).unwrap();
         let brief = |message: Value| match message["method"].as_str() {
@@ -74,7 +74,7 @@ async fn a_session_is_resumed_or_loaded_or_begun_anew_with_a_summary() {
     assert_eq!(child.sent(), ["initialize", "session/resume", "session/load", "session/new"]);
     let modes = json!({ "currentModeId": "ask", "availableModes": [{ "id": "ask" }, { "id": "code" }] });
     child.answered(json!({ "sessionId": "new", "modes": modes }));
-    // The choice from before is made again, and the prompt begins with what the child does not know.
+    // The earlier setting is applied again, and the prompt begins with the summary that the child does not know.
     let prompt: Value = serde_json::from_slice(&child.outgoing[1]).unwrap();
     assert_eq!(prompt["params"]["prompt"][0]["text"], "Before this: x");
     assert_eq!(child.sent(), ["session/set_mode", "session/prompt"]);
@@ -214,7 +214,7 @@ async fn a_child_that_reads_late_gets_all_answers_and_until_then_few_are_held() 
     let (reports, _reports) = tokio::sync::mpsc::channel(1);
     let pipes = Pipes { from_child, to_child };
     let mut running = Box::pin(run(child, pipes, &mut orders, &reports));
-    // The clock moves when everything else waits. All answers together are more than may wait for a child.
+    // The paused clock advances only when every task is idle. The responses together exceed what may wait for a child.
     let early = tokio::time::timeout(Duration::from_secs(1), &mut running).await;
     assert!(early.is_err(), "it was given up: {early:?}");
     let count = async {

@@ -1,24 +1,24 @@
-//! Decides who gets which message at a shared child. Pure: messages go in and come out.
+//! Routes the messages between a shared child and its sessions. Pure: messages go in and come out.
 //!
-//! Requests of sessions get ids that are unique at the child, and their answers go back under the ids that the sessions
-//! know. The child is initialized once. Everything else of the child is for the session whose id it names.
+//! The ids of sessions' requests are replaced by ids that are unique at the child, and put back in the responses. The
+//! child is initialized once. All other messages of the child go to the session that they name.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use serde_json::{Value, json};
 use wire::{RpcError, method};
 
-/// One session at the child.
+/// Identifies one session of the child.
 pub(super) type Member = u64;
 
-/// Where a message goes.
+/// The destination of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum To {
     Child,
     Member(Member),
 }
 
-/// Updates of sessions that are not open yet, at most.
+/// The most updates that are kept for sessions whose ids are not known yet.
 const EARLY: usize = 1000;
 
 #[derive(Default)]
@@ -26,12 +26,12 @@ pub(super) struct Switch {
     last_member: Member,
     last_id: u64,
     members: HashSet<Member>,
-    /// Unanswered requests of sessions, by their ids at the child.
+    /// Unanswered requests of sessions, by the ids that the child knows.
     asked: HashMap<u64, Asked>,
     introduction: Introduction,
-    /// The child's sessions.
+    /// The session of each session id of the child.
     sessions: HashMap<String, Member>,
-    /// Updates of a session whose id is not known yet, because they came before the answer that names it.
+    /// Updates that arrived before the response with their session's id.
     early: VecDeque<Value>,
     can_close: bool,
 }
@@ -49,12 +49,12 @@ enum Kind {
     Other,
 }
 
-/// The one answer of the child to `initialize`.
+/// The state of the single `initialize` request to the child.
 #[derive(Default)]
 enum Introduction {
     #[default]
     None,
-    /// Those who wait for it, with the ids of their requests.
+    /// The sessions that wait for the response, with the ids of their requests.
     Asked(Vec<(Member, Value)>),
     Answered(Value),
 }
@@ -72,7 +72,7 @@ impl Switch {
 
     pub(super) fn take_of_member(&mut self, member: Member, mut message: Value) -> Vec<(To, Value)> {
         let Some(method) = message["method"].as_str().map(str::to_owned) else {
-            // Its answer to a request of the child, whose ids are unique.
+            // A response to a request of the child needs no new id, because the child's ids are unique.
             return vec![(To::Child, message)];
         };
         let Some(id) = message.get("id").cloned() else { return vec![(To::Child, message)] };
@@ -90,7 +90,7 @@ impl Switch {
             },
             method::SESSION_NEW => Kind::Open,
             method::SESSION_LOAD | method::SESSION_RESUME => {
-                // Its updates may come before the answer.
+                // Updates of the session may arrive before the response.
                 if let Some(session) = message["params"]["sessionId"].as_str() {
                     self.sessions.insert(session.to_owned(), member);
                 }
@@ -126,7 +126,7 @@ impl Switch {
         }
     }
 
-    /// A session leaves. The child forgets it, if it can.
+    /// Removes a session and closes it at the child, or cancels its prompt if the child cannot close sessions.
     pub(super) fn leave(&mut self, member: Member) -> Vec<(To, Value)> {
         self.members.remove(&member);
         if let Introduction::Asked(waiting) = &mut self.introduction {
@@ -142,7 +142,7 @@ impl Switch {
                 self.last_id += 1;
                 json!({ "jsonrpc": "2.0", "id": self.last_id, "method": method::SESSION_CLOSE, "params": params })
             } else {
-                // It may be at work.
+                // The session may have a running prompt.
                 json!({ "jsonrpc": "2.0", "method": method::SESSION_CANCEL, "params": params })
             };
             messages.push((To::Child, message));
@@ -154,7 +154,7 @@ impl Switch {
         let session = message["params"]["sessionId"].as_str();
         match session {
             Some(session) => self.sessions.get(session).copied(),
-            // What names no session is for the only one there is.
+            // A message that names no session can be routed only if there is just one.
             None if self.members.len() == 1 => self.members.iter().next().copied(),
             None => None,
         }
@@ -227,7 +227,7 @@ mod tests {
         json!({ "jsonrpc": "2.0", "method": "session/update", "params": { "sessionId": session } })
     }
 
-    /// Two sessions of one child.
+    /// Returns a switch with two sessions.
     fn two() -> (Switch, Member, Member) {
         let mut switch = Switch::default();
         let (one, two) = (switch.join(), switch.join());
