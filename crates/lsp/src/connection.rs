@@ -1,4 +1,4 @@
-//! Messages to and from one language server: JSON-RPC in frames with a `Content-Length`.
+//! Sends and receives JSON-RPC messages of one language server, in frames with a `Content-Length`.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use wire::frame::{Decoder, Framing, encode};
 
-/// The longest message of a server. A longer one is skipped.
+/// The longest message of a server, in bytes. A longer one is skipped.
 const LONGEST_MESSAGE: usize = 16 << 20;
 
 pub(crate) struct Connection<R, W> {
@@ -21,14 +21,14 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         Self { from_server, to_server, decoder: Decoder::new(LONGEST_MESSAGE), piece: vec![0; 64 << 10] }
     }
 
-    /// Sends a message. If this is dropped before it is done, the connection is broken.
+    /// Sends a message. Dropping the future before it is done breaks the connection.
     pub(crate) async fn send(&mut self, message: &Value) -> io::Result<()> {
         self.to_server.write_all(&encode(Framing::ContentLength, message.to_string().as_bytes())).await?;
         self.to_server.flush().await
     }
 
-    /// Returns the next message, or None at the end. May be dropped and called again. What is not
-    /// JSON is left out.
+    /// Returns the next message, or None at end of file. Skips frames that are not JSON. Dropping
+    /// the future loses nothing.
     pub(crate) async fn next(&mut self) -> io::Result<Option<Value>> {
         loop {
             while let Some(frame) = self.decoder.next() {

@@ -1,4 +1,4 @@
-//! The files that a server has open, and their texts as the server has them.
+//! The files that are open in a server, with the text that the server has of each.
 
 use std::path::{Path, PathBuf};
 
@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use crate::messages;
 
-/// The most files that a server has open. The one that was not used for longest is closed.
+/// The most files that are open in a server. Beyond that, the least recently used one is closed.
 const MOST_OPEN: usize = 64;
 
 #[derive(Default)]
 pub(crate) struct Documents {
-    /// The file that was used last is at the end.
+    /// Ordered by last use, the most recent one at the end.
     open: Vec<Document>,
 }
 
@@ -22,7 +22,7 @@ struct Document {
 }
 
 impl Documents {
-    /// Returns the messages after which the server has this text of the file.
+    /// Records a new text of a file and returns the messages that bring the server up to date.
     pub(crate) fn set(&mut self, path: &Path, language: &str, text: &str) -> Vec<Value> {
         let known = self.open.iter().position(|document| document.path == path);
         let Some(at) = known else {
@@ -45,12 +45,12 @@ impl Documents {
         messages
     }
 
-    /// Whether the server has this text of the file.
+    /// Returns whether the server has exactly this text of the file.
     pub(crate) fn has(&self, path: &Path, text: &str) -> bool {
         self.open.iter().any(|document| document.path == path && document.text == text)
     }
 
-    /// The version of the text that the server has.
+    /// Returns the version number of the text that the server has.
     pub(crate) fn version(&self, path: &Path) -> Option<i32> {
         self.open.iter().find(|document| document.path == path).map(|document| document.version)
     }

@@ -1,4 +1,4 @@
-//! What a server reports about a file, and which of it is new after a change.
+//! Diagnostics of a file, and which of them are new after a change.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -8,13 +8,13 @@ use gen_lsp_types::{Code, Diagnostic, DiagnosticSeverity, Message};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The most findings that are kept of one file.
+/// The most findings that are kept per file.
 const MOST: usize = 500;
 
-/// The most letters of a message.
+/// The longest message, in characters.
 const LONGEST: usize = 400;
 
-/// A problem at one place of a file.
+/// A problem at one position of a file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     /// Counted from 1.
@@ -23,7 +23,7 @@ pub struct Finding {
     pub column: u32,
     pub severity: Severity,
     pub message: String,
-    /// The rule or number by which the server calls it.
+    /// The server's name or number for this kind of problem.
     pub code: Option<String>,
 }
 
@@ -45,8 +45,7 @@ impl Severity {
 }
 
 impl Finding {
-    /// Reads a list of diagnostics. An entry that is malformed is left out, and so is everything
-    /// beyond a limit.
+    /// Reads a list of diagnostics. Skips malformed entries and those beyond `MOST`, errors first.
     pub(crate) fn read_all(list: &Value) -> Vec<Finding> {
         let entries = list.as_array().map(Vec::as_slice).unwrap_or_default();
         let read = |entry: &Value| Diagnostic::deserialize(entry).ok().map(Finding::from);
@@ -56,7 +55,7 @@ impl Finding {
         findings
     }
 
-    /// Returns the line that the model gets.
+    /// Returns the finding as one line of text for the model.
     pub fn describe(&self, shown: &str) -> String {
         let Self { line, column, severity, message, code } = self;
         let code = code.as_ref().map(|code| format!(" [{code}]")).unwrap_or_default();
@@ -78,7 +77,8 @@ impl From<Diagnostic> for Finding {
             line: diagnostic.range.start.line.saturating_add(1),
             column: diagnostic.range.start.character.saturating_add(1),
             severity: match diagnostic.severity {
-                // The protocol leaves it to the client; a server that says nothing means an error.
+                // The severity is optional, and the protocol lets the client choose one; we choose
+                // error.
                 Some(DiagnosticSeverity::Error) | None => Severity::Error,
                 Some(DiagnosticSeverity::Warning) => Severity::Warning,
                 Some(_) => Severity::Hint,
@@ -95,8 +95,8 @@ fn one_line(text: &str) -> String {
     cut(&line, LONGEST)
 }
 
-/// Returns the errors that were not there before. Lines do not count, because an edit moves what
-/// follows it.
+/// Returns the errors that were not there before. Compares messages and codes but not positions,
+/// because an edit moves the lines that follow it.
 pub(crate) fn new_errors(before: &[Finding], after: &[Finding]) -> Vec<Finding> {
     let mut known: HashMap<(&str, Option<&str>), usize> = HashMap::new();
     for finding in before {
@@ -112,7 +112,7 @@ pub(crate) fn new_errors(before: &[Finding], after: &[Finding]) -> Vec<Finding> 
     new
 }
 
-/// Returns the name of a file for the model: relative to the folder if it is below it.
+/// Returns a path for the model: relative to the folder, if it is inside.
 pub(crate) fn shown(path: &Path, folder: &Path) -> String {
     path.strip_prefix(folder).unwrap_or(path).display().to_string()
 }

@@ -1,4 +1,5 @@
-//! The language servers of all sessions: starts them when a file is to be checked, and ends them.
+//! The language servers of all sessions: starts one when a file is to be checked, and ends it
+//! later.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -19,16 +20,17 @@ use crate::settings::{LanguageServer, Settings};
 /// A server that failed this often in one session is not started again.
 const MOST_FAILURES: u32 = 3;
 
-/// The longest text that is checked.
+/// The longest text that is checked, in bytes.
 const LONGEST_TEXT: usize = 2 << 20;
 
-/// Checks that may wait for one server.
+/// The most checks that may wait for one server.
 const ORDERS: usize = 16;
 
-/// How long a server may take to end by itself.
+/// How long a server may take to shut down by itself.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// How much longer than its reports a check may take before the server counts as stuck.
+/// How much longer than the wait for its reports a check may take before the server counts as
+/// stuck.
 const STUCK: Duration = Duration::from_secs(10);
 
 const STUCK_REASON: &str = "it does not read what it is sent";
@@ -46,7 +48,7 @@ pub struct Change {
     pub after: String,
 }
 
-/// Why a file is not checked.
+/// The reason why a file is not checked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CheckError {
     #[error("no language server is configured for this kind of file; [diagnostics] in the configuration names them")]
@@ -76,7 +78,7 @@ struct Key {
 
 struct Running {
     orders: mpsc::Sender<Order>,
-    /// Dropping it ends the server.
+    /// Dropping this ends the server.
     _task: IoTask<()>,
 }
 
@@ -100,14 +102,14 @@ impl Default for LanguageServers {
 }
 
 impl LanguageServers {
-    /// Whether any of these files has a server in this session, as far as can be said without
-    /// reading the disk.
+    /// Returns whether any of these files may have a server in this session. Does not read the
+    /// disk, so it cannot know whether the server is installed.
     pub fn cover(&self, settings: &Settings, site: &CallSite, paths: &[&Path]) -> bool {
         site.mode == Mode::Full && settings.may_start() && paths.iter().any(|path| settings.server_for(path).is_some())
     }
 
-    /// Returns a text about the errors that changes have caused; None if there are none, or nobody
-    /// who could find them.
+    /// Returns a text about the errors that changes have caused. Returns None if there are no new
+    /// errors, or if no server could check the files.
     pub async fn new_errors(
         &self,
         settings: &Arc<Settings>,
@@ -132,7 +134,7 @@ impl LanguageServers {
         (!texts.is_empty()).then(|| texts.join("\n"))
     }
 
-    /// Returns everything that the server of a file reports about it, line by line.
+    /// Returns everything that the server reports about a file, line by line.
     pub async fn findings(
         &self,
         settings: &Arc<Settings>,
@@ -193,7 +195,7 @@ impl LanguageServers {
         error
     }
 
-    /// Returns the way to a server, which is started if it does not run.
+    /// Returns the queue of a server. Starts the server if it is not running.
     async fn orders(
         &self,
         key: &Key,
@@ -212,7 +214,7 @@ impl LanguageServers {
         let (trust, folder) = (Arc::clone(settings), key.folder.clone());
         let path = launcher.environment.for_programs(&site.environment, &key.folder).get("PATH").cloned();
         let program = server.command.clone();
-        // A folder may be on a network that does not answer.
+        // Runs on a blocking thread, because the folder may be on a network that does not respond.
         let look = move || (trust.trusts(&folder), is_installed(&program, path.as_deref()));
         let (is_trusted, is_installed) = tokio::task::spawn_blocking(look).await.unwrap_or_default();
         if !is_trusted {
@@ -222,7 +224,7 @@ impl LanguageServers {
             return Err(CheckError::NotInstalled(server.command));
         }
         let mut running = self.running();
-        // Another call may have started it meanwhile.
+        // Another call may have started it in the meantime.
         if let Some(running) = running.get(key).filter(|running| !running.orders.is_closed()) {
             return Ok(running.orders.clone());
         }
@@ -244,7 +246,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the folder of the session in which a file is.
+/// Returns the innermost root of the session that contains a file, or the working folder.
 fn folder_of(site: &CallSite, path: &Path) -> PathBuf {
     let around = site.roots().filter(|root| path.starts_with(root));
     around.max_by_key(|root| root.components().count()).unwrap_or(&site.cwd).to_owned()
@@ -281,7 +283,7 @@ fn command(server: &LanguageServer, launcher: &Launcher, site: &CallSite, folder
     }
 }
 
-/// Runs a server until it fails, is idle for too long, or nobody can ask it any more.
+/// Runs a server until it fails, is idle for too long, or its queue is closed.
 async fn serve(
     command: CommandSpec,
     folder: PathBuf,
@@ -292,7 +294,7 @@ async fn serve(
     let failure = match command.start_piped().await {
         Err(error) => error.to_string(),
         Ok(PipedCommand { process, stdin, stdout, mut stderr }) => {
-            // It must be read, or a talkative server blocks.
+            // Standard error must be read, or a server that writes much of it blocks.
             let drain = tokio::spawn(async move { tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await });
             let connection = Connection::new(stdout, stdin);
             let failure = match timeout(start, Server::start(connection, &folder)).await {
@@ -318,7 +320,8 @@ enum Next {
     Message(std::io::Result<serde_json::Value>),
 }
 
-/// Carries out orders. Returns the reason if the server failed.
+/// Carries out the queued checks and handles messages in between. Returns the reason if the server
+/// failed.
 async fn converse<R, W>(mut server: Server<R, W>, idle: Duration, orders: &mut mpsc::Receiver<Order>) -> Option<String>
 where
     R: tokio::io::AsyncRead + Unpin,
@@ -360,7 +363,7 @@ where
     }
 }
 
-/// Returns the text about new errors for the model.
+/// Describes the new errors for the model; None if there are none.
 fn describe_new(server: &str, checked: &Checked, cwd: &Path) -> Option<String> {
     let is_subject = |path: &Path| checked.all.iter().any(|(subject, _)| subject == path);
     let (subjects, others): (Vec<_>, Vec<_>) = checked.new.iter().partition(|(path, _)| is_subject(path));

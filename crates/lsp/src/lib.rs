@@ -1,8 +1,8 @@
-//! The client side of language servers: what is wrong in a file after the agent has changed it.
+//! The client side of language servers: finds errors in files that the agent has changed.
 //!
-//! A server is started for a session when the first file of its language is checked, under `acpd
-//! __run`, and ends with the session or when it has been idle for a while. Only folders that the
-//! user trusts have servers, because a server may run code of the project. Must not know models,
+//! A server is started under `acpd __run` when a session first checks a file of its language. It
+//! ends with the session, or after it has been idle for a while. Servers run only in folders that
+//! the user trusts, because a server may run code of the project. This crate must not know models,
 //! ACP or actix, and changes no files.
 
 mod connection;

@@ -21,7 +21,8 @@ pub(crate) fn initialize(folder: &Path) -> Value {
     let uri = file_uri(folder);
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     json!({
-        // Servers that watch this process would end by themselves; `acpd __run` ends them anyway.
+        // A server exits when the process with this id does. That is not needed: `acpd __run` ends
+        // it.
         "processId": null,
         "clientInfo": {"name": "acpd", "version": env!("CARGO_PKG_VERSION")},
         "rootUri": uri,
@@ -41,7 +42,7 @@ pub(crate) fn initialize(folder: &Path) -> Value {
 /// The answer to a request of the server.
 pub(crate) fn answer(id: &Value, method: &str, params: &Value) -> Value {
     let result = match method {
-        // One empty answer per setting that it asks for: its own defaults apply.
+        // One empty answer per setting that the server asks for, so it uses its defaults.
         "workspace/configuration" => {
             let wanted = params["items"].as_array().map_or(0, Vec::len).min(1000);
             Value::Array(vec![Value::Null; wanted])

@@ -1,7 +1,7 @@
-//! One running language server: what it knows of our files, and what it reports about them.
+//! One running language server: the files that it has open, and its reports about them.
 //!
-//! Works for one check at a time. A server that has a pull request for diagnostics is asked; from
-//! any other we wait until it publishes those of the text that it got last.
+//! Runs one check at a time. A server that supports pull diagnostics is asked for them; any other server publishes
+//! them, and the check waits until it has done so for the latest text.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -18,10 +18,11 @@ use crate::documents::Documents;
 use crate::findings::{Finding, new_errors};
 use crate::messages;
 
-/// A server often publishes again a moment later, when it has looked more closely, or at other files.
+/// How long to wait for further reports after the first. Servers often publish again after a closer look, or about
+/// other files.
 const SETTLE: Duration = Duration::from_millis(250);
 
-/// The most files about which reports are kept.
+/// The most files whose reports are kept.
 const MOST_FILES: usize = 2000;
 
 /// One file to check.
@@ -34,14 +35,14 @@ pub(crate) struct Subject {
     pub(crate) text: String,
 }
 
-/// What a check has found, file by file.
+/// The result of a check, file by file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Checked {
-    /// Errors that were not there before, in the checked files first.
+    /// Errors that were not there before. The checked files come first.
     pub(crate) new: Vec<(PathBuf, Vec<Finding>)>,
-    /// Everything that is known about the checked files.
+    /// All findings in the checked files.
     pub(crate) all: Vec<(PathBuf, Vec<Finding>)>,
-    /// The server did not report in time about some file.
+    /// Whether the server did not report in time about some file.
     pub(crate) late: bool,
 }
 
@@ -49,7 +50,7 @@ pub(crate) struct Checked {
 struct Report {
     version: Option<i32>,
     findings: Vec<Finding>,
-    /// The count of all reports when this one arrived.
+    /// The number of reports that had arrived with this one.
     number: u64,
 }
 
@@ -63,7 +64,7 @@ pub(crate) struct Server<R, W> {
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
-    /// Introduces acpd to a server that was just started.
+    /// Initializes a server that was just started.
     pub(crate) async fn start(connection: Connection<R, W>, folder: &Path) -> io::Result<Self> {
         let mut server = Self {
             connection,
@@ -80,18 +81,18 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
         Ok(server)
     }
 
-    /// Returns the next message. May be dropped and called again; `handle` may not.
+    /// Returns the next message. Dropping the future loses nothing, unlike that of `handle`.
     pub(crate) async fn next(&mut self) -> io::Result<Value> {
         self.connection.next().await?.ok_or_else(|| io::Error::other("it ended"))
     }
 
-    /// Asks the server to end.
+    /// Asks the server to shut down.
     pub(crate) async fn stop(&mut self) -> io::Result<()> {
         self.call("shutdown", Value::Null, None).await?;
         self.notify(messages::notification("exit", Value::Null)).await
     }
 
-    /// Gives the server the new texts and compares what it reports about the old and the new ones.
+    /// Sends the old and the new texts to the server, and compares its reports about them.
     pub(crate) async fn check(&mut self, subjects: &[Subject], wait: Duration) -> io::Result<Checked> {
         let mut late = false;
         for subject in subjects {
@@ -133,8 +134,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
         Ok(())
     }
 
-    /// Waits for the report about the text that the server has of a file. Returns false if there was
-    /// none in time.
+    /// Waits for the report about the current text of a file. Returns false if there was none in time.
     async fn look(&mut self, path: &Path, wait: Duration) -> io::Result<bool> {
         let deadline = Instant::now() + wait;
         if self.pulls {
@@ -181,8 +181,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
         }
     }
 
-    /// Sends a request and waits for its answer. Returns None if the server reports an error, or
-    /// does not answer by the deadline.
+    /// Sends a request and waits for the response. Returns None if the server returns an error or does not respond by
+    /// the deadline.
     async fn call(&mut self, method: &str, params: Value, deadline: Option<Instant>) -> io::Result<Option<Value>> {
         self.last_id += 1;
         let id = self.last_id;
@@ -206,7 +206,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
         self.connection.send(&message).await
     }
 
-    /// Answers requests of the server, and notes what it publishes.
+    /// Answers a request of the server, or records the diagnostics that it publishes.
     pub(crate) async fn handle(&mut self, message: &Value) -> io::Result<()> {
         let Some(method) = message["method"].as_str() else { return Ok(()) };
         let (id, params) = (&message["id"], &message["params"]);

@@ -1,4 +1,4 @@
-//! Which language servers there are and how long acpd waits for them: the section `[diagnostics]`.
+//! The section `[diagnostics]`: the language servers, and how long acpd waits for them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ pub struct Settings {
     pub wait_ms: u64,
     /// How long a server may take to start.
     pub start_seconds: u64,
-    /// A server that was not asked for this long is ended.
+    /// A server that has had no check for this long is ended.
     pub idle_minutes: u64,
     pub servers: BTreeMap<String, LanguageServer>,
-    /// Folders in which servers may be started, with those below them.
+    /// Folders in which servers may be started, including all folders below them.
     #[serde(skip)]
     pub trusted: Vec<PathBuf>,
 }
@@ -29,7 +29,7 @@ pub struct LanguageServer {
     pub command: String,
     #[serde(default)]
     pub args: Vec<String>,
-    /// The language id of the protocol for each file extension that the server takes.
+    /// The files that the server handles: the LSP language id for each file extension.
     pub files: BTreeMap<String, String>,
     #[serde(default = "enabled")]
     pub enabled: bool,
@@ -52,12 +52,12 @@ impl Settings {
         Duration::from_secs(self.idle_minutes * 60)
     }
 
-    /// Whether any server may be started anywhere.
+    /// Returns whether any server may be started anywhere.
     pub fn may_start(&self) -> bool {
         self.enabled && !self.trusted.is_empty() && self.servers.values().any(|server| server.enabled)
     }
 
-    /// Returns the server for a file, with its name and the file's language id.
+    /// Returns the server for a file: its name, its settings, and the language id of the file.
     pub(crate) fn server_for(&self, path: &Path) -> Option<(&str, &LanguageServer, &str)> {
         if !self.enabled {
             return None;
@@ -68,7 +68,7 @@ impl Settings {
         servers.map(|(name, server)| (name.as_str(), server)).find_map(takes)
     }
 
-    /// Whether servers may be started in a folder. Reads the disk.
+    /// Returns whether servers may be started in a folder. Reads the disk.
     pub(crate) fn trusts(&self, folder: &Path) -> bool {
         let Ok(real) = folder.canonicalize() else { return false };
         self.trusted.iter().any(|trusted| real.starts_with(trusted.canonicalize().as_ref().unwrap_or(trusted)))

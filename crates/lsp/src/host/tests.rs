@@ -1,4 +1,4 @@
-//! What the model reads, and which folders and files are checked.
+//! Tests of the texts for the model, and of which folders and files are checked.
 
 use super::*;
 use crate::findings::Severity;

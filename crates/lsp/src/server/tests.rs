@@ -1,4 +1,4 @@
-//! A scripted language server behind a pipe.
+//! Tests with a scripted language server behind a pipe.
 
 use std::future::Future;
 
@@ -31,7 +31,7 @@ fn publish(uri: &str, version: Option<i64>, diagnostics: &[Value]) -> Value {
     json!({"jsonrpc": "2.0", "method": messages::PUBLISHED, "params": params})
 }
 
-/// Plays a server that offers these capabilities and reacts to each later message with others.
+/// Plays a server with these capabilities. `react` returns its responses to each later message.
 async fn play(mut there: Half, capabilities: Value, mut react: impl FnMut(&Value) -> Vec<Value>) -> Vec<String> {
     let mut received = Vec::new();
     while let Ok(Some(message)) = there.next().await {
@@ -49,7 +49,7 @@ async fn play(mut there: Half, capabilities: Value, mut react: impl FnMut(&Value
     received
 }
 
-/// Runs both sides and returns what acpd found and the methods that the server received.
+/// Runs both sides. Returns the result of the check and the methods that the server received.
 async fn checked(
     capabilities: Value,
     react: impl FnMut(&Value) -> Vec<Value>,
@@ -78,7 +78,7 @@ async fn only_what_the_change_caused_is_new_and_other_files_count() {
             vec![publish("file:///p/a.py", Some(1), &[error(0, "old")]), publish("file:///p/b.py", None, &[])]
         }
         Some("textDocument/didChange") => vec![
-            // A late report about the old text is not taken for one about the new text.
+            // A late report about the old text must not count as one about the new text.
             publish("file:///p/a.py", Some(1), &[]),
             publish("file:///p/a.py", Some(2), &[error(0, "new"), error(3, "old")]),
             publish("file:///p/b.py", None, &[error(9, "broken by a")]),
@@ -103,7 +103,7 @@ async fn a_server_that_can_be_asked_is_asked() {
             let items = if asked == 1 { vec![] } else { vec![error(1, "new")] };
             let related = json!({"file:///p/b.py": {"kind": "full", "items": [error(2, "there")]}});
             let report = json!({"kind": "full", "items": items, "relatedDocuments": related});
-            // A request of the server in between must be answered.
+            // A request of the server in the meantime must be answered.
             let question = json!({"jsonrpc": "2.0", "id": "q", "method": "workspace/configuration",
                 "params": {"items": [{}, {}]}});
             vec![question, json!({"jsonrpc": "2.0", "id": message["id"], "result": report})]
