@@ -1,20 +1,20 @@
-//! Whether a process descends from another one, or from a command of the daemon that has left its tree. The daemon
-//! checks every process that connects, because a command must not answer its own permission question.
+//! Tells whether a process descends from another one, or from a command of the daemon that has left its process tree.
+//! The daemon checks every process that connects, because a command must not answer its own permission question.
 
 use std::io;
 
 use crate::proc_stat;
 use crate::tag::ProcessTag;
 
-/// Whether `pid` descends from `ancestor`. A process is not its own descendant. If a process on the way up is gone,
-/// this is an error, and the caller should refuse: what cannot be known is not allowed.
+/// Returns whether `pid` descends from `ancestor`. A process is not its own descendant. Returns an error if a process
+/// on the way up is gone; the caller should then refuse, because what cannot be checked is not allowed.
 pub fn descends_from(pid: u32, ancestor: u32) -> io::Result<bool> {
     Ok(ancestors(pid)?.contains(&ancestor))
 }
 
-/// Whether tools of this owner started a process or one of its ancestors. The environment of the process itself must
-/// be readable. Ancestors that hide theirs are skipped: login servers and `systemd --user` do, and an ancestor with
-/// bad intentions could have started its child without the tag anyway.
+/// Returns whether a tool of this owner started the process or one of its ancestors. The environment of the process
+/// itself must be readable. Ancestors with an unreadable environment are skipped: login servers and `systemd --user`
+/// are such, and a malicious ancestor could have started its child without the tag anyway.
 pub fn carries_tag(pid: u32, owner: &str) -> io::Result<bool> {
     let is_ours = |tag: Option<ProcessTag>| tag.is_some_and(|tag| tag.owner == owner);
     if is_ours(ProcessTag::of(pid)?) {
@@ -23,12 +23,12 @@ pub fn carries_tag(pid: u32, owner: &str) -> io::Result<bool> {
     Ok(ancestors(pid)?.into_iter().any(|ancestor| ProcessTag::of(ancestor).is_ok_and(is_ours)))
 }
 
-/// The process ids from the parent up to the first process, and the zero above it.
+/// Returns the process ids from the parent up to the first process, and the zero above it.
 fn ancestors(pid: u32) -> io::Result<Vec<u32>> {
     let mut found = Vec::new();
     let mut at = pid;
-    // A chain of parents cannot be longer than the number of processes. The limit is for a /proc that changes during
-    // the walk.
+    // A chain of parents cannot be longer than the number of processes. The limit guards against a /proc that changes
+    // during the walk.
     for _ in 0..4096 {
         at = proc_stat::of(at)?.parent;
         found.push(at);

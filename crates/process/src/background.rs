@@ -1,8 +1,8 @@
-//! Commands that go on after the call that started them. They belong to their session: cancelling a turn ends those
+//! Commands that continue after the call that started them. They belong to their session: cancelling a turn ends those
 //! that it started, and closing the session ends all.
 //!
-//! Each command has a task of its own, which alone holds the process. All others hold a `BackgroundCommand` to
-//! read its output and to ask for its end. When the runtime ends, the tasks end, and with them the processes.
+//! Each command has its own task, which alone owns the process. Everything else holds a `BackgroundCommand` to read the
+//! output and to request the end. When the runtime shuts down, the tasks end, and the processes with them.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -25,14 +25,13 @@ const MAX_RUNNING: usize = 8;
 /// How many ended commands of one session are kept, so that their last output can be read.
 const MAX_ENDED: usize = 8;
 
-/// How long a command may take to read what is written to it.
+/// How long a command may take to read its input.
 const INPUT_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How many reports of one session may wait to be recorded. What is written meanwhile is reported later.
+/// How many reports of one session may wait to be recorded. Output that is written in the meantime is reported later.
 const MAX_REPORTS: usize = 64;
 
-/// How many cancelled turns are remembered, for calls that were about to start a command when their turn was
-/// cancelled.
+/// How many cancelled turns are remembered. A call of such a turn may be about to start a command.
 const MAX_CANCELLED: usize = 64;
 
 /// Why a background command cannot be kept or found, worded for the model.
@@ -50,7 +49,7 @@ pub enum BackgroundError {
     InputFull(String),
 }
 
-/// A started command that goes on in the background.
+/// A started command that is to continue in the background.
 pub struct BackgroundStart {
     pub started: RunningCommand,
     pub command: String,
@@ -58,7 +57,7 @@ pub struct BackgroundStart {
     pub site: Arc<CallSite>,
     /// Its standard input, if it was started with an open one.
     pub input: Option<pipe::Sender>,
-    /// Where its output goes if it is too much to keep.
+    /// The file for its output if there is too much to keep in memory.
     pub overflow: Option<PathBuf>,
 }
 
@@ -76,10 +75,10 @@ struct State {
 
 #[derive(Default)]
 struct Session {
-    /// Counts all commands that were ever started, so that no handle is used twice.
+    /// The number of commands that were ever started. It makes every handle unique.
     started: u64,
     kept: Vec<Arc<BackgroundCommand>>,
-    /// Where its commands report what they write and how they end.
+    /// Receives the reports of its commands: what they write, and how they end.
     reports: Option<mpsc::Sender<BackgroundReport>>,
 }
 
@@ -87,20 +86,21 @@ struct Session {
 pub struct BackgroundCommand {
     pub handle: String,
     pub command: String,
-    /// The mode in which it was started: whether it runs in the sandbox does not change with the session's mode.
+    /// The mode in which it was started. It decides whether the command runs in the sandbox, even if the session's mode
+    /// changes.
     pub mode: Mode,
     turn: TurnId,
-    /// Output that was not read yet.
+    /// Output that the model has not read yet.
     unread: SharedOutput,
     input: tokio::sync::Mutex<Option<pipe::Sender>>,
-    /// Whether the model knows that it has ended.
+    /// Whether the model has been informed that the command ended.
     end_reported: AtomicBool,
     stop: watch::Sender<bool>,
     end: watch::Sender<Option<CommandResult>>,
 }
 
 impl BackgroundCommand {
-    /// How the command ended; None while it runs.
+    /// Returns how the command ended; None while it runs.
     pub fn end(&self) -> Option<CommandResult> {
         self.end.borrow().clone()
     }
@@ -111,16 +111,16 @@ impl BackgroundCommand {
     }
 
     pub async fn ended(&self) {
-        // We hold the sender, so the wait can only end with a value.
+        // The sender is held here, so the wait can only end with a value.
         let _ = self.end.subscribe().wait_for(Option::is_some).await;
     }
 
-    /// Notes that the model knows of the end. Returns whether it knew before.
+    /// Records that the model has been informed of the end. Returns whether it had been before.
     pub fn report_end(&self) -> bool {
         self.end_reported.swap(true, Ordering::Relaxed)
     }
 
-    /// Writes to the command's standard input, and closes it if nothing more follows.
+    /// Writes to the command's standard input. Closes it afterwards if `close` is set.
     pub async fn write_input(&self, text: &str, close: bool) -> Result<(), BackgroundError> {
         let mut input = self.input.lock().await;
         let Some(pipe) = input.as_mut().filter(|_| self.end().is_none()) else {
@@ -142,12 +142,12 @@ impl BackgroundCommand {
         self.unread.lock().take()
     }
 
-    /// Shows the same output to people without marking it as read.
+    /// Returns the end of the unread output for display, without marking it as read.
     pub fn live_output(&self) -> String {
         self.unread.lock().live(LIVE_LIMIT)
     }
 
-    /// Reports what was written since the last report, unless too many reports wait already.
+    /// Reports the output since the last report, unless too many reports are waiting.
     fn report_output(&self, reports: &Option<mpsc::Sender<BackgroundReport>>) {
         let room = reports.as_ref().and_then(|reports| reports.try_reserve().ok());
         if let Some(room) = room
@@ -167,14 +167,14 @@ impl BackgroundCommand {
         }
     }
 
-    /// A name for people and models: "`bg1` (npm run dev)".
+    /// Returns a name for users and models, such as "`bg1` (npm run dev)".
     pub fn label(&self) -> String {
         format!("`{}` ({})", self.handle, cut(self.command.lines().next().unwrap_or_default(), 60))
     }
 }
 
 impl BackgroundCommands {
-    /// Takes over a command and returns its handle. A command that cannot be kept is dropped, which ends it.
+    /// Takes ownership of a command and returns its handle. A command that cannot be kept is dropped, which ends it.
     pub fn keep(&self, start: BackgroundStart, output_limit: usize) -> Result<String, BackgroundError> {
         let BackgroundStart { started, command, timeout, site, input, overflow } = start;
         let mut state = self.lock();
@@ -228,21 +228,22 @@ impl BackgroundCommands {
         })
     }
 
-    /// The commands of a session that have ended without the model knowing, each of them once.
+    /// Returns the commands of a session whose end the model has not been informed of. Each is returned once.
     pub fn take_ended(&self, session: &SessionId) -> Vec<Arc<BackgroundCommand>> {
         let state = self.lock();
         let kept = state.sessions.get(session).into_iter().flat_map(|session| &session.kept);
         kept.filter(|kept| kept.end().is_some() && !kept.report_end()).cloned().collect()
     }
 
-    /// The reports of this session's commands from now on. The receiver that was returned before gets no more.
+    /// Returns a channel with the reports of this session's commands from now on. It replaces the one that was returned
+    /// before.
     pub fn reports(&self, session: &SessionId) -> mpsc::Receiver<BackgroundReport> {
         let (reports, receiver) = mpsc::channel(MAX_REPORTS);
         self.lock().sessions.entry(session.clone()).or_default().reports = Some(reports);
         receiver
     }
 
-    /// The commands of a session that still run.
+    /// Returns the running commands of a session.
     pub fn running(&self, session: &SessionId) -> Vec<String> {
         let state = self.lock();
         let kept = state.sessions.get(session).into_iter().flat_map(|session| &session.kept);

@@ -1,4 +1,4 @@
-//! The children of a helper process: adopted, reaped, and ended without leaving any behind.
+//! The children of a helper process: adopts, reaps and ends them, and leaves none behind.
 //!
 //! Shared by the two helpers that own a command: `helper`, which the daemon starts, and `terminal_parent`, which an editor
 //! starts in its own terminal.
@@ -14,12 +14,12 @@ use signal_hook::consts::SIGCHLD;
 
 use crate::descendants;
 
-/// How long to wait for the processes that were just killed before looking for more of them.
+/// How long to wait for processes that were just killed before the next search for more of them.
 const KILL_ROUND: Duration = Duration::from_millis(20);
 
-/// All children of this process. There is one value of this type per process.
+/// All children of this process. There must be only one value of this type per process.
 pub(crate) struct Children {
-    /// Readable when a child ended.
+    /// Readable when a child has ended.
     ended: UnixStream,
     /// The child that is the command itself.
     command: Option<Pid>,
@@ -36,19 +36,19 @@ impl Children {
         Ok(Self { ended, command: None, status: None })
     }
 
-    /// Notes which child is the command.
+    /// Records which child is the command.
     pub(crate) fn set_command(&mut self, child: &std::process::Child) {
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         self.command = Some(pid.expect("the kernel gives process ids above zero"));
     }
 
-    /// How the command ended; None while it runs.
+    /// Returns how the command ended; None while it runs.
     pub(crate) fn command_status(&self) -> Option<WaitStatus> {
         self.status
     }
 
-    /// Waits until a child ends, one of `sources` can be read, or the time is over. Returns whether a source can be
-    /// read.
+    /// Waits until a child ends, one of `sources` becomes readable, or the time is over. Returns whether a source is
+    /// readable.
     pub(crate) fn wait(&mut self, sources: &[&UnixStream], patience: Option<Duration>) -> io::Result<bool> {
         let mut polled: Vec<PollFd<'_>> = sources.iter().map(|source| PollFd::new(*source, PollFlags::IN)).collect();
         polled.push(PollFd::new(&self.ended, PollFlags::IN));
@@ -59,7 +59,7 @@ impl Children {
         Ok(readable)
     }
 
-    /// Collects all children that ended. An error means that there are no children at all.
+    /// Reaps all children that have ended. An error means that there are no children at all.
     pub(crate) fn reap(&mut self) -> Result<(), Errno> {
         while let Some((pid, status)) = rustix::process::wait(WaitOptions::NOHANG)? {
             if self.command == Some(pid) {
@@ -69,14 +69,14 @@ impl Children {
         Ok(())
     }
 
-    /// Ends every descendant: with each of these signals in turn, each with its time to work, and then by killing,
-    /// which may take as long as `killing`.
+    /// Ends every descendant: sends each of these signals in turn, waits for the given time after each, and then kills
+    /// what is left, which may take up to `killing`.
     pub(crate) fn end_all(&mut self, signals: &[(Signal, Duration)], killing: Duration) -> io::Result<()> {
         for (signal, patience) in signals {
             if self.are_gone() {
                 return Ok(());
             }
-            // The deadline comes first, because finding many processes takes time, too.
+            // The deadline is set before the search, because finding many processes takes time too.
             let deadline = Instant::now() + *patience;
             descendants::signal(*signal);
             if self.wait_until_gone(deadline)? {
@@ -106,13 +106,14 @@ impl Children {
         }
     }
 
-    /// Every descendant's chain of parents ends at the subreaper, so without children there are no descendants.
+    /// Returns whether no descendants are left. The chain of parents of every descendant ends at the subreaper, so
+    /// without children there are no descendants.
     fn are_gone(&mut self) -> bool {
         self.reap() == Err(Errno::CHILD)
     }
 }
 
-/// A socket that becomes readable when this process receives one of these signals.
+/// Returns a socket that becomes readable when this process receives one of these signals.
 pub(crate) fn on_signals(signals: &[i32]) -> io::Result<UnixStream> {
     let (readable, notify) = UnixStream::pair()?;
     for signal in signals {

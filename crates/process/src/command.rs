@@ -21,10 +21,10 @@ use tokio::time::timeout;
 use super::{CommandExit, HelperRequest, MAX_DESCRIPTORS, SUBCOMMAND, Sandbox, descendants};
 use crate::tag::{self, ProcessTag};
 
-/// The helper ends everything within 2 seconds. If it takes longer than this, it is stuck and is killed itself.
+/// How long the helper may take to end everything before it is killed. It plans for 1.6 seconds, see `helper`.
 const HELPER_PATIENCE: Duration = Duration::from_millis(2500);
 
-/// What to run, and where.
+/// A command to run, and its folder, environment and limits.
 #[derive(Debug)]
 pub struct CommandSpec {
     /// The acpd binary.
@@ -34,20 +34,21 @@ pub struct CommandSpec {
     /// The whole environment except the tag. The command inherits nothing from the daemon.
     pub environment: BTreeMap<String, String>,
     pub folder: PathBuf,
-    /// None runs it with all the rights of the daemon.
+    /// The sandbox; None runs the command with all the rights of the daemon.
     pub sandbox: Option<Sandbox>,
-    /// Files and folders that it cannot read although it is not in the sandbox. Needs Landlock, unless it is empty.
+    /// Files and folders that the command cannot read although it runs outside the sandbox. Needs Landlock unless
+    /// empty.
     pub shield: Vec<PathBuf>,
-    /// How many processes it may have at once; None for no limit.
+    /// The most processes that it may have at once; None for no limit.
     pub process_limit: Option<usize>,
     /// Its standard input; None means empty.
     pub input: Option<String>,
 }
 
-/// A running command. Its two parts are separate, so that both can be awaited at once.
+/// A running command. The two parts are separate so that both can be awaited at once.
 pub struct RunningCommand {
     pub process: Process,
-    /// Standard output and standard error of the command and everything it starts, in order.
+    /// Standard output and standard error of the command and everything that it starts, interleaved as written.
     pub output: pipe::Receiver,
 }
 
@@ -67,8 +68,8 @@ impl CommandSpec {
         Ok(RunningCommand { process, output: pipe::Receiver::from_owned_fd(output.into())? })
     }
 
-    /// Starts the command with an open standard input, which the caller writes. The field `input` is ignored. Must be
-    /// called within a tokio runtime.
+    /// Starts the command with an open standard input, to which the caller writes. The field `input` is ignored. Must
+    /// be called within a tokio runtime.
     pub async fn start_with_input(self) -> io::Result<(RunningCommand, pipe::Sender)> {
         let (stdin, stdin_writer) = io::pipe()?;
         let (output, input) = io::pipe()?;
@@ -93,8 +94,8 @@ impl CommandSpec {
     }
 
     /// Starts the helper and sends it the request. The command inherits the helper's output. The descriptor of the
-    /// command's input comes with the request, because the helper's own input is the control socket. So do the folders
-    /// that the sandbox may write, which are therefore the very folders that were checked.
+    /// command's input is sent with the request, because the helper's own input is the control socket. The folders that
+    /// the sandbox may write are sent as descriptors too, which guarantees that they are the folders that were checked.
     async fn launch(self, stdout: OwnedFd, stderr: OwnedFd, stdin: Option<OwnedFd>) -> io::Result<Process> {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         let helper = tokio::process::Command::new(&self.runner)
@@ -138,7 +139,7 @@ impl CommandSpec {
     }
 }
 
-/// Sends bytes together with descriptors. The socket is new, so there is room for both.
+/// Sends bytes together with descriptors. The socket is new, so its buffer has room for both.
 fn send_with(socket: &UnixStream, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -149,20 +150,20 @@ fn send_with(socket: &UnixStream, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) 
     Ok(())
 }
 
-/// A helper, and through it everything that its command started.
+/// A running helper. It owns everything that its command started.
 pub struct Process {
     helper: Child,
     control: UnixStream,
-    /// The part of the report received so far, so that `ended` can be dropped and called again.
+    /// The part of the report received so far. It is kept here so that `ended` is cancel safe.
     received: Vec<u8>,
     /// The tag in the environment of everything that the command starts.
     tag: ProcessTag,
 }
 
 impl Process {
-    /// Asks the helper to end everything. Returns at once; `ended` resolves when it is done, within 2 seconds.
+    /// Asks the helper to end everything and returns at once. `ended` resolves when it is done, within 2 seconds.
     pub fn end(&self) {
-        // A command may have stopped its helper, which then would not react.
+        // The command may have stopped its helper with a signal, and a stopped helper does not react.
         self.signal_helper(Signal::CONT);
         let _ = rustix::net::shutdown(&self.control, Shutdown::Write);
     }
@@ -172,7 +173,7 @@ impl Process {
         self.signal_helper(Signal::KILL);
     }
 
-    /// Resolves when the command and everything that it started is gone. May be dropped and called again.
+    /// Resolves when the command and everything that it started is gone. Cancel safe.
     pub async fn ended(&mut self) -> CommandExit {
         // An error means the same as end of file: the helper is gone.
         while matches!(self.control.read_buf(&mut self.received).await, Ok(length) if length > 0) {}
@@ -186,7 +187,7 @@ impl Process {
         ending
     }
 
-    /// Ends everything, and kills a helper that does not react. Resolves when all of it is gone.
+    /// Ends everything and waits until it is gone. Kills a helper that does not react.
     pub async fn close(mut self) {
         self.end();
         if timeout(HELPER_PATIENCE, self.ended()).await.is_err() {

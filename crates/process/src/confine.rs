@@ -1,4 +1,4 @@
-//! Paths inside the session's roots, and no others. The only part of the crate that opens files for tools.
+//! Opens paths inside the session's roots, and no others. Tools open files only through this module.
 //!
 //! A path is walked by hand, one component at a time, each opened relative to the descriptor of the folder before it
 //! (openat2 with RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS and RESOLVE_NO_MAGICLINKS). Symlinks are read as text and walked
@@ -28,7 +28,7 @@ use crate::protected_files::{FileId, ProtectedFiles};
 pub use confined_path::{ConfinedPath, LARGEST_FILE};
 pub use pinned_roots::{AccessLimits, PinnedRoots};
 
-/// As many symlinks as the kernel itself would follow.
+/// The most symlinks that one path may contain, as in the kernel.
 const MAX_LINKS: usize = 40;
 
 /// Why a path cannot be used, worded for the model.
@@ -76,7 +76,7 @@ impl PathError {
     }
 }
 
-/// The text of a system error without its number.
+/// Returns the text of a system error without its number.
 fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or_default();
@@ -90,25 +90,25 @@ pub fn open_in(folder: impl AsFd, name: impl rustix::path::Arg, flags: OFlags, m
     rustix::fs::openat2(folder, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, mode, stay)
 }
 
-/// The session's folders, opened.
+/// The opened roots of a session.
 pub struct Roots {
     roots: Vec<Arc<Root>>,
     protected: Arc<ProtectedFiles>,
 }
 
 struct Root {
-    /// The path as the session gives it. Paths are shown relative to it, because the editor uses it.
+    /// The path as the session gives it. Shown paths are relative to it, because the editor uses it.
     given: PathBuf,
-    /// Without symlinks.
+    /// The path without symlinks.
     real: PathBuf,
     folder: Arc<OwnedFd>,
 }
 
 impl Roots {
-    /// Opens the roots. The working folder must exist; another root that is gone is left out. A command in the sandbox
-    /// may put a symlink in the place of a folder inside a root. If that folder were also a root and opened by its
-    /// path, the symlink would decide what the next call may touch. Each root is therefore opened one component at a
-    /// time, and once that walk enters another root, under any name, no symlink is followed.
+    /// Opens the roots. The working folder must exist; another root that is gone is skipped. A command in the sandbox
+    /// may replace a folder inside a root with a symlink. If that folder is also a root and were opened by its path,
+    /// the symlink would decide what the next call may touch. Each root is therefore opened one component at a time,
+    /// and once that walk enters another root, under any name, it follows no symlink.
     pub fn open(site: &CallSite, limits: &AccessLimits) -> Result<Self, PathError> {
         let ids: Vec<Option<FileId>> = site.roots().map(pinned_roots::identify).collect();
         let mut roots = Vec::new();
@@ -130,12 +130,12 @@ impl Roots {
         Ok(Self { roots, protected: Arc::new(ProtectedFiles::locate(&limits.protected_paths)) })
     }
 
-    /// The opened folders, the working folder first: what a command in the sandbox may write.
+    /// Returns the opened roots, the working folder first. A command in the sandbox may write in them.
     pub fn folders(&self) -> Vec<Arc<OwnedFd>> {
         self.roots.iter().map(|root| Arc::clone(&root.folder)).collect()
     }
 
-    /// Walks to a path as the model gave it; a relative one starts at the working folder.
+    /// Walks to a path that the model gave. A relative path starts at the working folder.
     pub fn find(&self, path: &str) -> Result<ConfinedPath, PathError> {
         if path.contains('\0') {
             return Err(PathError::Nul { path: path.replace('\0', "\u{fffd}") });
@@ -144,11 +144,11 @@ impl Roots {
     }
 
     fn cwd(&self) -> &Root {
-        // `open` fails without it.
+        // `open` fails without a working folder.
         &self.roots[0]
     }
 
-    /// The innermost root that contains a path, judged by its text, and the rest of the path.
+    /// Returns the innermost root that contains a path, judged by its text, and the rest of the path.
     fn locate(&self, path: &Path) -> Option<(Arc<Root>, VecDeque<OsString>)> {
         let under = |path: &Path| {
             let bases = self.roots.iter().flat_map(|root| [(root, &root.given), (root, &root.real)]);
@@ -167,7 +167,7 @@ impl Roots {
 impl Root {
     fn open(given: &Path, others: &[FileId]) -> io::Result<Self> {
         let folder = pinned_roots::walk_to(given, others)?;
-        // Read from the descriptor, so it is the path of the very folder that was opened.
+        // The path is read from the descriptor, so it belongs to the folder that was opened.
         let real = std::fs::read_link(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&folder)))?;
         Ok(Self { given: given.to_owned(), real, folder: Arc::new(folder) })
     }
@@ -198,7 +198,8 @@ impl Walk<'_> {
         while let Some(step) = rest.pop_front() {
             if step == ".." {
                 if at.below.pop().is_none() {
-                    // Another root may be above this one. The path of the parent is text, and is walked from there.
+                    // Another root may be above this one. The parent's path is only text here, and is walked from that
+                    // root.
                     let mut above = at.root.real.parent().unwrap_or(Path::new("/")).to_owned();
                     above.extend(&rest);
                     (at, rest) = self.enter(&above)?;
@@ -258,7 +259,7 @@ impl Walk<'_> {
         Ok((at, rest))
     }
 
-    /// A path that does not exist may be created, unless the rest of it contains `..`.
+    /// Returns a place for a path that does not exist and may be created. Refuses it if the rest contains `..`.
     fn missing(&self, at: Position, step: OsString, rest: VecDeque<OsString>) -> Result<ConfinedPath, PathError> {
         if rest.iter().any(|step| step == "..") {
             return Err(PathError::Missing { path: self.asked.to_owned(), hint: String::new() });
@@ -302,8 +303,8 @@ fn steps(path: &Path) -> VecDeque<OsString> {
     path.components().filter_map(step).collect()
 }
 
-/// Removes `..` from a path by its text, for a path that reaches a root by a detour. The result is walked like any
-/// other path, so a wrong guess can only be refused or lead to another place inside.
+/// Removes `..` from a path by its text, so that a path that reaches a root by a detour is accepted. The result is
+/// walked like any other path, so a wrong guess is either refused or leads to another place inside the roots.
 fn without_dots(path: &Path) -> PathBuf {
     let mut clean = PathBuf::from("/");
     for step in steps(path) {

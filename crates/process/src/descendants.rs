@@ -1,5 +1,5 @@
-//! The descendants of this process, found in /proc, and signals to all of them. Also what is left of a command whose helper
-//! was killed and can no longer do it.
+//! Finds the descendants of this process in /proc and signals them. Also kills what is left of a command whose helper
+//! was killed.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -20,21 +20,21 @@ pub(super) fn count() -> usize {
     descendants().len()
 }
 
-/// Stops every descendant and kills it, group by group. The kernel delivers a signal to a whole group at once,
-/// including a child that is just being forked. A stopped group therefore cannot grow, however fast its processes
-/// replaced each other, and only processes that moved to another group in the meantime are left to find.
+/// Stops and kills every descendant, group by group. The kernel delivers a signal to a whole group at once, including a
+/// child that is just being forked. A stopped group therefore cannot grow, however fast its processes replaced each
+/// other, and only processes that moved to another group in the meantime remain to be found.
 pub(super) fn kill_all() {
     let own = rustix::process::getpgrp().as_raw_nonzero().get().unsigned_abs();
     let mut stopped = HashSet::new();
     let mut stragglers = HashSet::new();
-    // A tree that still grows after so many rounds is left to the next pass of the caller.
+    // If the tree still grows after this many rounds, the caller's next pass handles it.
     for _ in 0..50 {
         let mut found_more = false;
         for pid in descendants() {
-            // A process that has ended in the meantime needs nothing.
+            // A process that has ended in the meantime can be skipped.
             let Ok(stat) = proc_stat::of(pid) else { continue };
             if stat.group == own {
-                // It has joined the helper's own group.
+                // The process has joined the helper's own group, which cannot be killed as a whole.
                 if stragglers.insert(pid) {
                     send(pid, Signal::STOP);
                     found_more = true;
@@ -73,7 +73,7 @@ pub(super) fn kill_leftovers(helper: u32, start: &str) {
 }
 
 fn descendants() -> Vec<u32> {
-    // Kernels without CONFIG_PROC_CHILDREN have no such file, and all of /proc must be read.
+    // Kernels without CONFIG_PROC_CHILDREN have no such file; then all of /proc is read.
     let parents = if fs::exists("/proc/thread-self/children").unwrap_or(false) { None } else { Some(parents()) };
     let mut found = Vec::new();
     let mut seen = HashSet::new();
@@ -95,7 +95,7 @@ fn descendants() -> Vec<u32> {
 
 fn children(pid: u32) -> Vec<u32> {
     let mut found = Vec::new();
-    // A process that ended in the meantime has no children: they have become ours and show up in the next walk.
+    // The children of a process that ended in the meantime have become ours, and the next walk finds them.
     for task in fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
         let text = fs::read_to_string(task.path().join("children")).unwrap_or_default();
         found.extend(text.split_ascii_whitespace().filter_map(|child| child.parse::<u32>().ok()));
@@ -113,15 +113,15 @@ fn parents() -> HashMap<u32, Vec<u32>> {
     families
 }
 
-/// A process that has ended or belongs to another user is no error here: the next walk finds out.
+/// Sends a signal to one process. Ignores an error: if the process still runs, the next walk finds it.
 fn send(pid: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
         let _ = rustix::process::kill_process(pid, signal);
     }
 }
 
-/// These groups contain only descendants of the helper: a process must be in the group's session, and every session
-/// below the helper was created there.
+/// Sends a signal to a whole group. Such a group contains only descendants of the helper: a process must be in the
+/// group's session, and every session below the helper was created there.
 fn send_group(group: u32, signal: Signal) {
     if let Some(group) = i32::try_from(group).ok().and_then(Pid::from_raw) {
         let _ = rustix::process::kill_process_group(group, signal);

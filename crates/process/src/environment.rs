@@ -1,5 +1,5 @@
-//! The environment of what tools start: the session's, without what is ours, the editor's terminal's or a model
-//! provider's, and with settings that keep programs from waiting for a person.
+//! The environment of programs that tools start. It is the session's, without variables of acpd, of the editor's
+//! terminal and of model providers, and with settings that keep programs from waiting for a user.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,10 +8,10 @@ use domain::{CallSite, Environment};
 
 use crate::tag::{self, ProcessTag};
 
-/// Prefixes of variables that are hidden.
+/// Prefixes of variables that programs do not get.
 const HIDDEN_PREFIXES: [&str; 7] = ["ACPD_", "KITTY_", "WEZTERM_", "ITERM_", "KONSOLE_", "ALACRITTY_", "ZELLIJ_"];
 
-/// Variables that describe a terminal that is not the command's, and those that systemd set for the daemon alone.
+/// Variables that describe a terminal other than the command's, and those that systemd sets for the daemon.
 const HIDDEN: [&str; 30] = [
     "TMUX",
     "TMUX_PANE",
@@ -45,8 +45,8 @@ const HIDDEN: [&str; 30] = [
     "OLDPWD",
 ];
 
-/// Variables that differ from one terminal, login or start of an editor to the next, and do not change what a server
-/// does. `SSH_AUTH_SOCK` is not among them: it decides whose keys a server may use.
+/// Variables that differ between terminals, logins and starts of an editor, and do not affect what a server does.
+/// `SSH_AUTH_SOCK` is not among them, because it decides whose keys a server may use.
 const VOLATILE: [&str; 38] = [
     "_",
     "ATUIN_HISTORY_ID",
@@ -88,11 +88,11 @@ const VOLATILE: [&str; 38] = [
     "XDG_VTNR",
 ];
 
-/// Prefixes of such variables: terminals inside editors.
+/// Prefixes of further such variables, which terminals inside editors set.
 const VOLATILE_PREFIXES: [&str; 4] = ["JEDITERM_", "NVIM_", "VSCODE_", "ZED_"];
 
-/// Keys of model providers. Tokens that people give to command line tools, such as GITHUB_TOKEN, are not among them:
-/// `gh` is expected to work.
+/// API keys of model providers. Tokens that users set for command line tools, such as GITHUB_TOKEN, are not among them,
+/// because `gh` is expected to work.
 const PROVIDER_KEYS: [&str; 36] = [
     "AI_GATEWAY_API_KEY",
     "ANTHROPIC_API_KEY",
@@ -132,7 +132,7 @@ const PROVIDER_KEYS: [&str; 36] = [
     "ZHIPU_API_KEY",
 ];
 
-/// No person sits at the command's terminal: no pager, no editor, no password prompt, no colours.
+/// Variables that are set because no user sits at the command's terminal: no pager, editor, password prompt or colours.
 const SET: [(&str, &str); 7] = [
     ("TERM", "dumb"),
     ("NO_COLOR", "1"),
@@ -143,26 +143,27 @@ const SET: [(&str, &str); 7] = [
     ("GIT_TERMINAL_PROMPT", "0"),
 ];
 
-/// Configuration of git for commands. A folder that only looks like a repository (`HEAD`, `objects`, `refs` and a `config`
-/// that names programs, all of which an edit can create) is not one for them, and no repository starts a file monitor.
+/// The git configuration of commands. A folder that merely looks like a bare repository (`HEAD`, `objects`, `refs` and
+/// a `config` that names programs, all of which an edit can create) is ignored, and no repository starts a file
+/// monitor.
 const GIT_CONFIG: [(&str, &str); 2] = [("safe.bareRepository", "explicit"), ("core.fsmonitor", "false")];
 
-/// The PATH of a session whose environment has none.
+/// The PATH for a session whose environment has none.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Which variables of a session commands get, and which daemon they belong to.
+/// Which variables of a session programs get, and which daemon the programs belong to.
 #[derive(Clone, Debug, Default)]
 pub struct EnvironmentPolicy {
-    /// Names the daemon in the tag of its commands, by which it recognises them.
+    /// The name of the daemon in the tag by which it recognises its commands.
     pub owner: String,
-    /// Variables that are hidden from tools, besides those that always are.
+    /// Variables that are hidden in addition to the built-in ones.
     pub hidden: Vec<String>,
-    /// Provider keys that tools may see after all.
+    /// Provider keys that are not hidden.
     pub kept: Vec<String>,
 }
 
 impl EnvironmentPolicy {
-    /// The environment of a program that is started in this folder for a session.
+    /// Returns the environment of a program that is started in this folder for a session.
     pub fn for_programs(&self, session: &Environment, folder: &Path) -> BTreeMap<String, String> {
         let mut variables: BTreeMap<String, String> = session
             .iter()
@@ -170,7 +171,7 @@ impl EnvironmentPolicy {
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect();
         variables.entry("PATH".to_owned()).or_insert_with(|| PATH.to_owned());
-        // A shell uses this name of its folder if it is valid, and resolves symlinks otherwise.
+        // A shell reports its folder under this name if it is correct, and without symlinks otherwise.
         variables.insert("PWD".to_owned(), folder.to_string_lossy().into_owned());
         variables.extend(SET.map(|(name, value)| (name.to_owned(), value.to_owned())));
         variables.extend(git_config(session));
@@ -178,18 +179,18 @@ impl EnvironmentPolicy {
         variables
     }
 
-    /// The environment of a child agent. It asks models itself, and therefore gets the keys that tools do not see.
+    /// Returns the environment of a child agent, which includes provider keys, because it talks to models itself.
     pub fn for_agents(&self, session: &Environment, folder: &Path) -> BTreeMap<String, String> {
         let kept = session.iter().map(|(name, _)| name.to_owned()).collect();
         EnvironmentPolicy { kept, ..self.clone() }.for_programs(session, folder)
     }
 
-    /// The variables that are set in an editor's own terminal. ACP cannot unset a variable, so keys are set to
-    /// nothing.
+    /// Returns the variables to set in an editor's own terminal. ACP cannot unset a variable, so keys are set to an
+    /// empty string.
     pub fn for_terminal(&self, site: &CallSite) -> Vec<(String, String)> {
         let keys = site.environment.iter().map(|(name, _)| name).filter(|name| self.is_key(name));
         let keys = keys.map(|name| (name.to_owned(), String::new()));
-        // The terminal is a real one, whatever it calls itself.
+        // The editor's terminal is a real one, so TERM is not changed.
         let set = SET.iter().filter(|(name, _)| *name != "TERM");
         let set = set.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let tag = (tag::VARIABLE.to_owned(), ProcessTag::of_owner(&self.owner).value());
@@ -200,14 +201,14 @@ impl EnvironmentPolicy {
         self.is_key(name) || HIDDEN.contains(&name) || HIDDEN_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
     }
 
-    /// A variable that the operator keeps is kept, even if it is also hidden.
+    /// Returns whether a variable is a hidden key. One in `kept` never is, even if it is also in `hidden`.
     fn is_key(&self, name: &str) -> bool {
         let is_in = |names: &[String]| names.iter().any(|known| known == name);
         !is_in(&self.kept) && (PROVIDER_KEYS.contains(&name) || is_in(&self.hidden))
     }
 }
 
-/// The variables that give git its configuration, after those that the session has already.
+/// Returns the variables that add our git configuration after the entries that the session already has.
 fn git_config(session: &Environment) -> Vec<(String, String)> {
     let first: usize = session.get("GIT_CONFIG_COUNT").and_then(|count| count.parse().ok()).unwrap_or(0);
     let mut variables = vec![("GIT_CONFIG_COUNT".to_owned(), (first + GIT_CONFIG.len()).to_string())];
@@ -218,7 +219,7 @@ fn git_config(session: &Environment) -> Vec<(String, String)> {
     variables
 }
 
-/// Whether sessions may share a program although they differ in this variable.
+/// Returns whether sessions may share a program although they differ in this variable.
 pub fn is_volatile(name: &str) -> bool {
     VOLATILE.contains(&name)
         || HIDDEN.contains(&name)

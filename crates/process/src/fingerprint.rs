@@ -1,4 +1,4 @@
-//! The digest by which a file is recognised as unchanged. It lives in memory only, so its algorithm may change.
+//! A digest that shows whether a file is unchanged. It is kept in memory only, so the algorithm may change.
 
 use std::hash::{DefaultHasher, Hasher};
 

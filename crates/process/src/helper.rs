@@ -1,9 +1,9 @@
-//! `acpd __run`: starts one command, reaps every process that becomes its child, and leaves none behind. It is small and has
-//! no async runtime, because it runs once for every command.
+//! `acpd __run`: starts one command, adopts and reaps every orphan of it, and leaves no process behind. It is small and
+//! has no async runtime, because it runs once per command.
 //!
-//! A command in the sandbox is started by a thread that enters the sandbox first and then ends. The restrictions of Landlock
-//! and seccomp hold for a thread and what it starts, so the helper itself stays free to end its descendants and to clean up,
-//! and the command cannot reach it.
+//! A command in the sandbox is started by a thread that enters the sandbox first and then ends. The restrictions of
+//! Landlock and seccomp apply to a thread and what it starts. The helper itself therefore stays free to end its
+//! descendants and to clean up, and the command cannot reach it.
 //!
 //! The helper lives in a session of its own without a terminal, so neither a prompt on /dev/tty nor the daemon's Ctrl-C
 //! reaches the command. It does not use PR_SET_PDEATHSIG: that signal comes when the *thread* that started the helper ends,
@@ -30,17 +30,18 @@ use crate::process_count::ProcessCount;
 use crate::sandbox::{self, SandboxError, TemporaryFolder};
 use crate::{CommandExit, HelperRequest, MAX_DESCRIPTORS, SUBCOMMAND, Sandbox, terminal_parent};
 
-/// For a command that was cancelled: which signals it gets, and how long it may take to act on each.
+/// The signals for a cancelled command, and how long it may take to act on each.
 const CANCEL: [(Signal, Duration); 2] =
     [(Signal::INT, Duration::from_millis(300)), (Signal::TERM, Duration::from_millis(500))];
 
-/// For what a finished command left running. There is no INT: a shell starts its background children with INT ignored.
+/// The same for processes that a finished command left running. There is no INT, because a shell starts its background
+/// children with INT ignored.
 const LEFTOVERS: [(Signal, Duration); 1] = [(Signal::TERM, Duration::from_millis(500))];
 
-/// How long the killing may take. Only a process of another user, or one stuck in the kernel, lives longer.
+/// How long killing may take. Only a process of another user, or one stuck in the kernel, survives longer.
 const KILLING: Duration = Duration::from_millis(800);
 
-/// The same for a command with too many processes. It may take longer, because no person waits for it.
+/// The same for a command with too many processes. It may take longer, because no user is waiting for it.
 const KILLING_MANY: Duration = Duration::from_secs(10);
 
 /// Runs the helper. `args` are the arguments after `__run`: none for a command of the daemon, or those of
@@ -65,7 +66,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn serve() -> io::Result<()> {
-    // Fails only for a group leader, such as a helper started by hand from a shell.
+    // This fails only for a group leader, such as a helper that was started by hand from a shell.
     let _ = rustix::process::setsid();
     disable_core_dumps();
     let mut helper = Helper::new()?;
@@ -79,16 +80,16 @@ fn serve() -> io::Result<()> {
         EndCause::Finished => helper.children.end_all(&LEFTOVERS, KILLING),
         EndCause::TooMany => helper.children.end_all(&[], KILLING_MANY),
     };
-    // A command that was cancelled has ended only now.
+    // A cancelled command has ended only now.
     helper.report_status();
     ended
 }
 
-/// Why all processes of the command are to end.
+/// The reason for ending all processes of the command.
 enum EndCause {
     /// The command itself has ended.
     Finished,
-    /// The daemon asked for it or is gone, or a signal reached the helper.
+    /// The daemon requested it or is gone, or the helper received a signal.
     Cancelled,
     /// The command has too many processes.
     TooMany,
@@ -97,23 +98,25 @@ enum EndCause {
 struct Helper {
     control: UnixStream,
     children: Children,
-    /// Readable when the helper receives a signal, which means the same as the end of the control socket.
+    /// Readable when the helper receives a signal, which has the same meaning as the end of the control socket.
     signals: UnixStream,
     /// Whether the report has been sent.
     reported: bool,
-    /// The temporary folder of a command in the sandbox. It is removed after all processes have ended.
+    /// The temporary folder of a command in the sandbox. It is removed when all processes have ended.
     temporary: Option<TemporaryFolder>,
 }
 
 impl Helper {
     fn new() -> io::Result<Self> {
-        // The duplicate closes on exec, and the command's descriptor 0 becomes /dev/null: it inherits neither.
+        // The command inherits neither: the duplicate closes on exec, and descriptor 0 of the command becomes
+        // /dev/null.
         let control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
         let signals = on_signals(&[SIGINT, SIGTERM, SIGHUP])?;
         Ok(Self { control, children: Children::adopt()?, signals, reported: false, temporary: None })
     }
 
-    /// Receives the request, with the command's standard input if that comes with it. None when the daemon is gone.
+    /// Receives the request, and the command's standard input if it comes with the request. Returns None if the daemon
+    /// is gone.
     fn receive_request(&mut self) -> io::Result<Option<(HelperRequest, Option<OwnedFd>)>> {
         let mut line = Vec::new();
         let mut buffer = [0; 16 * 1024];
@@ -162,7 +165,7 @@ impl Helper {
             request.environment.insert(name.to_owned(), temporary.to_string_lossy().into_owned());
         }
         if let Some(folder) = sandbox.writable.first() {
-            // The working folder is the one that was checked, whatever its path leads to by now.
+            // This enters the folder that was checked, even if its path leads elsewhere by now.
             rustix::process::fchdir(folder).map_err(|error| format!("entering the working folder: {error}"))?;
         }
         spawn_after(|| sandbox.enter(temporary), request, stdin)
@@ -186,7 +189,7 @@ impl Helper {
         }
     }
 
-    /// Reports how the command ended, if it has and nothing was reported before.
+    /// Reports how the command ended, once it has. Does nothing if a report was sent before.
     fn report_status(&mut self) {
         if let (false, Some(status)) = (self.reported, self.children.command_status()) {
             self.report(exit_of(status));
@@ -197,19 +200,19 @@ impl Helper {
         self.reported = true;
         let mut line = serde_json::to_vec(&exit).expect("an exit is plain data");
         line.push(b'\n');
-        // A daemon that is gone does not need the report.
+        // If the daemon is gone, the report is not needed.
         let _ = self.control.write_all(&line);
     }
 }
 
-/// Keeps a command that is killed from leaving a dump of its memory in the project. A command that wants dumps can
+/// Disables core dumps, so that a killed command does not leave one in the project. A command that wants dumps can
 /// enable them again.
 fn disable_core_dumps() {
     let Rlimit { maximum, .. } = rustix::process::getrlimit(Resource::Core);
     let _ = rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum });
 }
 
-/// Reads bytes, and collects the descriptors that come with them.
+/// Reads bytes and collects the descriptors that come with them.
 fn receive(socket: &UnixStream, buffer: &mut [u8], collected: &mut Vec<OwnedFd>) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -228,7 +231,7 @@ fn enter_folder(request: &HelperRequest) -> Result<(), String> {
     std::env::set_current_dir(folder).map_err(|error| format!("entering {}: {error}", folder.display()))
 }
 
-/// Starts the command from a thread that restricts itself first.
+/// Starts the command from a thread that first applies the restrictions to itself.
 fn spawn_after(
     restrict: impl FnOnce() -> Result<(), SandboxError> + Send,
     request: &HelperRequest,
@@ -260,7 +263,7 @@ fn spawn(request: &HelperRequest, stdin: Option<OwnedFd>) -> Result<Child, Strin
         .map_err(|error| format!("starting {}: {error}", request.program))
 }
 
-/// A file without a name. Unlike a pipe it holds any amount of unread data.
+/// Returns an anonymous in-memory file with this input. Unlike a pipe, it holds any amount of unread data.
 fn in_memory(input: &str) -> io::Result<Stdio> {
     let mut file = File::from(rustix::fs::memfd_create("input", MemfdFlags::CLOEXEC)?);
     file.write_all(input.as_bytes())?;

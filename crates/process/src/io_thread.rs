@@ -1,5 +1,5 @@
-//! A thread of its own for the communication with programs that acpd starts, so that a program that floods acpd takes no
-//! time from sessions. It starts with the first use.
+//! A thread for the I/O with programs that acpd starts. A program that floods acpd therefore takes no time from
+//! sessions. The thread starts with the first use.
 
 use std::future::Future;
 use std::io;
@@ -17,7 +17,7 @@ pub struct IoThread {
 
 struct Open {
     handle: Handle,
-    /// The thread ends when this is dropped, and with it everything that was spawned on it.
+    /// Dropping this ends the thread and everything that was spawned on it.
     _close: oneshot::Sender<()>,
 }
 
@@ -26,12 +26,12 @@ impl IoThread {
         Self { name, inside: Mutex::default(), open }
     }
 
-    /// Returns one that cannot start its thread, for tests.
+    /// Returns a value that cannot start its thread, for tests.
     pub fn without_room(name: &'static str) -> Self {
         Self { name, inside: Mutex::default(), open: |_| Err(io::Error::other("no room")) }
     }
 
-    /// Runs a future on the thread. Fails if the thread must be started and cannot be; the next call tries again.
+    /// Runs a future on the thread. Fails if the thread cannot be started; the next call tries again.
     pub fn spawn<F: Future<Output: Send + 'static> + Send + 'static>(
         &self,
         future: F,
@@ -51,18 +51,18 @@ fn open(name: &str) -> io::Result<Open> {
     let handle = runtime.handle().clone();
     let (close, closed) = oneshot::channel::<()>();
     std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-        // It waits for the end of the channel.
+        // This returns when the sender is dropped.
         let _ = runtime.block_on(closed);
         runtime.shutdown_background();
     })?;
     Ok(Open { handle, _close: close })
 }
 
-/// Work on the thread. Dropping it ends the work.
+/// A task on the thread. Dropping this ends the task.
 pub struct IoTask<T>(Option<JoinHandle<T>>);
 
 impl<T> IoTask<T> {
-    /// None if the work panicked, or the thread ended.
+    /// Waits for the result. Returns None if the task panicked or the thread ended.
     pub async fn done(&mut self) -> Option<T> {
         match &mut self.0 {
             Some(task) => task.await.ok(),
@@ -70,7 +70,7 @@ impl<T> IoTask<T> {
         }
     }
 
-    /// Lets the work go on by itself.
+    /// Lets the task continue without this handle.
     pub fn detach(mut self) {
         self.0 = None;
     }

@@ -1,20 +1,21 @@
-//! What the kernel offers for the sandbox, for the person who checks an installation.
+//! What the kernel supports of the sandbox, for checks of an installation.
 
 use std::thread;
 
 use landlock::{Access, AccessFs, CompatLevel, Compatible, LandlockStatus, Ruleset, RulesetAttr};
 
-/// Whether commands can run in `sandbox` mode here.
+/// Whether commands can run in `sandbox` mode on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LandlockSupport {
-    /// Available, with this version of its interface.
+    /// Available, with this ABI version.
     Enough(u32),
     TooOld(u32),
     SwitchedOff,
     Missing,
 }
 
-/// Asks the kernel. Asking restricts the thread that asks, so a new thread does it and ends.
+/// Asks the kernel. The query restricts the calling thread, so it runs on a new thread that then
+/// ends.
 pub fn landlock_support() -> LandlockSupport {
     let asked = thread::spawn(|| {
         let ruleset = Ruleset::default().set_compatibility(CompatLevel::BestEffort);

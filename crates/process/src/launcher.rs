@@ -1,4 +1,4 @@
-//! How the daemon starts commands on behalf of a session: with which helper, environment and limit.
+//! How the daemon starts commands for a session: the helper, the environment and the process limit.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,13 @@ use domain::Environment;
 use crate::CommandSpec;
 use crate::environment::EnvironmentPolicy;
 
-/// What the commands of tools, hooks and MCP servers have in common.
+/// The settings that the commands of tools, hooks and MCP servers share.
 #[derive(Clone, Debug)]
 pub struct Launcher {
     /// The acpd binary, which is run as `acpd __run`.
     pub runner: PathBuf,
     pub environment: EnvironmentPolicy,
-    /// How many processes a command may have at once.
+    /// The most processes that a command may have at once.
     pub process_limit: usize,
 }
 
@@ -23,7 +23,7 @@ impl Launcher {
         Self { runner: runner.into(), environment: EnvironmentPolicy::default(), process_limit: 2048 }
     }
 
-    /// A command for the shell, with the environment of a session, outside the sandbox and without input.
+    /// Returns a shell command with the environment of a session, outside the sandbox and without input.
     pub async fn shell_command(&self, text: &str, session: &Environment, folder: &Path) -> CommandSpec {
         let environment = self.environment.for_programs(session, folder);
         CommandSpec {
@@ -44,9 +44,9 @@ async fn shell(environment: &BTreeMap<String, String>) -> String {
     find_shell(environment.get("PATH").cloned()).await
 }
 
-/// bash, if it is in its usual places or on this PATH, and sh otherwise.
+/// Returns bash if it is in its usual places or on this PATH, and sh otherwise.
 ///
-/// A PATH may lead to a network folder that does not answer, so the search runs on a blocking thread.
+/// The search runs on a blocking thread, because PATH may contain a network folder that does not respond.
 pub async fn find_shell(path: Option<String>) -> String {
     let search = move || {
         let usual = ["/bin", "/usr/bin"].into_iter();

@@ -1,7 +1,7 @@
 //! Starts, confines and ends the processes of an agent, and gives its tools confined access to files.
 //!
-//! A command has two sides, which share the request and the report of this file: the daemon's (`CommandSpec`, `Process`), and
-//! the helper `acpd __run` (`main`). Knows sessions by their ids and folders only, and no tools.
+//! A command has two sides, which share the request and the report in this file: the daemon (`CommandSpec`, `Process`)
+//! and the helper `acpd __run` (`main`). This crate knows only the ids and folders of sessions, and no tools.
 //!
 //! ```text
 //! daemon --control socket--> acpd __run --> command --> its children
@@ -13,7 +13,7 @@
 //! side down or dies, the helper ends all its descendants. The request is not passed as arguments, so that a command such
 //! as `pkill -f name` does not find the helper by the command's own text.
 //!
-//! `confine` opens files inside a session's folders, and `protected_files` keeps acpd's own files from every tool.
+//! `confine` opens files inside a session's folders, and `protected_files` keeps every tool away from acpd's own files.
 
 mod ancestry;
 pub mod background;
@@ -56,21 +56,20 @@ pub use tag::VARIABLE as TAG_VARIABLE;
 pub use terminal_parent::ARGUMENT as TERMINAL_ARGUMENT;
 pub use watch::{CommandResult, Interruption, LIVE_LIMIT, SharedOutput, pause, watch};
 
-/// The hidden subcommand under which the binary calls `main`.
+/// The hidden subcommand of the binary that calls `main`.
 pub const SUBCOMMAND: &str = "__run";
 
-/// The most descriptors that come with a request: its input, and the folders of a session. The kernel accepts 253.
+/// The most descriptors in a request: the input and the folders of a session. The kernel accepts 253.
 const MAX_DESCRIPTORS: usize = 250;
 
-/// What the helper is to start. Unknown fields are ignored, because the binary on disk may be newer than the running
+/// The request to the helper. Unknown fields are ignored, because the binary on disk may be newer than the running
 /// daemon.
 #[derive(Debug, Serialize, Deserialize)]
 struct HelperRequest {
     program: String,
     arguments: Vec<String>,
     environment: BTreeMap<String, String>,
-    /// Where it runs. The helper changes to this folder itself, because the daemon would block on a dead network
-    /// folder.
+    /// The working folder. The helper enters it, because the daemon would block on a dead network folder.
     #[serde(default)]
     folder: Option<PathBuf>,
     #[serde(default)]
@@ -80,13 +79,13 @@ struct HelperRequest {
     shield: Vec<PathBuf>,
     #[serde(default)]
     input: Option<String>,
-    /// Whether a descriptor for the command's standard input comes with the first byte of the request.
+    /// Whether a descriptor of the command's standard input is sent with the first byte of the request.
     #[serde(default)]
     stdin_follows: bool,
-    /// How many descriptors of writable folders for the sandbox follow that one.
+    /// How many descriptors of writable folders for the sandbox follow the input's.
     #[serde(default)]
     folders_follow: usize,
-    /// How many processes it may have at once.
+    /// The most processes that it may have at once.
     #[serde(default)]
     process_limit: Option<usize>,
 }
@@ -99,9 +98,9 @@ pub enum CommandExit {
     Signalled(i32),
     /// It could not be started.
     Failed(String),
-    /// It had more processes at once than this, and was killed with all of them.
+    /// It had more processes at once than this limit, and all were killed.
     TooMany(usize),
-    /// The helper was killed, so the status is unknown. What was left in its session, or had the command's tag, was
-    /// killed.
+    /// The helper was killed, so the status is unknown. The remaining processes in its session or with the command's
+    /// tag were killed.
     Lost,
 }

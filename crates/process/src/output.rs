@@ -1,16 +1,17 @@
-//! What a command wrote: kept at both ends and cut in the middle, and made readable. Knows bytes and text only.
+//! The output of a command: keeps the beginning and the end, cuts the middle, and makes it readable. Knows bytes and
+//! text only.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
-/// Bytes from a command, at most `limit` of them: the first quarter and the last three.
+/// Output of a command, at most `limit` bytes: a quarter from the beginning and three quarters from the end.
 pub struct Output {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     head_limit: usize,
     tail_limit: usize,
     total: u64,
-    /// The file that has all of it, named where something is cut.
+    /// The file with the complete output, which is named where something is cut.
     kept_in: Option<PathBuf>,
 }
 
@@ -21,17 +22,17 @@ impl Output {
         Self { head: Vec::new(), tail: VecDeque::new(), head_limit, tail_limit, total: 0, kept_in: None }
     }
 
-    /// Names the file that has all of the output.
+    /// Sets the file that has the complete output.
     pub fn keep_in(&mut self, path: PathBuf) {
         self.kept_in = Some(path);
     }
 
-    /// Whether this many more bytes do not fit.
+    /// Returns whether this many more bytes exceed the limit.
     pub fn overflows_with(&self, more: usize) -> bool {
         self.total + more as u64 > (self.head_limit + self.tail_limit) as u64
     }
 
-    /// All bytes, as long as none were cut.
+    /// Returns all bytes. Valid only as long as none were cut.
     pub fn bytes(&self) -> Vec<u8> {
         let (front, back) = self.tail.as_slices();
         [&self.head, front, back].concat()
@@ -47,7 +48,7 @@ impl Output {
         self.tail.extend(rest);
     }
 
-    /// Takes the collected output. An incomplete character at the end stays for the next call.
+    /// Takes the collected output. An incomplete character at the end remains for the next call.
     pub fn take(&mut self) -> Self {
         let mut next = Self::new(self.head_limit + self.tail_limit);
         next.kept_in.clone_from(&self.kept_in);
@@ -71,7 +72,7 @@ impl Output {
         self.total - (self.head.len() + self.tail.len()) as u64
     }
 
-    /// The collected output, with a note where something is missing.
+    /// Returns the collected output, with a note where something is missing.
     pub fn text(&self) -> String {
         let (front, back) = self.tail.as_slices();
         if !self.is_cut() {
@@ -86,7 +87,7 @@ impl Output {
         format!("{}\n\n[{cut} bytes of output cut here{kept}]\n\n{}", readable(head), readable(tail))
     }
 
-    /// The end of the output, for people who watch.
+    /// Returns the end of the output, for live display.
     pub fn live(&self, limit: usize) -> String {
         let kept = [self.tail.as_slices().0, self.tail.as_slices().1].concat();
         let all = if self.is_cut() { kept } else { [self.head.as_slice(), &kept].concat() };
@@ -99,7 +100,7 @@ impl Output {
     }
 }
 
-/// The bytes without an incomplete character at the end.
+/// Returns the bytes without an incomplete character at the end.
 fn whole_characters(bytes: &[u8]) -> &[u8] {
     for back in 1..=bytes.len().min(3) {
         let at = bytes.len() - back;
@@ -115,8 +116,8 @@ fn whole_characters(bytes: &[u8]) -> &[u8] {
     bytes
 }
 
-/// Starts at a line if one begins soon, so that neither a character nor an escape sequence is split; otherwise at a
-/// character.
+/// Skips to the start of a line if one begins soon, so that neither a character nor an escape sequence is split.
+/// Otherwise skips to the start of a character.
 fn from_line_start(bytes: &[u8]) -> &[u8] {
     let near = &bytes[..bytes.len().min(1024)];
     match near.iter().position(|byte| *byte == b'\n') {
@@ -125,8 +126,8 @@ fn from_line_start(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// Text as a terminal would show it: without escape sequences, with the last state of lines that carriage returns
-/// overwrite, and with invalid UTF-8 replaced.
+/// Returns text as a terminal would show it: without escape sequences, with the final state of lines that carriage
+/// returns overwrite, and with invalid UTF-8 replaced.
 pub fn readable(bytes: &[u8]) -> String {
     let text = without_escapes(&String::from_utf8_lossy(bytes));
     let mut clean = String::with_capacity(text.len());
@@ -149,7 +150,7 @@ fn without_escapes(text: &str) -> String {
         match c {
             '\x1b' => skip_escape(&mut chars),
             '\x08' => {
-                // A backspace takes the character before it, as in the bold type of old manual pages.
+                // A backspace removes the character before it, as in the overstruck bold type of old manual pages.
                 if !clean.ends_with('\n') {
                     clean.pop();
                 }
@@ -162,7 +163,7 @@ fn without_escapes(text: &str) -> String {
     clean
 }
 
-/// Consumes one escape sequence after its ESC (ECMA-48): CSI, the string sequences, or a short one.
+/// Consumes an escape sequence after its ESC (ECMA-48): CSI, a string sequence, or a short one.
 fn skip_escape(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     match chars.peek() {
         Some('[') => {
@@ -171,7 +172,8 @@ fn skip_escape(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
             chars.next_if(|c| matches!(c, '\x40'..='\x7e'));
         }
         Some(']' | 'P' | 'X' | '^' | '_') => {
-            // Ends with BEL or ESC \. A line break ends it too, so that a torn sequence does not swallow the rest.
+            // The sequence ends with BEL or ESC \. A line break also ends it, so that an incomplete sequence does not
+            // swallow the rest.
             while let Some(c) = chars.next_if(|c| *c != '\n') {
                 if c == '\x07' || (c == '\x1b' && chars.next_if_eq(&'\\').is_some()) {
                     return;

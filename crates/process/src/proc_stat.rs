@@ -1,4 +1,4 @@
-//! One line of /proc/PID/stat: who a process's parent is, and which group and session it belongs to.
+//! Reads /proc/PID/stat: the parent, group and session of a process.
 
 use std::{fs, io};
 
@@ -7,24 +7,24 @@ pub(crate) struct Stat {
     pub parent: u32,
     pub group: u32,
     pub session: u32,
-    /// Ended, and not yet reaped by its parent.
+    /// Whether it has ended and has not been reaped by its parent.
     pub is_dead: bool,
 }
 
-/// An error of kind `NotFound` when there is no such process.
+/// Reads the line of a process. Returns an error of kind `NotFound` if there is no such process.
 pub(crate) fn of(pid: u32) -> io::Result<Stat> {
     parse(&fs::read_to_string(format!("/proc/{pid}/stat"))?)
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("reading /proc/{pid}/stat: unknown format")))
 }
 
-/// The ids of all processes that this one may see.
+/// Returns the ids of all processes that are visible to this one.
 pub(crate) fn all_pids() -> io::Result<impl Iterator<Item = u32>> {
     Ok(fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()))
 }
 
 fn parse(line: &str) -> Option<Stat> {
-    // The second field is the program's name in parentheses. It may hold spaces and parentheses of its own, so the
-    // fields are counted from the last one.
+    // The second field is the program's name in parentheses. It may contain spaces and parentheses, so the fields are
+    // counted from the last closing one.
     let (_, rest) = line.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace();
     let is_dead = matches!(fields.next()?, "Z" | "X");

@@ -1,8 +1,8 @@
-//! How many processes a command has at once, counted now and then, so that one which only makes more of itself is ended
-//! before it takes the machine along.
+//! Counts the processes of a command at intervals, so that a fork bomb is ended before it exhausts the machine.
 //!
-//! RLIMIT_NPROC would count all processes of the user, and a control group needs a manager that gives us one; counting
-//! needs neither. A bomb grows by a few thousand a second, so a count every fifth of a second is in time.
+//! RLIMIT_NPROC would count all processes of the user, and a control group needs a manager that delegates one to us;
+//! counting needs neither. A fork bomb grows by a few thousand processes per second, so a count every fifth of a second
+//! is early enough.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 const SHARE: u32 = 20;
 
 pub(super) struct ProcessCount {
-    /// None for no limit.
+    /// The limit; None for no limit.
     most: Option<usize>,
     next: Instant,
 }
@@ -24,12 +24,12 @@ impl ProcessCount {
         Self { most, next: Instant::now() + PAUSE }
     }
 
-    /// How long to wait before the next count; None means for ever.
+    /// Returns how long to wait before the next count; None means forever.
     pub(super) fn pause(&self) -> Option<Duration> {
         self.most.map(|_| self.next.saturating_duration_since(Instant::now()))
     }
 
-    /// Returns the limit if it is exceeded. Counts only when it is time.
+    /// Returns the limit if it is exceeded. Counts only when the next count is due.
     pub(super) fn exceeded(&mut self) -> Option<usize> {
         let most = self.most?;
         let began = Instant::now();

@@ -2,8 +2,8 @@
 //! whatever the session's folders, mode and approval are.
 //!
 //! A protected file is recognised by its path without symlinks and by device and inode, so an alias of it is protected
-//! too. They are looked up for every call, because one may be created later. That blocks, so it must not run on the
-//! thread of an actor.
+//! too. The files are looked up anew for every call, because one may be created later. The lookup blocks, so it must
+//! not run on an actor's thread.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -14,10 +14,10 @@ use std::sync::OnceLock;
 
 use rustix::fs::Stat;
 
-/// As many symlinks as the kernel itself would follow.
+/// The most symlinks that one path may contain, as in the kernel.
 const MAX_LINKS: usize = 40;
 
-/// The most protected files that are compared with a file that has several names. Usually there are a few dozen.
+/// The most protected files with which a file with several hard links is compared. Usually there are a few dozen.
 const MAX_ENTRIES: usize = 10_000;
 
 /// The identity of a file, independent of its name.
@@ -37,22 +37,22 @@ impl FileId {
     }
 }
 
-/// acpd's own files and folders as they are now.
+/// A snapshot of acpd's own files and folders.
 #[derive(Debug, Default)]
 pub struct ProtectedFiles {
     paths: Vec<ProtectedPath>,
-    /// Everything below them; filled when it is first needed.
+    /// All files below them, collected on first use.
     inside: OnceLock<HashSet<FileId>>,
 }
 
 #[derive(Debug)]
 struct ProtectedPath {
-    /// Without symlinks, as far as it exists.
+    /// The path without symlinks, as far as it exists.
     real: PathBuf,
-    /// None if it does not exist.
+    /// The identity; None if it does not exist.
     id: Option<FileId>,
-    /// The folders above it, by its given name and by its real one. A command that can rename or create entries in one
-    /// of them could replace it.
+    /// The folders above it, both by its given path and by its real one. A command that can rename or create entries in
+    /// one of them could replace it.
     above: Vec<FileId>,
 }
 
@@ -65,27 +65,27 @@ impl ProtectedFiles {
         self.paths.is_empty()
     }
 
-    /// Whether a path without symlinks is protected or inside a protected folder.
+    /// Returns whether a path without symlinks is protected or inside a protected folder.
     pub fn contains_path(&self, real: &Path) -> bool {
         self.paths.iter().any(|protected| real.starts_with(&protected.real))
     }
 
-    /// Whether it is one of the protected files or folders itself.
+    /// Returns whether this is one of the protected files or folders itself.
     pub fn is_protected(&self, id: FileId) -> bool {
         self.paths.iter().any(|protected| protected.id == Some(id))
     }
 
-    /// Whether this inode number may belong to a protected file. A quick check before the device is known.
+    /// Returns whether a protected file may have this inode number. A quick check before the device is known.
     pub fn may_be_protected(&self, inode: u64) -> bool {
         self.paths.iter().any(|protected| protected.id.is_some_and(|id| id.inode == inode))
     }
 
-    /// Whether a folder is above a protected file.
+    /// Returns whether a folder is above a protected file.
     pub fn is_above_protected(&self, id: FileId) -> bool {
         self.paths.iter().any(|protected| protected.above.contains(&id))
     }
 
-    /// Whether a file is protected, or another name of a file in a protected folder.
+    /// Returns whether a file is protected, or is another hard link to a file in a protected folder.
     pub fn contains_file(&self, stat: &Stat) -> bool {
         let id = FileId::of(stat);
         self.is_protected(id) || (stat.st_nlink > 1 && !self.is_empty() && self.inside().contains(&id))
@@ -113,7 +113,7 @@ impl ProtectedFiles {
 }
 
 impl ProtectedPath {
-    /// Walks there one component at a time, so that it sees every folder on the way, including those around symlinks.
+    /// Walks to the path one component at a time to collect every folder on the way, including those around symlinks.
     fn locate(path: &Path) -> Self {
         let mut at = PathBuf::from("/");
         let mut rest = steps(path);

@@ -1,7 +1,7 @@
-//! A file that receives the output of a command once it is too much to keep: all of it, from the first byte.
+//! A file for the output of a command that is too long to keep in memory. It receives all of it, from the first byte.
 //!
-//! The file is created only when the output overflows. A file that cannot be written is given up, and the output is cut
-//! as it would be without one.
+//! The file is created only when the output overflows. If it cannot be written, the output is cut as it would be
+//! without a file.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::SharedOutput;
 
-/// The most bytes of one file, which is as much as file tools read.
+/// The largest size of one file, in bytes: as much as file tools read.
 const LARGEST: u64 = crate::confine::LARGEST_FILE;
 
 pub(crate) struct Spill {
@@ -19,10 +19,10 @@ pub(crate) struct Spill {
 }
 
 enum State {
-    /// Everything fits so far.
+    /// Everything fits in memory so far.
     Waiting,
     Writing(File, u64),
-    /// It is full, or could not be written.
+    /// The file is full, or could not be written.
     Done,
 }
 
@@ -31,7 +31,7 @@ impl Spill {
         Self { path, state: State::Waiting }
     }
 
-    /// Takes bytes that are about to be added to the output.
+    /// Receives bytes that are about to be added to the output.
     pub(crate) async fn take(&mut self, bytes: &[u8], output: &SharedOutput) {
         let state = std::mem::replace(&mut self.state, State::Done);
         self.state = match state {
@@ -54,7 +54,7 @@ impl Spill {
             State::Writing(mut file, written) => {
                 let more = bytes.to_vec();
                 let written = written + more.len() as u64;
-                // What a full disk does not take is missing at the end of the file.
+                // If the disk is full, the rest is missing at the end of the file.
                 match blocking(move || file.write_all(&more).map(|()| file)).await {
                     Ok(file) => State::Writing(file, written),
                     Err(_) => State::Done,

@@ -1,4 +1,4 @@
-//! The flag by which work that blocks learns that its call was cancelled.
+//! The flag that informs blocking work that its call was cancelled.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use tokio::sync::watch;
 
 use crate::confine::PathError;
 
-/// Raised when the call was cancelled or its future dropped. Long work checks it now and then, and work with an effect
-/// checks it right before the effect.
+/// Raised when the call is cancelled or its future is dropped. Long work checks it from time to time, and work with an
+/// effect checks it right before the effect.
 #[derive(Clone)]
 pub struct StopFlag(Arc<watch::Sender<bool>>);
 
@@ -22,14 +22,14 @@ impl StopFlag {
         *self.0.borrow()
     }
 
-    /// Fails once the flag is raised.
+    /// Returns an error once the flag is raised.
     pub fn check(&self) -> Result<(), PathError> {
         if self.is_raised() { Err(PathError::Cancelled) } else { Ok(()) }
     }
 
     /// Resolves when the flag is raised.
     pub async fn raised(&self) {
-        // The sender is held here, so the wait cannot end in any other way.
+        // The sender is held here, so the wait can end only when the flag is raised.
         let _ = self.0.subscribe().wait_for(|raised| *raised).await;
     }
 

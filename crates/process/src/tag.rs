@@ -1,16 +1,16 @@
 //! The tag in the environment of everything that tools start: `ACPD_TOOL=START@OWNER`.
 //!
-//! START names one command, so that its processes can be found after its helper was killed. OWNER names the daemon, so
-//! that the daemon recognises its own commands when they connect, wherever in the tree of processes they are, even
-//! after a restart. A command can remove the tag from what it starts. The tag stops accidents and simple tricks; the
-//! wall is the sandbox.
+//! START identifies one command, so that its processes can be found after its helper was killed. OWNER identifies the
+//! daemon, which recognises its own commands by it when they connect, wherever in the process tree they are, even after
+//! a restart. A command can remove the tag from what it starts. The tag only stops accidents and simple tricks; the
+//! sandbox is the security boundary.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 use std::{fs, io};
 
 pub const VARIABLE: &str = "ACPD_TOOL";
 
-/// The start of a command without a helper: it has none yet, or runs in an editor's own terminal.
+/// START of a command that has no helper yet, or runs in an editor's own terminal.
 const NO_HELPER: &str = "none";
 
 #[derive(Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl ProcessTag {
         Self { start: NO_HELPER.to_owned(), owner: owner.to_owned() }
     }
 
-    /// A tag with the same owner for one command. Process ids are reused, so the tag also contains the time.
+    /// Returns a tag with the same owner for one command. It also contains the time, because process ids are reused.
     pub(crate) fn started(value: Option<&String>, helper: u32) -> Self {
         let owner = value.map(|value| Self::read(value).owner).unwrap_or_default();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -40,7 +40,7 @@ impl ProcessTag {
         Self { start: start.to_owned(), owner: owner.to_owned() }
     }
 
-    /// The tag that a process was started with. An error if its environment cannot be read.
+    /// Returns the tag with which a process was started. Fails if its environment cannot be read.
     pub(crate) fn of(pid: u32) -> io::Result<Option<Self>> {
         let environment = fs::read(format!("/proc/{pid}/environ"))?;
         let mut variables = environment.split(|byte| *byte == 0).map(String::from_utf8_lossy);
@@ -63,7 +63,7 @@ mod tests {
         let mut shell = Command::new("sh");
         shell.args(["-c", "echo; read wait"]).env(VARIABLE, tag.value());
         let mut child = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        // Right after its start a process does not show its environment yet.
+        // A process does not show its environment until shortly after its start, so the test waits for its first line.
         io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
         assert_eq!(ProcessTag::of(child.id()).unwrap(), Some(tag));
         child.kill().unwrap();

@@ -1,9 +1,9 @@
 //! `acpd __run terminal PROGRAM ARGUMENTS...`: the parent of a command in a terminal of the editor.
 //!
 //! The editor starts it, so the command is no descendant of the daemon, and the command can remove the tag from its
-//! environment with `env -i`. This parent carries the tag and stays as long as any process that the command started is alive,
-//! orphans included: the daemon recognises a process that connects by its ancestors. The parent ends as the command does, and
-//! leaves no process behind.
+//! environment with `env -i`. This parent has the tag and stays as long as any process that the command started is
+//! alive, including orphans, because the daemon recognises a connecting process by its ancestors. The parent exits as
+//! the command does, and leaves no process behind.
 
 use std::ffi::OsString;
 use std::io;
@@ -17,14 +17,14 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use crate::SUBCOMMAND;
 use crate::children::{Children, on_signals};
 
-/// The word after `__run` for the parent.
+/// The argument after `__run` that selects the parent.
 pub const ARGUMENT: &str = "terminal";
 
-/// The word after `__run` for the child, before it becomes the command.
+/// The argument after `__run` that selects the child, before it becomes the command.
 const CHILD: &str = "terminal-child";
 
-/// For what the command left running: which signal it gets, how long it may take to act on it, and how long the
-/// killing may take after that.
+/// The signal for processes that the command left running, how long they may take to act on it, and how long killing
+/// may take after that.
 const LEFTOVERS: [(Signal, Duration); 1] = [(Signal::TERM, Duration::from_millis(500))];
 const KILLING: Duration = Duration::from_millis(800);
 
@@ -39,7 +39,7 @@ pub(crate) fn main(first: &OsString, rest: Vec<OsString>) -> Option<io::Result<E
     }
 }
 
-/// Arranges to die with the parent, even if that is killed, and then becomes the command.
+/// Arranges to die with the parent, even if the parent is killed, and then becomes the command.
 fn become_command(arguments: Vec<OsString>) -> io::Error {
     let mut arguments = arguments.into_iter();
     let parent = arguments.next().and_then(|pid| pid.into_string().ok()?.parse().ok()).and_then(Pid::from_raw);
@@ -57,7 +57,7 @@ fn become_command(arguments: Vec<OsString>) -> io::Error {
 fn attend(arguments: Vec<OsString>) -> io::Result<ExitCode> {
     let mut children = Children::adopt()?;
     let closed = on_signals(&[SIGTERM, SIGHUP])?;
-    // Keys typed at the terminal signal the command directly. The parent must not die of the same signals.
+    // Keys typed at the terminal signal the command directly. The same signals must not end the parent.
     let _ignored = on_signals(&[SIGINT, SIGQUIT])?;
     let own = std::process::id().to_string();
     children.set_command(&Command::new("/proc/self/exe").args([SUBCOMMAND, CHILD, &own]).args(arguments).spawn()?);
@@ -71,7 +71,7 @@ fn attend(arguments: Vec<OsString>) -> io::Result<ExitCode> {
     Ok(children.command_status().map_or(ExitCode::FAILURE, exit_code))
 }
 
-/// Ends as the command did: by the same signal, or with the same code.
+/// Exits as the command did: by the same signal, or with the same code.
 fn exit_code(status: WaitStatus) -> ExitCode {
     if let Some(signal) = status.terminating_signal() {
         let _ = signal_hook::low_level::emulate_default_handler(signal);

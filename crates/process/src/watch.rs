@@ -1,4 +1,4 @@
-//! Follows one command to its end: collects its output, and ends it when it is cancelled or its time is over.
+//! Watches one command until it ends: collects its output, and ends it when it is cancelled or its time is up.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -14,25 +14,27 @@ use crate::output::Output;
 use crate::spill::Spill;
 use crate::{CommandExit, RunningCommand};
 
-/// How often new output is shown: often at first, and then less, because each update is an event of the log. A command
-/// that writes for ten minutes has some 180 of them.
+/// How often new output is shown: often at first and then less, because each update is an event of the log. A command
+/// that writes for ten minutes causes about 180 updates.
 const FIRST_INTERVAL: Duration = Duration::from_millis(200);
 const LAST_INTERVAL: Duration = Duration::from_secs(5);
 const SHARE: u32 = 20;
 
-/// The helper ends everything within 2 seconds. If it takes longer than this, it is stuck and is killed itself.
+/// How long the helper may take to end everything before it is killed. It plans for 1.6 seconds, see `helper`.
 const HELPER_PATIENCE: Duration = Duration::from_millis(1900);
 
-/// After all processes have ended the pipe ends at once, unless a process of another user holds it.
+/// How long to wait for the end of the pipe after all processes have ended. Only a process of another user can hold it
+/// open.
 const DRAIN_PATIENCE: Duration = Duration::from_millis(200);
 
-/// A command that has written this much is read more slowly, so that it does not monopolise the thread.
+/// After this many bytes, the output is read more slowly, so that it does not monopolise the thread.
 const FLOOD: u64 = 16 << 20;
 
-/// "Never", as far as commands are concerned. The clock has no room for the longest `Duration`.
+/// A timeout that is never reached. The clock has no room for the longest `Duration`.
 const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// How many bytes people see while the command runs. Each update is kept in the log, so it is a screen or two.
+/// How many bytes of output are shown while the command runs. Each update is stored in the log, so it is a screen or
+/// two.
 pub const LIVE_LIMIT: usize = 4 * 1024;
 
 /// How a command ended, and whether it was interrupted.
@@ -42,7 +44,7 @@ pub struct CommandResult {
     pub interruption: Option<Interruption>,
 }
 
-/// Why a command was ended before it was finished.
+/// The reason why a command was ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interruption {
     Cancelled,
@@ -52,9 +54,9 @@ pub enum Interruption {
 /// The output of a command, shared between the task that collects it and its readers.
 pub struct SharedOutput {
     output: Mutex<Output>,
-    /// The file to create if the output is too much to keep.
+    /// The file to create if the output is too long to keep in memory.
     overflow: Option<PathBuf>,
-    /// Output that clients have not seen yet, of a command that no call waits for.
+    /// Output of a background command that clients have not seen yet.
     unseen: Option<Mutex<Output>>,
 }
 
@@ -63,14 +65,14 @@ impl SharedOutput {
         Self { output: Mutex::new(Output::new(limit)), overflow: None, unseen: None }
     }
 
-    /// The same with a file for output beyond the limit. It is created with its folder when it is needed.
+    /// Sets a file for output beyond the limit. The file and its folder are created when they are needed.
     #[must_use]
     pub fn overflowing_to(mut self, file: Option<PathBuf>) -> Self {
         self.overflow = file;
         self
     }
 
-    /// Also keeps what people have not seen yet, apart from what the model has not read yet.
+    /// Creates an output that also keeps what clients have not seen yet, apart from what the model has not read yet.
     pub fn shown(limit: usize) -> Self {
         Self { unseen: Some(Mutex::new(Output::new(LIVE_LIMIT))), ..Self::new(limit) }
     }
@@ -82,7 +84,7 @@ impl SharedOutput {
         }
     }
 
-    /// Takes what people have not seen yet.
+    /// Takes the output that clients have not seen yet.
     pub fn take_unseen(&self) -> Option<String> {
         let unseen = self.unseen.as_ref()?;
         let text = unseen.lock().unwrap_or_else(PoisonError::into_inner).take().text();
@@ -95,7 +97,7 @@ impl SharedOutput {
     }
 }
 
-/// Returns when everything that the command started is gone. `show` is called now and then when there is more to see.
+/// Watches a command until everything that it started is gone. Calls `show` from time to time when there is new output.
 pub async fn watch(
     started: RunningCommand,
     captured: &SharedOutput,
@@ -172,7 +174,7 @@ async fn drain(pipe: &mut pipe::Receiver, buffer: &mut [u8], output: &SharedOutp
     let _ = tokio::time::timeout(DRAIN_PATIENCE, rest).await;
 }
 
-/// The pause before the next update, after a command has run for this long.
+/// Returns the pause before the next update of a command that has run for this long.
 pub fn pause(running: Duration) -> Duration {
     (running / SHARE).clamp(FIRST_INTERVAL, LAST_INTERVAL)
 }
@@ -192,12 +194,12 @@ impl CommandResult {
         }
     }
 
-    /// Whether it ended by itself with status 0.
+    /// Returns whether it ended by itself with status 0.
     pub fn is_success(&self) -> bool {
         self.interruption.is_none() && self.exit == CommandExit::Exited(0)
     }
 
-    /// A description such as "exit status 1".
+    /// Returns a description such as "exit status 1".
     pub fn describe(&self) -> String {
         match (self.interruption, &self.exit) {
             (Some(Interruption::Cancelled), _) => "stopped, with everything it started".to_owned(),

@@ -1,4 +1,4 @@
-//! One place inside the roots: the opened folder and a name in it, and what can be done there.
+//! One place inside the roots: an opened folder and a name in it, with the operations on it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -19,17 +19,17 @@ use crate::fingerprint;
 use crate::protected_files::ProtectedFiles;
 use crate::stop::StopFlag;
 
-/// No tool holds more of a file in memory than this.
+/// The largest file that tools read into memory, in bytes.
 pub const LARGEST_FILE: u64 = 32 << 20;
 
 pub struct ConfinedPath {
-    /// Absolute, in terms of the root as the session names it.
+    /// The absolute path below the root as the session names it.
     pub path: PathBuf,
-    /// Absolute, without symlinks: the one name by which a file is known.
+    /// The absolute path without symlinks, which identifies the file.
     pub real: PathBuf,
-    /// The path for people and models: relative to the working folder where possible.
+    /// The path as users and models see it: relative to the working folder where possible.
     pub shown: String,
-    /// The deepest existing folder of the path: the target itself if that is a folder.
+    /// The deepest existing folder of the path; the target itself if that is a folder.
     pub(super) folder: Arc<OwnedFd>,
     pub(super) target: Target,
     pub(super) protected: Arc<ProtectedFiles>,
@@ -52,7 +52,7 @@ impl ConfinedPath {
         matches!(self.target, Target::Folder)
     }
 
-    /// The folder itself, opened for listing.
+    /// Opens the folder itself for listing.
     pub fn open_folder(&self) -> Result<OwnedFd, PathError> {
         match &self.target {
             Target::Folder => {
@@ -76,28 +76,28 @@ impl ConfinedPath {
         }
     }
 
-    /// A regular file below this folder, by its path relative to it. No symlink is followed.
+    /// Opens a regular file by its path relative to this folder, without following symlinks.
     pub fn open_below(&self, path: &Path) -> Result<(File, Stat), PathError> {
         self.open_regular(&self.folder, path, &path.display().to_string())
     }
 
-    /// The metadata of a path relative to this folder; None if it does not exist.
+    /// Returns the metadata of a path relative to this folder; None if it does not exist.
     pub fn look_below(&self, path: &Path) -> Option<Stat> {
         let entry = open_in(&self.folder, path, OFlags::PATH, Mode::empty()).ok()?;
         rustix::fs::fstat(entry).ok()
     }
 
-    /// Whether rules hide this file.
+    /// Returns whether a rule hides this file.
     pub fn is_hidden(&self, hidden_files: &HiddenFiles) -> bool {
         hidden_files.hides([self.path.as_path(), &self.real])
     }
 
-    /// Whether rules hide the file at this path relative to this folder.
+    /// Returns whether a rule hides the file at this path relative to this folder.
     pub fn hides_below(&self, path: &Path, hidden_files: &HiddenFiles) -> bool {
         !hidden_files.is_empty() && hidden_files.hides([self.path.join(path).as_path(), &self.real.join(path)])
     }
 
-    /// All bytes of the file, if it is not too large.
+    /// Reads the whole file, if it is not too large.
     pub fn read(&self) -> Result<Vec<u8>, PathError> {
         let (file, stat) = self.open_file()?;
         self.read_open(file, &stat)
@@ -116,8 +116,8 @@ impl ConfinedPath {
         Ok(bytes)
     }
 
-    /// Replaces the content atomically. `expected` is the content that the file must have until then; None means that
-    /// it must not exist. Missing folders are created. Nothing happens once `stop` is raised.
+    /// Replaces the content atomically, unless `stop` is raised first. `expected` is the content that the file must
+    /// still have; None means that it must not exist. Creates missing folders.
     pub fn replace(&self, bytes: &[u8], expected: Option<Fingerprint>, stop: &StopFlag) -> Result<(), PathError> {
         let failed = |doing| move |error: Errno| PathError::io(doing, &self.shown, error);
         let (folder, name) = self.folder_for_writing()?;
@@ -127,13 +127,13 @@ impl ConfinedPath {
             Err(denial) => return Err(denial),
         };
         if old.is_some() {
-            // A rename would replace a file that is write-protected.
+            // A rename would replace a write-protected file too, so the permission is checked first.
             rustix::fs::accessat(&folder, &name, Access::WRITE_OK, AtFlags::empty()).map_err(failed("writing"))?;
         }
         let temporary = TemporaryFile::create(&folder, old.as_ref()).map_err(failed("creating a file beside"))?;
         let written = temporary.fill(bytes);
         written.map_err(|error| PathError::io("writing", &self.shown, error))?;
-        // As late as possible: after this only the rename is left.
+        // Checked as late as possible: only the rename follows.
         self.check_unchanged(&folder, &name, expected)?;
         stop.check()?;
         let moved = match expected {
@@ -214,7 +214,7 @@ impl ConfinedPath {
         if now == expected { Ok(()) } else { Err(PathError::Changed { path: self.shown.clone() }) }
     }
 
-    /// Refuses acpd's own files, under whatever name.
+    /// Opens a regular file, unless it is one of acpd's own under any name.
     fn open_regular(&self, folder: &OwnedFd, path: &Path, shown: &str) -> Result<(File, Stat), PathError> {
         let (file, stat) = open_regular(folder, path, shown)?;
         if self.protected.contains_file(&stat) {
@@ -223,7 +223,7 @@ impl ConfinedPath {
         Ok((file, stat))
     }
 
-    /// What searches below this folder leave out.
+    /// Returns acpd's own files, which searches below this folder skip.
     pub fn protected(&self) -> &Arc<ProtectedFiles> {
         &self.protected
     }
@@ -232,7 +232,7 @@ impl ConfinedPath {
         PathError::Missing { path: self.shown.clone(), hint: self.hint().unwrap_or_default() }
     }
 
-    /// A name in the same folder that differs in case or ending only.
+    /// Returns the name of an entry in the same folder that differs only in case or extension.
     fn hint(&self) -> Option<String> {
         let Target::Missing(names) = &self.target else { return None };
         let [name] = names.as_slice() else { return None };
@@ -251,12 +251,12 @@ impl ConfinedPath {
 
 fn open_regular(folder: &OwnedFd, path: &Path, shown: &str) -> Result<(File, Stat), PathError> {
     let failed = |error| PathError::io("opening", shown, error);
-    // Opening a device may have an effect, so its kind is checked first, through an O_PATH descriptor.
+    // Opening a device may have a side effect, so its type is checked first through an O_PATH descriptor.
     let entry = open_in(folder, path, OFlags::PATH, Mode::empty()).map_err(failed)?;
     require_regular(&entry, shown)?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = open_in(folder, path, flags, Mode::empty()).map_err(failed)?;
-    // It may be another file by now.
+    // The entry may have been replaced since the first check.
     let stat = require_regular(&file, shown)?;
     refuse_proc(&file, shown)?;
     Ok((File::from(file), stat))
@@ -276,7 +276,7 @@ fn require_regular(file: &OwnedFd, shown: &str) -> Result<Stat, PathError> {
     Err(PathError::NotAFile { path: shown.to_owned(), what })
 }
 
-/// With a root such as `/`, /proc would be inside, with the daemon's own environment and memory.
+/// Refuses files in /proc. With a root such as `/`, the daemon's own environment and memory would be inside it.
 fn refuse_proc(file: &OwnedFd, shown: &str) -> Result<(), PathError> {
     let system = rustix::fs::fstatfs(file).map_err(|error| PathError::io("looking at", shown, error))?;
     if system.f_type == rustix::fs::PROC_SUPER_MAGIC {
@@ -295,7 +295,7 @@ fn sync(folder: &OwnedFd) {
 /// Moves a file to a name that must be free.
 fn rename_new(from: (&OwnedFd, &OsStr), to: (&OwnedFd, &OsStr)) -> Result<(), Errno> {
     match rustix::fs::renameat_with(from.0, from.1, to.0, to.1, RenameFlags::NOREPLACE) {
-        // Some file systems do not support the flag; a check just before has to do.
+        // Some file systems do not support the flag. A check just before the rename must suffice there.
         Err(Errno::INVAL) => match rustix::fs::statat(to.0, to.1, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(_) => Err(Errno::EXIST),
             Err(_) => rustix::fs::renameat(from.0, from.1, to.0, to.1),
@@ -304,7 +304,7 @@ fn rename_new(from: (&OwnedFd, &OsStr), to: (&OwnedFd, &OsStr)) -> Result<(), Er
     }
 }
 
-/// A file beside the one to be replaced; removed unless it was moved into place.
+/// A temporary file beside the one to be replaced. Dropping it removes the file unless it was moved into place.
 struct TemporaryFile<'a> {
     folder: &'a OwnedFd,
     name: String,
@@ -316,7 +316,7 @@ impl<'a> TemporaryFile<'a> {
     fn create(folder: &'a OwnedFd, old: Option<&Stat>) -> Result<Self, Errno> {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
         let name = format!(".acpd-{}-{}.tmp", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
-        // A new file gets the umask's mode. The copy of a private file must not be readable even for a moment.
+        // A new file gets the mode of the umask. The copy of a private file must never be readable by others.
         let mode = Mode::from_raw_mode(if old.is_some() { 0o600 } else { 0o666 });
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
         let temporary = Self { folder, file: File::from(open_in(folder, &name, flags, mode)?), name, in_place: false };

@@ -1,4 +1,4 @@
-//! Attempts to leave the roots, as a table, and a race.
+//! Tests: a table of attempts to leave the roots, and a race.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::stop::StopFlag;
 
-/// A working folder, a second root, and a secret beside them.
+/// A working folder, a second root, and a secret next to them.
 struct Fixture {
     folder: TempDir,
 }
@@ -246,7 +246,7 @@ fn a_race_of_folder_and_link_never_leads_outside() {
     let roots = place.roots();
     let mut seen = std::collections::BTreeMap::new();
     let deadline = Instant::now() + Duration::from_secs(10);
-    // Both sides of the race must have been met, however the threads are scheduled.
+    // Both outcomes of the race must occur, however the threads are scheduled.
     for round in 0.. {
         if (round >= 5000 && seen.len() >= 2) || Instant::now() > deadline {
             break;

@@ -15,15 +15,15 @@ use rustix::io::Errno;
 use super::{MAX_LINKS, PathError, open_in, steps};
 use crate::protected_files::FileId;
 
-/// Limits a tool's access to files beyond the session's roots.
+/// Limits of a tool's file access besides the session's roots.
 #[derive(Clone, Debug, Default)]
 pub struct AccessLimits {
     pub protected_paths: Vec<PathBuf>,
     pub pinned_roots: Arc<PinnedRoots>,
 }
 
-/// The real path of each root of each session, as of its first call. A root that leads elsewhere later is refused: a
-/// command of another session may have put a symlink into its path.
+/// The real path of each root of each session at its first call. A root that later leads elsewhere is refused, because
+/// a command of another session may have put a symlink into its path.
 #[derive(Debug, Default)]
 pub struct PinnedRoots(Mutex<HashMap<SessionId, HashMap<PathBuf, PathBuf>>>);
 
@@ -49,7 +49,7 @@ impl PinnedRoots {
     }
 }
 
-/// The identity of a folder; None if it does not exist.
+/// Returns the identity of a folder; None if it does not exist.
 pub(super) fn identify(folder: &Path) -> Option<FileId> {
     rustix::fs::stat(folder).ok().as_ref().map(FileId::of)
 }

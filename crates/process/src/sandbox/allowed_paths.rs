@@ -1,7 +1,7 @@
-//! The files that Landlock allows, without acpd's own.
+//! The paths that Landlock allows, excluding acpd's own files.
 //!
-//! Landlock has no exceptions: what is allowed for a folder is allowed for everything in it. A folder above a
-//! protected file is therefore not allowed as a whole, but each of its other entries is. A command cannot use new
+//! Landlock has no exceptions: what is allowed for a folder is allowed for everything in it. A folder above a protected
+//! file is therefore not allowed as a whole; each of its other entries is. Consequently a command cannot use new
 //! entries directly in such a folder.
 
 use std::os::fd::BorrowedFd;
@@ -15,7 +15,7 @@ use crate::confine::open_in;
 use crate::protected_files::{FileId, ProtectedFiles};
 
 pub(super) struct AllowedPaths<'a> {
-    /// Taken and put back with every added rule.
+    /// Taken and put back whenever a rule is added.
     created: Option<RulesetCreated>,
     protected: &'a ProtectedFiles,
 }
@@ -25,7 +25,7 @@ impl<'a> AllowedPaths<'a> {
         Self { created: Some(created), protected }
     }
 
-    /// A path that cannot be opened is left out, which means that the command may not use it.
+    /// Allows access to a path. A path that cannot be opened is skipped, so the command cannot use it.
     pub(super) fn allow_path(&mut self, path: &Path, access: BitFlags<AccessFs>) -> Result<(), RulesetError> {
         match PathFd::new(path) {
             Ok(opened) => self.allow(std::os::fd::AsFd::as_fd(&opened), access),
@@ -60,7 +60,7 @@ impl<'a> AllowedPaths<'a> {
         Ok(())
     }
 
-    /// A root may be inside a protected folder, too.
+    /// Returns whether this is acpd's own, or inside. A root may be inside a protected folder too.
     fn is_off_limits(&self, opened: BorrowedFd<'_>, id: FileId) -> bool {
         if self.protected.is_empty() {
             return false;

@@ -1,9 +1,9 @@
 //! The system calls that a sandboxed command may not use. Everything else is allowed, and Landlock restricts files.
 //!
-//! Sockets are refused where they are created, so the filter needs to know no family and no protocol. A pair of
-//! connected sockets is allowed, because programs use one to talk to their children, unless it is a pair of datagram
-//! sockets: those can still send anywhere. Calls on other processes are refused where their arguments show it. The
-//! first instructions of the filter kill a program of another architecture.
+//! Sockets are refused on creation, whatever their family and protocol. A pair of connected sockets is allowed, because
+//! programs use one to talk to their children, unless it is a pair of datagram sockets, which can still send anywhere.
+//! Calls on other processes are refused where their arguments show it. The first instructions of the filter kill a
+//! program of another architecture.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,8 @@ use seccompiler::{
     SeccompRule, TargetArch,
 };
 
-/// Refused whatever their arguments are. `connect` is useless without `socket`; refusing it is a precaution.
+/// System calls that are refused with any arguments. `connect` is useless without `socket`; refusing it is a
+/// precaution.
 const REFUSED: [i64; 10] = [
     libc::SYS_socket,
     libc::SYS_connect,
@@ -20,7 +21,7 @@ const REFUSED: [i64; 10] = [
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
-    // These lead into the kernel, past Landlock, for a command that runs as root.
+    // For a command that runs as root, these give access to the kernel past Landlock.
     libc::SYS_bpf,
     libc::SYS_init_module,
     libc::SYS_finit_module,
@@ -28,13 +29,14 @@ const REFUSED: [i64; 10] = [
     libc::SYS_kexec_file_load,
 ];
 
-/// The second table of system calls on x86-64 has the same numbers with this bit, and reports the same architecture.
+/// The bit that marks a call of the x32 table on x86-64. Its calls have the same numbers and report the same
+/// architecture.
 const X32: Option<i64> = if cfg!(target_arch = "x86_64") { Some(0x4000_0000) } else { None };
 
-/// The value that means all processes of a user to ioprio_set(2).
+/// The argument of ioprio_set(2) that selects all processes of a user.
 const IOPRIO_WHO_USER: i32 = 3;
 
-/// SOCK_CLOEXEC and SOCK_NONBLOCK travel in the upper bits of a socket's type.
+/// The bits of a socket's type without SOCK_CLOEXEC and SOCK_NONBLOCK, which are in the upper bits.
 const TYPE_BITS: u64 = 0xf;
 
 pub(super) fn apply() -> Result<(), Error> {
@@ -55,16 +57,16 @@ fn program() -> Result<BpfProgram, BackendError> {
     filter.try_into()
 }
 
-/// Calls that change the limits, priority or scheduling of a process take the process as an argument, and the kernel
-/// allows them for every process of the same user. Zero is the caller itself. Landlock restricts signals and
-/// debugging, because it knows which processes are in the sandbox. A signal to all processes is refused here as well,
-/// because older kernels do not confine signals.
+/// Rules for calls that change the limits, priority or scheduling of a process. They take the process as an argument,
+/// and the kernel allows them for every process of the same user. Zero is the caller itself. Landlock restricts signals
+/// and debugging, because it knows which processes are in the sandbox. A signal to all processes is refused here as
+/// well, because older kernels do not confine signals.
 fn calls_on_others() -> Result<Vec<(i64, Vec<SeccompRule>)>, BackendError> {
     let others = |argument| condition(argument, SeccompCmpOp::Ne, 0);
     let all_of_a_user = |users: i32| condition(0, SeccompCmpOp::Eq, users.unsigned_abs().into());
     let everybody = u64::from(u32::MAX);
     Ok(vec![
-        // Reading the limits of other processes is allowed: the third argument, the new limits, is then null.
+        // Reading the limits of other processes is allowed. In that case the third argument, the new limits, is null.
         (
             libc::SYS_prlimit64,
             vec![SeccompRule::new(vec![
@@ -95,11 +97,11 @@ fn condition(argument: u8, operator: SeccompCmpOp, value: u64) -> Result<Seccomp
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
 }
 
-/// Any one of these rules refuses a call of socketpair(2).
+/// Rules for socketpair(2). A call that matches any of them is refused.
 fn pairs_that_reach_others() -> Result<Vec<SeccompRule>, BackendError> {
     let family = libc::AF_UNIX.unsigned_abs().into();
     let datagram = libc::SOCK_DGRAM.unsigned_abs().into();
-    // The kernel makes datagram sockets of these.
+    // The kernel turns sockets of this type into datagram sockets.
     let raw = libc::SOCK_RAW.unsigned_abs().into();
     let conditions = [
         (0, SeccompCmpOp::Ne, family),

@@ -5,14 +5,14 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Folders that a killed helper with the same process id may have left behind.
+/// The most leftover folders to skip. A killed helper with the same process id may have left some behind.
 const MAX_LEFTOVERS: u32 = 100;
 
 #[derive(Debug)]
 pub(crate) struct TemporaryFolder(PathBuf);
 
 impl TemporaryFolder {
-    /// In the folder that the command would use outside a sandbox, if there is one.
+    /// Creates the folder in the one that the command would use outside the sandbox, if there is one.
     pub(crate) fn make(usual: Option<&str>) -> io::Result<Self> {
         let usual = usual.map(Path::new).filter(|path| path.is_absolute() && path.is_dir());
         let base = usual.unwrap_or(Path::new("/tmp"));
@@ -20,7 +20,7 @@ impl TemporaryFolder {
         let mut result = Err(io::ErrorKind::AlreadyExists.into());
         for attempt in 0..MAX_LEFTOVERS {
             let path = base.join(format!("acpd-{me}-{attempt}"));
-            // Fails if anything is there already, so nothing can have been prepared in it.
+            // This fails if the path exists, so no other program can have prepared its contents.
             match DirBuilder::new().mode(0o700).create(&path) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => result = Err(error),
                 Err(error) => return Err(error),
@@ -38,8 +38,7 @@ impl TemporaryFolder {
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
         if fs::remove_dir_all(&self.0).is_err() {
-            // Some programs make their own folders read-only. All processes that could change something in the
-            // meantime have ended.
+            // Some programs make their own folders read-only. All processes that could interfere have ended.
             open_up(&self.0);
             let _ = fs::remove_dir_all(&self.0);
         }
