@@ -15,7 +15,7 @@ use crate::read;
 use crate::stored::{self, Encoded, StoredEvents};
 use crate::text_run::TextRun;
 
-/// The cache is cleared when it has this many sessions.
+/// The number of sessions at which the cache is cleared.
 const CACHED: usize = 4096;
 
 /// What the database has of recently written sessions, so that a commit need not look it up.
@@ -33,7 +33,7 @@ impl SessionCache {
         self.last_numbers.clear();
     }
 
-    /// Needed when a session's events are changed by something else than a `BatchBuilder`.
+    /// Forgets the last number of a session. Needed when anything but a `BatchBuilder` changes the session's events.
     pub(crate) fn forget_events_of(&mut self, session: &SessionId) {
         self.last_numbers.remove(session);
     }
@@ -78,7 +78,8 @@ impl SessionCache {
     }
 }
 
-/// Only sessions that had a prompt are listed. The others are marked as leftovers, which may be deleted.
+/// The index entries of a session. Only sessions that had a prompt are listed; the others are marked as leftovers,
+/// which may be deleted.
 fn index_keys(meta: &SessionMeta) -> Vec<Vec<u8>> {
     if meta.messages == 0 {
         return vec![keys::leftover(&meta.id)];
@@ -177,10 +178,10 @@ impl<'a> BatchBuilder<'a> {
         self.batch.insert(keys::event(session, run.last(), 0), run.encode());
     }
 
-    /// Removes what is stored of events that are submitted again; their neighbours in a run are stored anew.
+    /// Removes the stored form of events that are submitted again. The other events of the same runs are stored anew.
     ///
-    /// This happens after a failed commit of which a part reached the disk. The batch so far is applied first, since it may
-    /// have some of these events, too. Every record is in one batch nevertheless.
+    /// This happens after a commit failed of which a part reached the disk. The batch so far is applied first, because
+    /// it may contain some of these events, too. Every record is still within one batch.
     fn remove_replaced(&mut self, session: &SessionId, events: &[StoredEvents]) -> Result<(), Fault> {
         self.apply()?;
         let replaced: BTreeSet<u64> = events.iter().flat_map(StoredEvents::numbers).collect();

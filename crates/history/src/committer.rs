@@ -25,7 +25,7 @@ use crate::shared::{Phase, Shared};
 use crate::store::Settings;
 use crate::stored::{self, Encoded};
 
-/// Opening the store for longer than this is logged.
+/// How long opening the store may take before it is logged.
 const SLOW: Duration = Duration::from_secs(2);
 
 pub(crate) struct Committer {
@@ -118,7 +118,7 @@ impl Committer {
         }
     }
 
-    /// Returns the database if it is open, or opens now, and the disk has room.
+    /// Returns the database, which is opened if necessary. Fails if it does not open, or if the disk is full.
     fn ready(&mut self) -> Result<Arc<Database>, HistoryError> {
         if let Phase::Shut(_) = self.shared.phase() {
             self.shared.enter(Phase::Opening);
@@ -156,7 +156,7 @@ impl Committer {
         })
     }
 
-    /// Runs something that writes, under the eyes of the watchdog.
+    /// Runs `work`, which writes, while the watchdog watches it.
     fn watched<T>(
         &mut self,
         database: &Arc<Database>,
@@ -180,7 +180,7 @@ impl Committer {
         others
     }
 
-    /// A session that is deleted while it is being copied must not come back.
+    /// Cancels copies to a session that is deleted, so that it does not come back.
     fn cancel_copies(&mut self, session: &SessionId) {
         for job in std::mem::take(&mut self.jobs) {
             if job.makes(session) {
@@ -191,7 +191,7 @@ impl Committer {
         }
     }
 
-    /// Jobs are in no queue, so the committer wakes itself for them.
+    /// Wakes the committer if jobs are left, because jobs are not in the queue.
     fn wake_for_jobs(&self) {
         if !self.jobs.is_empty() {
             self.queue.wake_now();
@@ -225,7 +225,8 @@ impl Committer {
         }
     }
 
-    /// Opens the database again, because sled's handle is useless after a failure. What was not settled is not in it.
+    /// Handles a failed write: refuses its records and opens the database again, because sled's handle is useless after
+    /// a failure. The reopened database lacks what was not settled.
     fn fail(&mut self, fault: &Fault, records: Vec<Record>) {
         self.report(Some(fault.to_string()));
         self.check_level = match fault {
@@ -239,8 +240,8 @@ impl Committer {
         self.open();
     }
 
-    /// Drops the database. The phase changes before the list of unsettled numbers is cleared; otherwise a reader could take
-    /// what it saw of a failed commit for settled.
+    /// Drops the database. The phase changes before the list of unsettled numbers is cleared; otherwise a reader could
+    /// mistake events of a failed commit for settled ones.
     fn close_database(&mut self, next: Phase) {
         let last = self.shared.phase();
         self.shared.enter(next);
@@ -256,7 +257,7 @@ impl Committer {
         }
     }
 
-    /// Opens the store, and leaves the phase `Opening` for `Open` or `Shut`.
+    /// Opens the store, and changes the phase from `Opening` to `Open` or `Shut`.
     fn open(&mut self) {
         let since = Instant::now();
         let is_removed = self.identity.is_some() && self.identity != Identity::of(&self.folder);
@@ -283,7 +284,7 @@ impl Committer {
         }
     }
 
-    /// Reports success, unless a write failed before: then the status changes with the next successful write.
+    /// Reports success, unless a write has failed: in that case the next successful write changes the status.
     fn after_opening(&mut self) {
         if !self.has_reserve {
             return;
@@ -314,7 +315,7 @@ impl Committer {
     }
 }
 
-/// Encodes the records. One that cannot be encoded is refused, and the others go on.
+/// Encodes the records. A record that cannot be encoded is refused, and the others are still committed.
 fn encode(records: Vec<Record>) -> (Vec<Record>, Vec<Encoded>) {
     let mut storable = (Vec::with_capacity(records.len()), Vec::with_capacity(records.len()));
     for record in records {

@@ -13,7 +13,7 @@ use crate::job::Step;
 use crate::keys;
 use crate::text_run::TextRun;
 
-/// How many bytes one step copies, about.
+/// The approximate number of bytes that one step copies.
 const STEP: usize = 1 << 20;
 
 pub(crate) struct CopyJob {
@@ -58,7 +58,7 @@ impl CopyJob {
             database.apply(batch)?;
             return Ok(Step::Done(Ok(Settled::Written)));
         }
-        // The original was deleted meanwhile.
+        // The original has been deleted in the meantime.
         Ok(Step::Done(Err(HistoryError::Read("the session that was to be copied is gone".to_owned()))))
     }
 
@@ -79,7 +79,7 @@ impl CopyJob {
         Ok(())
     }
 
-    /// The session that comes of it.
+    /// The session that the copy creates.
     pub(crate) fn makes(&self) -> &SessionId {
         &self.record.session
     }

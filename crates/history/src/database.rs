@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use crate::sled_log;
 use crate::store::Settings;
 
-/// How long to wait for a lock. A handle that was just dropped keeps it for some milliseconds, until sled's threads and
-/// our readers have let go of it.
+/// How long to wait for a lock. A handle that was just dropped holds it for some milliseconds more, until sled's
+/// threads and our readers have released it.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
@@ -30,7 +30,7 @@ pub(crate) enum Fault {
     /// The database cannot be read, or sled gave up on it.
     #[error("{0}")]
     Broken(String),
-    /// One value cannot be decoded. The database is intact, and other values may be, too.
+    /// One value cannot be decoded. The database is intact, and other values may still be readable.
     #[error("{0}")]
     Unreadable(String),
     /// The file is no longer at its path, so writes to it would be lost.
@@ -77,8 +77,8 @@ pub(crate) fn guarded<T>(doing: &str, work: impl FnOnce() -> Result<T, Fault>) -
     })
 }
 
-/// Makes what was written to a file survive the loss of power: `File::sync_data`, unless a test replaces it to find out
-/// what a disk would have kept.
+/// Syncs a file, so that what was written to it survives a power loss. This is `File::sync_data`, unless a test
+/// replaces it to find out what a disk would have kept.
 #[derive(Clone)]
 pub struct SyncFile(Arc<SyncFn>);
 
@@ -125,7 +125,7 @@ impl Identity {
 }
 
 impl Database {
-    /// Opens the database in `folder`, or makes one.
+    /// Opens the database in `folder`, or creates one.
     pub(crate) fn open(folder: &Path, settings: &Settings) -> Result<Self, Fault> {
         let path = folder.join("db");
         let is_new = !path.exists();
@@ -133,15 +133,15 @@ impl Database {
             let lock = await_lock(&path)?;
             drop_unfinished_snapshots(folder)?;
             let is_damaged = sled_log::has_hidden_damage(folder);
-            // Unlocked by name: closing the file would leave the lock to a command that is being started at this moment,
-            // whose process has a copy of the descriptor until its program runs.
+            // Unlocked explicitly, because closing the file may not be enough: a process that is being started at this
+            // moment has a copy of the descriptor, and with it the lock, until it executes its program.
             lock.unlock()?;
             if is_damaged? {
                 return Err(Fault::Broken("its log is damaged".to_owned()));
             }
         }
         let had_damaged_parameters = drop_damaged_parameters(folder)?;
-        // The flusher thread would wake twice a second for nothing: the committer flushes.
+        // sled's flusher thread would wake up twice a second for nothing, because the committer flushes.
         let config = sled::Config::new().path(folder).cache_capacity(settings.cache_bytes).flush_every_ms(None);
         let db = guarded("opening", || Ok(config.open()?))?;
         let file = File::open(path)?;
@@ -169,7 +169,7 @@ impl Database {
         Ok(self.db.apply_batch(batch)?)
     }
 
-    /// Makes what was applied survive the end of the process and, if `synced`, the loss of power.
+    /// Makes what was applied survive the end of the process and, if `synced`, a power loss.
     pub(crate) fn settle(&self, synced: bool) -> Result<(), Fault> {
         self.db.flush()?;
         if synced {
@@ -186,7 +186,8 @@ impl Database {
     }
 }
 
-/// Locks the database once no other process holds it. sled locks the same file in the same way, and says less when it fails.
+/// Locks the database once no other process holds it. sled locks the same file in the same way, but its error says
+/// less.
 fn await_lock(path: &Path) -> Result<File, Fault> {
     let file = File::open(path)?;
     let since = Instant::now();
@@ -200,8 +201,8 @@ fn await_lock(path: &Path) -> Result<File, Fault> {
     }
 }
 
-/// Deletes snapshots that sled was writing when it was killed or the disk was full. sled would take one for the newest
-/// complete snapshot and report corruption. The previous snapshot is still there.
+/// Deletes snapshots that sled was writing when it was killed or the disk was full. sled would mistake one for the
+/// newest complete snapshot and report corruption. The previous snapshot is still there.
 fn drop_unfinished_snapshots(folder: &Path) -> Result<(), Fault> {
     for entry in fs::read_dir(folder)? {
         let name = entry?.file_name();

@@ -16,7 +16,7 @@ const STEP: usize = 4096;
 
 pub(crate) struct DeleteJob {
     record: Record,
-    /// What the receipt reports: success, or why the copy failed whose beginning is deleted here.
+    /// What the receipt reports: success or, if this deletes the remains of a failed copy, why the copy failed.
     outcome: Result<Settled, HistoryError>,
     hidden: bool,
 }

@@ -22,7 +22,7 @@ enum Signal {
     Ended,
 }
 
-/// Ends the watch when the commit ends, also by a panic.
+/// Ends the watch when the commit ends, even if it panics.
 struct Watch<'a>(&'a FlushWatchdog);
 
 impl FlushWatchdog {

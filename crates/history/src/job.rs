@@ -47,7 +47,7 @@ impl CommitterJob {
         }
     }
 
-    /// Whether this is a copy that makes `session`.
+    /// Whether this is a copy that creates `session`.
     pub(crate) fn makes(&self, session: &SessionId) -> bool {
         match self {
             Self::Copy(copy) => copy.makes() == session,

@@ -26,7 +26,7 @@ pub(crate) const METAS: &[u8] = b"m";
 pub(crate) const LEFTOVERS: &[u8] = b"n";
 const END_OF_ID: u8 = 0xff;
 
-/// What all keys of a session's events begin with.
+/// The prefix of all keys of a session's events.
 pub(crate) fn events_of(session: &SessionId) -> Vec<u8> {
     of_session(b'e', session)
 }
@@ -53,7 +53,7 @@ pub(crate) fn session_number_and_part(key: &[u8]) -> Option<(SessionId, u64, u32
     Some((id_of(id).filter(|_| is_complete)?, number, part))
 }
 
-/// What all keys of a session's summary begin with.
+/// The prefix of all keys of a session's summary.
 pub(crate) fn meta_of(session: &SessionId) -> Vec<u8> {
     of_session(b'm', session)
 }
@@ -91,13 +91,13 @@ fn of_session(kind: u8, session: &SessionId) -> Vec<u8> {
     key
 }
 
-/// The index of all sessions.
+/// The prefix of the index of all sessions.
 pub(crate) fn all() -> Vec<u8> {
     vec![b't']
 }
 
-/// The index of the sessions of one working directory. Paths can be long, so the key has a hash (FNV-1a, which is the
-/// same in every build); listing compares the path itself.
+/// The prefix of the index of the sessions in one working directory. Paths can be long, so the key has a hash (FNV-1a,
+/// which is the same in every build); listing compares the path itself.
 pub(crate) fn of_cwd(cwd: &Path) -> Vec<u8> {
     let hash = cwd
         .as_os_str()
@@ -121,7 +121,7 @@ impl ListPosition {
         Self { updated: meta.updated, session: meta.id.clone() }
     }
 
-    /// The time is inverted, so that the newest session is the first.
+    /// The bytes that sort sessions by time. The time is inverted, so that the newest session comes first.
     fn bytes(&self) -> Vec<u8> {
         let mut bytes = (!self.updated.0).to_be_bytes().to_vec();
         bytes.extend(self.session.as_str().as_bytes());

@@ -66,8 +66,8 @@ fn salvage_if_pending(database: Database) -> Result<OpenedStore, Fault> {
     Ok(OpenedStore { database, moved_aside: Some(aside) })
 }
 
-/// Opens the database and checks it. The handle is closed again if the check fails. A database that is made names the
-/// store that is to be salvaged into it.
+/// Opens the database and checks it. The handle is closed again if the check fails. A new database records the store
+/// that is to be salvaged into it.
 fn open_sound(
     folder: &Path,
     settings: &Settings,
@@ -94,7 +94,7 @@ fn check(
 ) -> Result<(), Fault> {
     match database.db.get(keys::FORMAT)?.as_deref() {
         Some([stored::FORMAT]) => {}
-        // Older formats are read as they are; what is written from now on is of the new one.
+        // Older formats are read as they are; from now on, values are written in the new one.
         Some(&[older]) if older < stored::FORMAT => write_format(database, None)?,
         Some(&[newer]) => {
             return Err(Fault::Refused(format!(
@@ -103,7 +103,7 @@ fn check(
             )));
         }
         Some(_) => return Err(Fault::Broken("its format is not a number".to_owned())),
-        // sled takes some damage for an empty database. A file of more than a segment was not empty.
+        // sled mistakes some damage for an empty database. A file of more than a segment was not empty.
         None if size_before > SEGMENT || !database.db.is_empty() || database.had_damaged_parameters => {
             return Err(Fault::Broken("its contents are gone".to_owned()));
         }
@@ -144,7 +144,7 @@ fn move_note(folder: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Where an earlier start has moved a broken store and was killed before it had made the new one.
+/// The path to which an earlier start moved a broken store, if it was killed before it had created the new one.
 fn moved_before(folder: &Path) -> Option<PathBuf> {
     let named = fs::read(move_note(folder)).ok()?;
     let aside = PathBuf::from(OsStr::from_bytes(&named));
@@ -152,7 +152,7 @@ fn moved_before(folder: &Path) -> Option<PathBuf> {
     (!named.is_empty() && aside.exists()).then_some(aside)
 }
 
-/// Removes the note: the new store names the broken one.
+/// Removes the note, because the new store now names the broken one.
 fn forget_move(folder: &Path) -> Result<(), Fault> {
     match fs::remove_file(move_note(folder)) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
@@ -207,7 +207,7 @@ mod tests {
         }
         drop(broken);
 
-        // What a kill leaves. A session that was used since has another summary, and other events.
+        // What a kill leaves behind. A session that was used since then has another summary and other events.
         let used = SessionMeta { life: 2, ..meta("used", 2) };
         let used_events = [prompt(1, "x"), prompt(2, "used")];
         let database = open_new(&folder, Some(&aside));

@@ -1,9 +1,9 @@
 //! The records of all sessions that wait to be committed: one lane per session, served in turn.
 //!
-//! The `Store` pushes, the committer thread takes. The committer is woken only if there is something to do sooner than it
-//! already knows, so streamed text does not cost one wake-up per piece. Records of one session stay in order. A session
-//! with nothing in the queue is served next, before those that wait: a session that streams as fast as the disk takes it
-//! holds up its own records only. This file does not know the database.
+//! The `Store` pushes records, and the committer thread takes them. The committer is woken only if there is something
+//! to do sooner than it already knows, so streamed text does not cost one wake-up per piece. Records of one session
+//! stay in order. A session that had nothing in the queue is served before those that wait, so a session that streams
+//! as fast as the disk can write delays only its own records. This file does not know the database.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 use domain::history::{Record, RecordEntry};
 use domain::{Durability, SessionId};
 
-/// How much one commit takes at most, and how much may wait. sled keeps what a batch replaces in memory until its end, so
-/// larger batches cost several times their size.
+/// The approximate weight of the largest commit, and the weight at which records wait no longer. sled keeps what a
+/// batch replaces in memory until the batch ends, so larger batches cost several times their size.
 const FULL: usize = 256 << 10;
 
-/// How much one session has of a commit before the next session is served.
+/// The weight that one session may have in a commit before the next session is served.
 const SHARE: usize = 64 << 10;
 
-/// What a record costs beyond its events.
+/// The weight of a record beyond that of its events.
 const OVERHEAD: usize = 512;
 
 pub(crate) struct Queue {
@@ -31,7 +31,7 @@ pub(crate) struct Queue {
 #[derive(Default)]
 struct Inner {
     lanes: Lanes,
-    /// When the committer must start; none if there is nothing to do.
+    /// When the committer must start; `None` if there is nothing to do.
     due: Option<Instant>,
     closed: bool,
 }
@@ -41,7 +41,7 @@ impl Queue {
         Self { inner: Mutex::default(), wake: Condvar::new(), soon }
     }
 
-    /// Returns the record if the queue is closed.
+    /// Adds a record. Returns it if the queue is closed.
     #[must_use]
     pub(crate) fn push(&self, record: Record) -> Option<Record> {
         let now = Instant::now();
@@ -59,7 +59,7 @@ impl Queue {
         None
     }
 
-    /// Wakes the committer without a record, to try again what failed.
+    /// Wakes the committer without a record, to retry what failed.
     pub(crate) fn wake_now(&self) {
         self.wake_by(self.lock(), Instant::now());
     }
@@ -70,8 +70,8 @@ impl Queue {
         self.wake_by(inner, Instant::now());
     }
 
-    /// Waits until something is due and takes it, in the order of each session. Returns none when the queue is closed and
-    /// empty.
+    /// Waits until something is due and takes it, in the order of each session. Returns `None` when the queue is closed
+    /// and empty.
     pub(crate) fn take(&self) -> Option<Vec<Record>> {
         let mut inner = self.lock();
         loop {
@@ -179,7 +179,7 @@ mod tests {
 
     use super::*;
 
-    /// A record of streamed text. Its number tells it apart.
+    /// A record of streamed text, which its number identifies.
     fn record(session: &str, number: u64, size: usize) -> Record {
         let kind = EventKind::AgentText { message: MessageId::from("m"), text: "x".repeat(size) };
         let events = vec![Arc::new(Event { life: 1, number, at: Millis(0), kind })];
@@ -210,7 +210,7 @@ mod tests {
         }
         lanes.push(record("small", 0, 10));
         assert_eq!(take(&mut lanes)[0], ("small".to_owned(), 0));
-        // It has had its turn, so it cannot hold up the others for ever: it waits while they are served.
+        // It has had its turn, so it cannot delay the others forever: it waits while they are served.
         lanes.push(record("small", 1, 10));
         let mut served = std::collections::BTreeSet::new();
         let commits = (1..100).find(|_| {

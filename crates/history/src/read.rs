@@ -66,10 +66,10 @@ pub(crate) fn leftovers(db: &Db) -> Result<Vec<SessionId>, Fault> {
     Ok(found)
 }
 
-/// A page of an index, newest first, from after the place `after`.
+/// A page of an index, newest first, starting after the position `after`.
 ///
-/// A session that is updated meanwhile moves to the front, before `after`, so later pages neither repeat nor skip any
-/// of the others.
+/// A session that is updated in the meantime moves to the front, before `after`, so later pages neither repeat nor skip
+/// any of the others.
 pub(crate) fn page(db: &Db, cwd: Option<PathBuf>, after: Option<ListPosition>, limit: usize) -> Result<Page, Fault> {
     let index = cwd.as_deref().map_or_else(keys::all, keys::of_cwd);
     let start = match after {
@@ -89,8 +89,8 @@ pub(crate) fn page(db: &Db, cwd: Option<PathBuf>, after: Option<ListPosition>, l
             }
             Err(fault) => return Err(fault),
         };
-        // The index is written with the summary, so the two differ only where another directory has the same hash, or
-        // where the summary before this one was unreadable and its place is not known.
+        // The index is written with the summary, so the two differ only if another directory has the same hash, or if
+        // the previous summary was unreadable and its index entries could not be removed.
         if meta.updated != place.updated || cwd.as_ref().is_some_and(|cwd| cwd != meta.folder()) {
             continue;
         }

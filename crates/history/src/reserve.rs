@@ -12,10 +12,11 @@ use std::path::{Path, PathBuf};
 /// The file's name in the store's folder. sled ignores it.
 pub(crate) const NAME: &str = "reserve";
 
-/// Room for the segment that sled clears (512 KB), twice.
+/// The minimum size: twice the segment that sled clears (512 KB).
 const LEAST: u64 = 1 << 20;
 
-/// The snapshot was 1/1900 of a database of 2 KB events; this leaves room for one of tiny events.
+/// The divisor of the database's size that gives room for a snapshot. A snapshot was 1/1900 of a database of 2 KB
+/// events; this leaves room for one of tiny events.
 const SHARE: u64 = 256;
 
 /// Makes the reserve if it is missing or too small; fails if there is no room.

@@ -1,11 +1,12 @@
-//! Carries what can still be read of a broken store into a new one.
+//! Copies what is still readable of a broken store into a new one.
 //!
-//! Called by `opening` when a store was moved aside. It reads the broken store with `sled_log`, not with sled, and changes
-//! nothing in it. It does its best and never fails; the log says what came of it. If it was interrupted, it runs again
-//! when the new store is opened next: it goes on where a session was left, and leaves alone what was used meanwhile.
+//! `opening` calls it when a store was moved aside. It reads the broken store with `sled_log`, not with sled, and
+//! changes nothing in it. It never fails; the log reports what was salvaged. A salvage that was interrupted runs again
+//! when the new store is next opened: it continues each session where it stopped, and does not touch sessions that were
+//! used in the meantime.
 //!
-//! A session is carried over if its summary and its first event are readable, up to the first event that is not. A session
-//! that was deleted has neither, so it takes the loss of both deletions to bring it back.
+//! A session is carried over if its summary and its first event are readable, up to the first event that is not. A
+//! session that was deleted has neither, so it comes back only if both deletions are lost.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -59,7 +60,7 @@ fn carry_over(broken: &Path, into: &Database) -> Result<Salvaged, Fault> {
         carrier.finish_session()?;
         into.settle(true)?;
     }
-    // Only when everything is on the disk, or a crash could keep the removal and lose what was carried over.
+    // Only after everything is on the disk; otherwise a crash could keep the removal and lose what was carried over.
     let mut batch = sled::Batch::default();
     batch.remove(keys::SALVAGING);
     into.apply(batch)?;
@@ -67,8 +68,8 @@ fn carry_over(broken: &Path, into: &Database) -> Result<Salvaged, Fault> {
     Ok(carrier.salvaged)
 }
 
-/// The last number that an interrupted salvage has carried over of a session. None if the session was used since, so that
-/// it must not be changed.
+/// The last number of a session that an interrupted salvage has carried over. `None` if the session was used since then
+/// and must not be changed.
 fn last_carried(into: &Database, meta: &SessionMeta) -> Result<Option<u64>, Fault> {
     match read::meta(&into.db, &meta.id) {
         Ok(None) => Ok(Some(0)),
@@ -82,7 +83,7 @@ fn last_carried(into: &Database, meta: &SessionMeta) -> Result<Option<u64>, Faul
     }
 }
 
-/// The summaries that are complete and make sense.
+/// The summaries that are complete and valid.
 fn readable_metas(log: &SledLog) -> Result<HashMap<SessionId, SessionMeta>, Fault> {
     let mut metas = HashMap::new();
     let mut parts: Option<(SessionId, Parts)> = None;
@@ -100,7 +101,7 @@ fn readable_metas(log: &SledLog) -> Result<HashMap<SessionId, SessionMeta>, Faul
     Ok(metas)
 }
 
-/// A summary that names another session is one whose key was read wrongly.
+/// Decodes a summary. One that names another session is dropped, because its key was read wrongly.
 fn readable_meta((session, parts): (SessionId, Parts)) -> Option<(SessionId, SessionMeta)> {
     let meta = parts.meta()?;
     (meta.id == session).then_some((session, meta))
@@ -136,7 +137,7 @@ impl Parts {
     }
 }
 
-/// Takes events in the order of their keys and writes them to the new store.
+/// Receives events in the order of their keys and writes them to the new store.
 struct Carrier<'a> {
     into: &'a Database,
     /// The sessions that are yet to come.
@@ -202,11 +203,11 @@ impl Session {
         Self { meta, last, event: None, load: Vec::new(), load_size: 0 }
     }
 
-    /// Takes the stored value that was being read if it is complete and follows the one before. After an event that is
-    /// lost, nothing follows any more.
+    /// Accepts the stored value that was being read if it is complete and follows the previous one. Nothing is accepted
+    /// after a lost event.
     ///
-    /// Damage can bring back a run of text that was stored anew since, so runs may overlap: of each, the events that are
-    /// not there yet are taken.
+    /// Damage can bring back a run of text that was stored anew since then, so runs may overlap: only the events of a
+    /// run that are not there yet are accepted.
     fn finish_event(&mut self) {
         let Some((number, parts)) = self.event.take() else { return };
         let mut events = parts.events().unwrap_or_default();
@@ -221,7 +222,8 @@ impl Session {
         self.last = number;
     }
 
-    /// Every load carries the summary as it is at that point, so a half-carried session is a valid one.
+    /// Writes the load with the summary as it is at this point, so a session that is carried over only partly is valid,
+    /// too.
     fn write(&mut self, into: &Database, clean: bool) -> Result<(), Fault> {
         let meta = SessionMeta { last: self.last, clean, ..self.meta.clone() };
         let meta_parts = stored::meta_parts(&meta).map_err(|error| Fault::Broken(error.to_string()))?;
@@ -292,7 +294,7 @@ pub(crate) mod tests {
         Carrier { into, metas, salvaged: Salvaged::default(), current: None }
     }
 
-    /// Gives the carrier a prompt of session `a` in its stored form.
+    /// Passes a prompt of session `a` to the carrier in its stored form.
     fn take_prompt(carrier: &mut Carrier<'_>, prompt: Arc<Event>) {
         for stored in stored::encode_events(&[prompt]).unwrap() {
             let StoredEvents::One { number, parts } = stored else { panic!("a prompt is no run of text") };

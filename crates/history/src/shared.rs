@@ -56,7 +56,7 @@ impl Shared {
         }
     }
 
-    /// Whether `database` is still the database, and what was read from it still holds.
+    /// Whether `database` is still the current one, so that what was read from it is valid.
     pub(crate) fn is_current(&self, database: &Arc<Database>) -> bool {
         match &*self.phase.borrow() {
             Phase::Open(current) => Arc::ptr_eq(current, database),
@@ -68,7 +68,7 @@ impl Shared {
         lock(&self.status).clone()
     }
 
-    /// Returns the previous status.
+    /// Sets the status and returns the previous one.
     pub(crate) fn set_status(&self, status: StoreStatus) -> StoreStatus {
         std::mem::replace(&mut *lock(&self.status), status)
     }
@@ -98,7 +98,7 @@ impl Shared {
 
     /// Waits for the end of the current commit.
     pub(crate) async fn quiet(&self) {
-        // The sender is a field of this, so it is not gone.
+        // `self` owns the sender, so the channel cannot close during the wait.
         let _ = self.unsettled.subscribe().wait_for(Option::is_none).await;
     }
 }

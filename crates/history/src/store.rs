@@ -43,7 +43,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Returns at once. The store's own thread opens or creates it; `status` reports the result.
+    /// Starts the store's thread, which opens or creates the store, and returns at once. `status` reports the result.
     pub fn open(folder: PathBuf, settings: Settings) -> Self {
         let queue = Arc::new(Queue::new(settings.soon));
         let shared = Arc::new(Shared::new());
@@ -58,7 +58,7 @@ impl Store {
         Self { queue, shared, committer: Mutex::new(committer.ok()) }
     }
 
-    /// Commits what is queued, syncs it and ends the thread. Blocks until then. A second call does nothing.
+    /// Commits what is queued, syncs it and ends the thread. Blocks until that is done. A second call does nothing.
     pub fn close(&self) {
         self.queue.close();
         let committer = self.committer.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -158,7 +158,7 @@ mod tests {
     use crate::database::Database;
     use crate::salvage::tests::{append, meta, prompt};
 
-    /// A store without a committer: the test commits.
+    /// A store without a committer, for which the test commits.
     fn store(database: &Arc<Database>) -> Store {
         let shared = Arc::new(Shared::new());
         shared.enter(Phase::Open(Arc::clone(database)));
@@ -201,7 +201,7 @@ mod tests {
         append(&next, meta("a", 1), &[prompt(1, "settled")]);
         let lost = [prompt(1, "settled"), prompt(2, "lost")];
         append(&failed, meta("a", 2), &lost);
-        // The reader has its answer from the failed database when the committer gives that up.
+        // The reader already has its answer when the committer replaces the failed database.
         let reads = std::sync::atomic::AtomicUsize::new(0);
         let query = Store::query(Arc::clone(&store.shared), Arc::clone(&store.queue), move |shared, db| {
             let events = read::events(db, &SessionId::from("a"), 0, usize::MAX)?;

@@ -15,15 +15,16 @@ use crate::text_run::{self, TextRun};
 /// The version of values in parts. Each kind of value has its own first byte.
 const VERSION: u8 = 1;
 
-/// The newest first byte that this version reads.
+/// The highest first byte that this version can read.
 const NEWEST: u8 = text_run::VERSION;
 
-/// The version of the store as a whole: its keys and what must be read with which. Version 2 has runs of text.
+/// The version of the store as a whole: its keys, and the kinds of values in it. Version 2 has runs of text.
 pub(crate) const FORMAT: u8 = 2;
 
-/// sled keeps up to 17 values in one leaf, whatever their size. A leaf of more than 128 KB goes to a file of its own,
-/// which neither `flush` nor a sync of the database makes durable; and leaves leave the cache by the number of times
-/// they were touched, so large ones fill the memory. Smaller parts than this make large events slow.
+/// The maximum size of a part. sled keeps up to 17 values in one leaf, whatever their size. A leaf of more than 128 KB
+/// goes to a file of its own, which neither `flush` nor a sync of the database makes durable. sled also evicts leaves
+/// from its cache by how often they were touched, not by size, so large ones fill the memory. Smaller parts than this
+/// make large events slow.
 const PART: usize = 2048;
 
 const HEADER: usize = 5;
@@ -110,7 +111,7 @@ fn cut(json: &[u8]) -> Vec<Vec<u8>> {
     parts
 }
 
-/// Puts a value together: `first` is its first part, and `rest` gives part 1, 2, ... when asked.
+/// Joins the parts of a value: `first` is the first one, and `rest` returns parts 1, 2, ... on request.
 pub(crate) fn join<Part: AsRef<[u8]>>(
     first: &[u8],
     mut rest: impl FnMut(u32) -> Result<Option<Part>, Fault>,

@@ -45,7 +45,7 @@ struct Piece {
 }
 
 impl TextRun {
-    /// A run of one piece. None if the event is not text, or is long enough to be stored on its own.
+    /// A run of one piece. `None` if the event is not text, or is long enough to be stored on its own.
     pub(crate) fn of(event: &Event) -> Option<Self> {
         let (is_thought, message, text) = match &event.kind {
             EventKind::AgentText { message, text } => (false, message, text),
@@ -67,7 +67,7 @@ impl TextRun {
         })
     }
 
-    /// Appends the run `next`. Returns it if it does not continue this one, or is too long.
+    /// Appends the run `next`. Returns `next` if it does not continue this run, or if the result would be too long.
     pub(crate) fn join(&mut self, next: Self) -> Result<(), Self> {
         let is_next = (self.is_thought, self.life, &self.message) == (next.is_thought, next.life, &next.message)
             && self.last.checked_add(1) == Some(next.first());
@@ -148,7 +148,7 @@ impl TextRun {
     }
 }
 
-/// Seven bits per byte, the lowest first; the highest bit says that more follow.
+/// Appends a number with seven bits per byte, the lowest first. The highest bit of a byte says that more follow.
 fn put_varint(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push((number & 0x7f) as u8 | 0x80);

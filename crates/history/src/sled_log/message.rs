@@ -12,8 +12,8 @@
 //! | 1 to 9 | page |
 //! | length | contents |
 //!
-//! Since every message names its segment, it can be recognised wherever reading begins: behind damage, and in a segment
-//! whose own header is damaged. What a reused segment still has of its former messages names another segment.
+//! Every message names its segment, so it can be recognised wherever reading begins: after damage, and in a segment
+//! whose own header is damaged. Messages that are left over in a reused segment name another segment.
 
 use std::fs::File;
 use std::io;
@@ -26,11 +26,11 @@ pub(super) const SEGMENT: u64 = 512 * 1024;
 const SEGMENT_HEADER: usize = 20;
 const SHORTEST: usize = 8;
 
-/// A disk that refuses a segment as a whole is asked again for pieces of this size.
+/// If a segment cannot be read as a whole, it is read in blocks of this size.
 const BLOCK: usize = 4096;
 
-/// How many bytes may be hashed in vain for one segment. Damage costs a few messages of at most 128 KB; a file that was made to
-/// keep the reader busy costs no more than this.
+/// How many bytes may be hashed in vain for one segment. Damage costs a few messages of at most 128 KB; a file that was
+/// made to keep the reader busy costs no more than this.
 const WASTE: usize = 64 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,16 +78,16 @@ fn number_in_header(file: &File, offset: u64) -> Option<u64> {
     position.is_multiple_of(SEGMENT).then_some(position / SEGMENT)
 }
 
-/// The number of a segment by its first readable message.
+/// The number of a segment, from its first readable message.
 fn number_in_message(bytes: &[u8]) -> Option<u64> {
     let mut waste = 0;
     (SEGMENT_HEADER..bytes.len()).find_map(|at| parse(bytes, at, None, &mut waste)).map(|found| found.segment)
 }
 
-/// Whether one of the segments from the number `from` on has a message that was written and changed since.
+/// Whether one of the segments from the number `from` on has a message that changed after it was written.
 ///
-/// What a crash leaves does not count: there the log ends, or a part of it was never written, and is zeros or what the
-/// segment had before. Damage leaves most of a message as it was, and the log goes on after it.
+/// What a crash leaves behind does not count: the log ends there, or a part of it was never written and is zeros or
+/// what the segment had before. Damage leaves most of a message as it was, and the log continues after it.
 pub(super) fn is_any_damaged(file: &File, from: u64) -> io::Result<bool> {
     let segments = segments(file)?;
     let last = segments.last().map(|segment| segment.number);
@@ -133,7 +133,7 @@ fn names_segment(bytes: &[u8], at: usize, segment: u64) -> bool {
     number() == Some(segment)
 }
 
-/// Where the message at `at` ends according to its header, which may be damaged, too.
+/// The end of the message at `at` according to its header, which may be damaged, too.
 fn end_of_damaged(bytes: &[u8], at: usize) -> Option<usize> {
     let mut rest = Bytes(bytes.get(at..)?);
     let _checksum_and_kind = rest.take(5)?;
@@ -143,7 +143,7 @@ fn end_of_damaged(bytes: &[u8], at: usize) -> Option<usize> {
     Some(bytes.len() - rest.0.len())
 }
 
-/// Reads the messages of one segment, in order. Where one is damaged it looks for the next at every byte.
+/// Reads the messages of one segment, in order. After a damaged one, it looks for the next message at every byte.
 pub(super) fn read_segment(file: &File, segment: Segment, keep: &mut impl FnMut(Message)) {
     let bytes = load(file, segment.offset);
     let mut waste = 0;
@@ -180,7 +180,7 @@ fn parse(bytes: &[u8], at: usize, segment: Option<u64>, waste: &mut usize) -> Op
         4 => Kind::Free,
         8 => Kind::Node,
         10 => Kind::Link,
-        // A node or a link in a file of its own, which is for larger ones than ours, would be 9 and 11.
+        // The kinds 9 and 11 are nodes and links in files of their own, which only values larger than ours need.
         _ => return None,
     };
     let len = usize::try_from(rest.number()?).ok()?;
@@ -205,7 +205,7 @@ fn parse(bytes: &[u8], at: usize, segment: Option<u64>, waste: &mut usize) -> Op
     Some(Parsed { kind, segment: number, page, contents, len: u32::try_from(len).ok()? })
 }
 
-/// The bytes of one segment; zeros, which are no message, for those that the disk refuses.
+/// The bytes of one segment. Blocks that cannot be read are zeros, which are not a message.
 fn load(file: &File, offset: u64) -> Vec<u8> {
     let size = file.metadata().map_or(0, |found| found.len().saturating_sub(offset).min(SEGMENT));
     let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];

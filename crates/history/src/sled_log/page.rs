@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 /// What a leaf says about a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Statement {
-    /// The position in the log that says so.
+    /// The position in the log of the message that makes the statement.
     pub(super) position: u64,
-    /// None if the key does not exist.
+    /// `None` if the key does not exist.
     pub(super) value: Option<Vec<u8>>,
 }
 
@@ -22,7 +22,7 @@ pub(super) struct Statement {
 pub(super) struct Leaf {
     pub(super) low: Vec<u8>,
     pub(super) high: Option<Vec<u8>>,
-    /// Where in the log its node is.
+    /// The position of its node in the log.
     pub(super) position: u64,
     prefix: Vec<u8>,
     statements: BTreeMap<Vec<u8>, Statement>,
@@ -34,7 +34,7 @@ pub(super) enum PageLink<'a> {
 }
 
 impl Leaf {
-    /// None for an index page, and for bytes that are no node.
+    /// Parses a leaf. Returns `None` for an index page, and for bytes that are not a node.
     pub(super) fn parse(bytes: &[u8], position: u64) -> Option<Self> {
         let mut rest = Bytes(bytes);
         let (_next, _merging_child) = (rest.number()?, rest.number()?);
@@ -57,7 +57,8 @@ impl Leaf {
         Some(leaf)
     }
 
-    /// A link that was made for another state of the page, whose node is lost, can name a key that is none of this page's.
+    /// Applies a link. It is ignored if its key is outside the page: it may belong to another state of the page, whose
+    /// node is lost.
     pub(super) fn apply(&mut self, link: &PageLink<'_>, position: u64) {
         let (key, value) = match link {
             PageLink::Set(key, value) => (key, Some(value.to_vec())),
@@ -77,7 +78,7 @@ impl Leaf {
         self.statements.first_key_value().map(|(key, _)| key.as_slice())
     }
 
-    /// What the leaf says about a key, which it forgets. That it lacks a key which it covers is a statement, too.
+    /// Takes out what the leaf says about a key. If the leaf covers a key but lacks it, that is a statement, too.
     pub(super) fn take(&mut self, key: &[u8]) -> Option<Statement> {
         let stated = self.statements.remove(key);
         stated.or_else(|| self.covers(key).then_some(Statement { position: self.position, value: None }))
@@ -95,7 +96,7 @@ impl<'a> PageLink<'a> {
     }
 }
 
-/// Bytes that are yet to be read.
+/// The bytes that are not read yet.
 pub(super) struct Bytes<'a>(pub(super) &'a [u8]);
 
 impl<'a> Bytes<'a> {

@@ -1,4 +1,4 @@
-//! Everything that sled wrote is read, and no other bytes make the reader fail.
+//! Tests that everything that sled wrote is read, and that no other bytes make the reader fail.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,7 +31,7 @@ fn key(choice: u16) -> Vec<u8> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
-    /// Sets, deletions, splits, merges and reused segments: whatever sled has done, this reads what sled reads.
+    /// Whatever sled has done (sets, deletions, splits, merges, reused segments), this reads what sled reads.
     #[test]
     fn an_undamaged_log_is_read_as_sled_reads_it(
         seed in proptest::collection::vec((any::<u16>(), any::<bool>(), 0..2000_usize), 1..400),
