@@ -1,7 +1,7 @@
 //! Reads a request's body within limits of size and time.
 //!
-//! All bodies that are being read or passed on share one budget, because a single one may be as
-//! long as a message may be. Messages of WebSocket clients have the same budget (see `meter`).
+//! All bodies that are being read or passed on share one budget, because a single body may be as
+//! long as the longest message. Messages of WebSocket clients share it, too (see `meter`).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
 //! One client over HTTP. It stands between its `Connection`, which writes while there is space, and
-//! the streams by which the client reads, which come and go. Neither side knows the other.
+//! the streams from which the client reads, which come and go. Neither side knows the other.
 //!
 //! Unsent frames are bounded by the outbox limit, and so are sent but unacknowledged ones. At the
 //! limit the connection's writer waits, and its cursors pause as for any client that does not read.
@@ -16,14 +16,14 @@ use crate::frame_buffer::{Frame, FrameBuffer, FramesLost};
 use crate::pipe::RequestSink;
 use crate::router::{LaneName, Router};
 
-/// Bytes that a stream takes in one step.
+/// The approximate number of bytes that a stream takes in one step.
 const CHUNK: usize = 32 << 10;
 
 pub(crate) struct HttpClient {
     state: Mutex<State>,
-    /// The greatest number of unsent bytes.
+    /// The maximum number of unsent bytes.
     limit: usize,
-    /// The greatest number of bytes that are kept after they were sent.
+    /// The maximum number of bytes that are kept after they were sent.
     kept: usize,
     /// Signals that a frame waits, that the client ended, or that another stream took over.
     changed: watch::Sender<()>,
@@ -80,7 +80,7 @@ impl HttpClient {
     }
 
     /// Sends a message of the client to its connection, and waits while the connection is busy.
-    /// False if it has ended.
+    /// Returns false if the connection has ended.
     pub(crate) async fn send(&self, message: &[u8]) -> bool {
         let requests = self.state().requests.clone();
         let Some(requests) = requests else { return false };
@@ -91,7 +91,7 @@ impl HttpClient {
         }
     }
 
-    /// Runs a function on the router.
+    /// Calls a function with the router.
     pub(crate) fn with_router<R>(&self, look: impl FnOnce(&mut Router) -> R) -> R {
         look(&mut self.state().router)
     }
@@ -99,7 +99,7 @@ impl HttpClient {
     /// Ends the client: the connection's input ends, its writer stops waiting, and each stream ends
     /// once it has sent what waits. The sessions continue without the client.
     pub(crate) fn end(&self) {
-        // First, so that the writer, once woken, does not wait again.
+        // This comes first, so that the writer does not wait again when it is woken.
         self.ended.send_replace(true);
         let mut state = self.state();
         state.requests = None;
@@ -142,12 +142,12 @@ impl HttpClient {
         Ok(Subscription { client: self.clone(), name, generation, changed: self.changed.subscribe() })
     }
 
-    /// Unsent bytes.
+    /// The number of unsent bytes.
     pub(crate) fn unread(&self) -> usize {
         self.state().unsent()
     }
 
-    /// Ready if the connection may write; otherwise its waker is called when it may.
+    /// Returns `Ready` if the connection may write. Otherwise, its waker is called when it may.
     pub(crate) fn poll_room(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = self.state();
         if *self.ended.borrow() || state.unsent() < self.limit {
@@ -229,7 +229,7 @@ pub(crate) struct Subscription {
 }
 
 impl Subscription {
-    /// The next frames, or None at the end of the stream. Dropping the future loses nothing.
+    /// The next frames, or `None` at the end of the stream. Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Option<Vec<Frame>> {
         self.next_within(CHUNK).await
     }
@@ -243,7 +243,7 @@ impl Subscription {
             match self.client.take(&self.name, self.generation, budget) {
                 Take::Frames(frames) => return Some(frames),
                 Take::End => return None,
-                // The client, which holds the sender, is in self.
+                // `self` holds the client, which owns the sender, so the channel cannot close.
                 Take::Nothing => self.changed.changed().await.ok()?,
             }
         }

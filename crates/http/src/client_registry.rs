@@ -1,7 +1,7 @@
 //! The clients that are connected over HTTP, by the key that their requests carry.
 //!
 //! A client without an open stream is detached after a while: its connection's input ends, as if an
-//! editor had gone. Its sessions stay.
+//! editor had disconnected. Its sessions stay.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use crate::pipe::{ResponseSink, request_pipe};
 use crate::refusal::HttpRefusal;
 use crate::router::Router;
 
-/// The greatest number of clients at a time.
+/// The maximum number of clients at a time.
 const MOST: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -36,7 +36,8 @@ impl ClientKey {
     }
 }
 
-/// Detaches the client that has been without a stream for longest, if there is one.
+/// Detaches the client that has been without a stream for the longest time. Fails if every client
+/// has a stream.
 fn make_room(clients: &mut HashMap<ClientKey, Arc<HttpClient>>) -> Result<(), HttpRefusal> {
     let absent = clients.iter().filter(|(_, client)| *client.streams().borrow() == 0);
     let longest = absent.min_by_key(|(_, client)| client.last_stream()).map(|(key, _)| key.clone());
@@ -47,10 +48,10 @@ fn make_room(clients: &mut HashMap<ClientKey, Arc<HttpClient>>) -> Result<(), Ht
 
 pub(crate) struct ClientRegistry {
     runtime: Runtime,
-    /// Bytes that may wait for one client; as many are kept after they were sent.
+    /// The maximum number of bytes that wait for one client; as many are kept after they were sent.
     outbox: usize,
     detach_after: Duration,
-    /// None once the daemon shuts down.
+    /// `None` once the daemon shuts down.
     open: Mutex<Option<HashMap<ClientKey, Arc<HttpClient>>>>,
 }
 
@@ -115,10 +116,10 @@ impl ClientRegistry {
         self.close(&key, &client);
     }
 
-    /// Detaches a client. Leaves a newer client with the same key alone.
+    /// Detaches a client. A newer client with the same key is not affected.
     pub(crate) fn close(&self, key: &ClientKey, client: &Arc<HttpClient>) {
-        // Ends more than the input: with many unread bytes the connection would never read the end
-        // of its input.
+        // Ending only the input is not enough: with many unread bytes, the connection would never
+        // read the end of its input.
         client.end();
         let mut open = self.open();
         if let Some(clients) = open.as_mut()
@@ -128,7 +129,7 @@ impl ClientRegistry {
         }
     }
 
-    /// Bytes that wait for all clients.
+    /// The number of bytes that wait, for all clients together.
     pub(crate) fn unread(&self) -> u64 {
         let open = self.open();
         open.iter().flat_map(HashMap::values).map(|client| client.unread() as u64).sum()

@@ -1,4 +1,4 @@
-//! Why the HTTP server cannot start. Read by the operator.
+//! Why the HTTP server cannot start. These errors are for the operator.
 
 use std::io;
 use std::net::SocketAddr;

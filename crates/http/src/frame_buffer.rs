@@ -1,7 +1,7 @@
 //! The frames of one stream: numbered, sent in order, and kept until the client acknowledges them
 //! or space is needed.
 //!
-//! Pure. `client` decides who reads and how much all buffers of a client may hold.
+//! No I/O. `client` decides which stream reads and how much all buffers of a client may hold.
 
 use std::collections::VecDeque;
 
@@ -26,7 +26,7 @@ pub(crate) struct FrameBuffer {
     gone: u64,
 }
 
-/// The client wants to resume at a frame that is no longer kept.
+/// The client asks to resume at a frame that is no longer kept.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct FramesLost;
 
@@ -36,8 +36,8 @@ impl FrameBuffer {
         self.frames.push_back(frame);
     }
 
-    /// The next frames: about this many bytes, and at least one frame if there is one. They stay
-    /// until acknowledged.
+    /// The next frames: about `budget` bytes, and at least one frame if there is one. They are kept
+    /// until they are acknowledged.
     pub(crate) fn take(&mut self, budget: usize) -> Vec<Frame> {
         let mut taken = Vec::new();
         let mut bytes = 0;
@@ -53,7 +53,7 @@ impl FrameBuffer {
         taken
     }
 
-    /// Resumes after this frame, which also acknowledges all frames up to it.
+    /// Continues after this frame, and thereby acknowledges all frames up to it.
     pub(crate) fn rewind(&mut self, after: u64) -> Result<(), FramesLost> {
         if after < self.gone {
             return Err(FramesLost);
@@ -143,7 +143,7 @@ mod tests {
     enum Step {
         Push,
         Take(usize),
-        /// The reader reconnects after this many of the frames that it was sent.
+        /// The reader reconnects after it has received this many of the frames that were sent.
         Reconnect(usize),
         Drop,
     }

@@ -22,7 +22,7 @@ use crate::refusal::HttpRefusal;
 use crate::settings::Settings;
 use crate::token::Token;
 
-/// Whether the process at the other end of a connection may connect; determined once per
+/// Whether the process at the other end of a connection may connect. It is determined once per
 /// connection.
 #[derive(Default)]
 pub(crate) struct PeerVerdict(OnceCell<bool>);
@@ -40,7 +40,7 @@ pub(crate) struct Guard {
     token: Token,
     own_names: Vec<String>,
     own_port: u16,
-    /// The port of a request that names none.
+    /// The port of a request whose host has none.
     usual_port: u16,
     /// Additional host names, such as that of a proxy, with any port.
     hosts: Vec<String>,
@@ -88,8 +88,8 @@ impl Guard {
         if self.is_preflight(request) || self.has_token(request.headers()) { Ok(()) } else { Err(HttpRefusal::NoToken) }
     }
 
-    /// HTTP/2 names the host in the address, HTTP/1 in a header. At least one must be present, and
-    /// each must be ours.
+    /// Checks the host that a request names. HTTP/2 names it in the address, HTTP/1 in a header. At
+    /// least one must be present, and each must be ours.
     fn check_host(&self, request: &ServiceRequest) -> Result<(), HttpRefusal> {
         let in_header = request.headers().get(header::HOST).map(|host| Authority::try_from(host.as_bytes()).ok());
         let in_address = request.uri().authority().cloned().map(Some);
@@ -116,7 +116,7 @@ impl Guard {
         }
     }
 
-    /// A browser asks, without a token, whether a page may send one. Only pages that the
+    /// Whether a browser asks, without a token, if a page may send one. Only pages that the
     /// configuration names pass the Origin check, and the answer reveals nothing else.
     fn is_preflight(&self, request: &ServiceRequest) -> bool {
         request.method() == Method::OPTIONS

@@ -67,7 +67,7 @@ pub struct HttpParts {
     pub outbox_limit: usize,
 }
 
-/// What holds for every request.
+/// The limits that apply to every request.
 struct Limits {
     frame: usize,
     bodies: BodyBudget,
@@ -86,8 +86,8 @@ pub struct HttpServer {
 }
 
 impl HttpServer {
-    /// Listens on the configured address; None if there is none. Must be called inside an actix
-    /// system.
+    /// Starts to listen on the configured address. Returns `None` if there is none. Must be called
+    /// inside an actix system.
     pub fn open(settings: &Settings, parts: HttpParts) -> Result<Option<Self>, Error> {
         let Some(listen) = settings.listen else { return Ok(None) };
         let file = settings.token_file.clone().unwrap_or(parts.token_file);
@@ -133,7 +133,8 @@ pub fn check_files(settings: &Settings) -> Result<(), Error> {
     }
 }
 
-/// None without TLS. The configuration was checked to name both files or neither.
+/// The TLS configuration, or `None` without TLS. The settings were checked to name both files or
+/// neither.
 fn tls(settings: &Settings) -> Result<Option<rustls::ServerConfig>, Error> {
     match (&settings.tls_cert, &settings.tls_key) {
         (Some(cert), Some(key)) => tls::config(cert, key).map(Some),

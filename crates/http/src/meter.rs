@@ -1,5 +1,5 @@
-//! Counts what a WebSocket client has sent of messages that are not passed on yet, so that long
-//! ones share the budget of all bodies.
+//! Counts the bytes of a WebSocket client's messages that are not passed on yet, so that long
+//! messages share the budget of all bodies.
 
 use std::cell::RefCell;
 use std::io;
@@ -25,7 +25,7 @@ pub(crate) struct BodyMeter {
 
 #[derive(Default)]
 struct Count {
-    /// Bytes since the last whole message.
+    /// The number of bytes since the last whole message.
     unparsed: usize,
     held: Option<OwnedSemaphorePermit>,
     is_refused: bool,
@@ -68,8 +68,8 @@ impl BodyMeter {
 
     /// Begins to count the next message. Returns the part of the budget that the last one holds.
     ///
-    /// The piece that ended the last one may have begun the next one already; that much, at most
-    /// one read from the socket, is not counted.
+    /// The piece that ended the last message may also contain the beginning of the next one. Those
+    /// bytes, at most one read from the socket, are not counted.
     pub(crate) fn message_ends(&self) -> Option<OwnedSemaphorePermit> {
         let count = &mut *self.count.borrow_mut();
         count.unparsed = 0;

@@ -1,11 +1,11 @@
-//! Finds the process at the other end of a connection and asks whether the agent started it. A
+//! Finds the process at the other end of a connection and checks whether the agent started it. A
 //! command that the agent runs could read the token, and it must not answer its own permission
 //! question.
 //!
 //! The rule is that of the Unix socket: a process that the daemon started is refused, and so is one
-//! that cannot be identified. The kernel tells who owns a TCP socket only in its tables under
-//! /proc, so this reads those. That takes long on a busy machine; peers that come while it is under
-//! way wait for the next round and share it.
+//! that cannot be identified. The kernel reports the owner of a TCP socket only in its tables under
+//! /proc, which are read here. That takes long on a busy machine; peers that connect during a round
+//! wait for the next one and share it.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -27,7 +27,7 @@ pub(crate) struct PeerChecks {
 #[derive(Default)]
 struct Rounds {
     waiting: Vec<Waiting>,
-    /// Whether a thread is at work, which takes those that wait when it is done.
+    /// Whether a thread is working. After each round it takes the peers that wait.
     under_way: bool,
 }
 
@@ -37,7 +37,7 @@ struct Waiting {
 }
 
 impl PeerChecks {
-    /// For a server that listens on this port.
+    /// Creates the checks for a server that listens on this port.
     pub(crate) fn new(port: u16, check: ProcessCheck) -> Arc<Self> {
         Arc::new(Self { port, check, rounds: Mutex::default() })
     }
@@ -57,7 +57,7 @@ impl PeerChecks {
         given.await.unwrap_or_else(|_| Err(io::Error::other("the check of the connecting process panicked")))
     }
 
-    /// Works in rounds until no request waits.
+    /// Checks the peers in rounds until none waits.
     fn work(&self) {
         let _reset = ResetOnPanic(self);
         loop {
@@ -71,7 +71,7 @@ impl PeerChecks {
             };
             let peers: Vec<SocketAddr> = waiting.iter().map(|waiting| waiting.peer).collect();
             for (waiting, verdict) in waiting.into_iter().zip(verdicts(&peers, self.port, &self.check)) {
-                // The connection may be gone.
+                // The connection may have closed.
                 let _ = waiting.verdict.send(verdict);
             }
         }
@@ -172,7 +172,7 @@ fn holders(inodes: &HashSet<u64>) -> io::Result<HashMap<u64, Vec<u32>>> {
     }
     let pids = fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
     for pid in pids {
-        // The process may belong to another user, or be gone.
+        // The process may belong to another user, or may have ended.
         let Ok(open) = fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
         for inode in open.flatten().filter_map(|file| socket_inode(fs::read_link(file.path()).ok()?.as_os_str())) {
             if inodes.contains(&inode) {
@@ -212,7 +212,7 @@ mod tests {
         let check: ProcessCheck = {
             let (begun, may_go_on) = (begun.clone(), may_go_on.clone());
             Arc::new(move |_| {
-                // The first round is held up until everybody else waits.
+                // The first round is held up until all other peers wait.
                 if begun.fetch_add(1, Ordering::SeqCst) == 0 {
                     may_go_on.wait();
                 }
@@ -239,7 +239,7 @@ mod tests {
         }
         // One round for the first, and one for all the others, each of which looks at the holder.
         assert_eq!(begun.load(Ordering::SeqCst), 51);
-        // The thread gives its last verdict before it finds that no request waits any more.
+        // The thread sends its last verdict before it finds that no peer waits any more.
         while checks.rounds().under_way {
             tokio::task::yield_now().await;
         }

@@ -2,7 +2,7 @@
 //! bytes on the other.
 //!
 //! Messages to the connection carry their length. A body is therefore passed on unchanged, line
-//! breaks included, and a request that is dropped half-way leaves no partial message.
+//! breaks included, and a request that is dropped halfway sends no partial message.
 
 use std::io;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use wire::frame::{Decoder, Framing, encode};
 
 use crate::client::HttpClient;
 
-/// Messages that may be in the pipe at a time.
+/// The maximum number of messages in the pipe.
 const ON_THE_WAY: usize = 4;
 
 pub(crate) fn request_pipe() -> (RequestSink, RequestSource) {
@@ -29,7 +29,8 @@ pub(crate) fn request_pipe() -> (RequestSink, RequestSource) {
 pub(crate) struct RequestSink(mpsc::Sender<Bytes>);
 
 impl RequestSink {
-    /// Waits while the connection is busy. False if it has ended.
+    /// Sends a message, and waits while the connection is busy. Returns false if the connection has
+    /// ended.
     pub(crate) async fn send(&self, message: &[u8]) -> bool {
         match self.0.reserve().await {
             Ok(room) => {

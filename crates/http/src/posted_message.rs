@@ -1,4 +1,4 @@
-//! The body of a POST: one message, and passing it on to the client's connection.
+//! The body of a POST, which is one message. It is passed on to the client's connection.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ impl PostedMessage {
         &self.summary
     }
 
-    /// Sends it to the client's connection. Returns `gone` if that has ended.
+    /// Sends the message to the client's connection. Returns `gone` if the connection has ended.
     pub(crate) async fn pass(&self, client: &HttpClient, gone: HttpRefusal) -> Result<(), HttpRefusal> {
         match tokio::time::timeout(STUCK, client.send(&self.body.bytes)).await {
             Ok(true) => Ok(()),

@@ -17,7 +17,7 @@ pub(crate) enum HttpRefusal {
     OwnCommand,
     NoSuchPath,
     Method,
-    /// Something is missing or wrong in the request.
+    /// The request lacks something or has something wrong, as the text says.
     Bad(&'static str),
     NotJson,
     Batch,

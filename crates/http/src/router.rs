@@ -12,10 +12,10 @@ use serde_json::value::RawValue;
 use wire::envelope::Envelope;
 use wire::method;
 
-/// The envelope of a client's message. Kept, because scanning a large message is slow.
+/// The envelope of a client's message. It is kept, because scanning a large message is slow.
 #[derive(Debug)]
 pub(crate) struct MessageSummary {
-    /// As it was written.
+    /// The id as it was written.
     pub(crate) id: Option<String>,
     pub(crate) method: Option<String>,
     session: Option<String>,
@@ -23,7 +23,7 @@ pub(crate) struct MessageSummary {
 }
 
 impl MessageSummary {
-    /// None if the bytes are not a JSON object.
+    /// Reads the envelope of a message. Returns `None` if the bytes are not a JSON object.
     pub(crate) fn of(message: &[u8]) -> Option<Self> {
         let seen = Envelope::read(message)?;
         Some(Self {
@@ -53,7 +53,7 @@ impl Router {
         Self::PerSession(SessionRouter::default())
     }
 
-    /// The stream of a message of the agent.
+    /// The stream for a message from the agent.
     pub(crate) fn lane_of(&mut self, message: &[u8]) -> LaneName {
         match self {
             Self::Single => LaneName::Connection,
@@ -61,7 +61,7 @@ impl Router {
         }
     }
 
-    /// Notes a message of the client that is about to be sent to its connection.
+    /// Records a message from the client that is about to be sent to its connection.
     pub(crate) fn track(&mut self, message: &MessageSummary) {
         match self {
             Self::Single => {}
@@ -107,7 +107,7 @@ pub(crate) struct SessionRouter {
     opening: HashMap<String, String>,
     /// Unanswered requests whose answers belong to a session's stream, by id as written.
     unanswered: HashMap<String, LaneName>,
-    /// Our own open requests, so that a cancellation goes to the stream of its request.
+    /// The agent's open requests, so that a cancellation goes to the stream of its request.
     asked: HashMap<String, LaneName>,
 }
 

@@ -19,7 +19,7 @@ use rustls::ServerConfig;
 
 use crate::guard::PeerVerdict;
 
-/// The greatest number of connections, streams included.
+/// The maximum number of connections, streams included.
 const CONNECTIONS: usize = 512;
 /// How long a client may take to send the first byte, and then the head of its request.
 const HEAD: Duration = Duration::from_secs(5);
@@ -43,7 +43,7 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// Must be called inside an actix system.
+/// Starts the server. Must be called inside an actix system.
 pub(crate) fn serve<S, B>(
     listener: TcpListener,
     tls: Option<ServerConfig>,
@@ -60,7 +60,7 @@ where
         .disable_signals()
         .max_concurrent_connections(CONNECTIONS)
         .shutdown_timeout(SHUTDOWN_SECONDS);
-    // A macro, because the two services have different types, and neither type can be written.
+    // This is a macro because the two services have different types, and neither type can be named.
     macro_rules! service {
         ($app:expr) => {
             HttpService::build()

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, de};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// None turns HTTP off.
+    /// The address to listen on. `None` turns HTTP off.
     #[serde(deserialize_with = "address")]
     pub listen: Option<SocketAddr>,
     #[serde(deserialize_with = "file")]

@@ -2,8 +2,8 @@
 //! opens the stream of the connection or of a session, DELETE ends the connection.
 //!
 //! `initialize` creates the connection and is answered in the response; every other request is
-//! answered on a stream. A stream that is opened again resumes after its `Last-Event-ID`, or,
-//! without one, with the first frame not sent yet.
+//! answered on a stream. A stream that is opened again resumes after its `Last-Event-ID` or,
+//! without one, with the first frame that was not sent yet.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,7 +71,7 @@ async fn stream(request: &HttpRequest, clients: &ClientRegistry) -> Result<HttpR
         None => LaneName::Connection,
         Some(session) => {
             let known = client.with_router(|router| router.knows(session));
-            // The stream may be opened before the load, if the session exists.
+            // The stream of a session that exists may be opened before the session is loaded.
             if !known && !clients.runtime().knows(&SessionId::from(session)).await {
                 return Err(HttpRefusal::NoSuchSession);
             }
@@ -126,7 +126,8 @@ async fn initialize(clients: &Arc<ClientRegistry>, message: PostedMessage) -> Re
     Ok(response.json(answer))
 }
 
-/// Lets a load balancer send a client's requests to the same daemon. We do not read it.
+/// A cookie with which a load balancer can send a client's requests to the same daemon. acpd does
+/// not read it.
 pub(crate) fn cookie(id: &str) -> String {
     format!("acp_connection={id}; Path=/acp; HttpOnly; SameSite=Strict")
 }
@@ -137,7 +138,7 @@ fn connection(request: &HttpRequest, clients: &ClientRegistry) -> Result<Arc<Htt
     clients.find(&ClientKey::Http(id.to_owned())).ok_or(HttpRefusal::NoSuchConnection)
 }
 
-/// A message about a session must name the same session in its header.
+/// Checks that a message about a session names the same session in its header.
 fn check_session(headers: &HeaderMap, message: &PostedMessage) -> Result<(), HttpRefusal> {
     let in_header = named(headers, &SESSION_ID)?;
     match (session_scope(message.summary()), in_header) {

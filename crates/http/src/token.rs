@@ -15,7 +15,7 @@ use crate::error::Error;
 
 /// The number of random bytes in a new token.
 const BYTES: usize = 32;
-/// A shorter token could be guessed.
+/// The minimum length of a token. A shorter one could be guessed.
 const SHORTEST: usize = 16;
 
 #[derive(Clone)]

@@ -15,7 +15,7 @@ use crate::refusal::HttpRefusal;
 use crate::router::LaneName;
 use crate::{Limits, last_event_id, sse};
 
-/// The greatest length of a client's id.
+/// The maximum length of a client's id.
 const LONGEST_ID: usize = 128;
 
 #[derive(Deserialize)]
@@ -66,7 +66,7 @@ pub(crate) async fn stream(
 ) -> Result<HttpResponse, HttpRefusal> {
     let (clients, key) = (clients.into_inner(), named.into_inner().key()?);
     let seen = last_event_id(&request)?;
-    // A client with a last event that this daemon does not know has lost the events after it.
+    // If this daemon does not know a client that names a last event, the events after it are lost.
     let client = match (clients.find(&key), seen) {
         (Some(client), _) => client,
         (None, None | Some(0)) => clients.find_or_open(key.clone())?,

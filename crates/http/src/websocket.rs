@@ -57,7 +57,7 @@ pub(crate) async fn open(
     let spoken_to = client.clone();
     rt::spawn(async move {
         writing.await;
-        // It cannot be resumed, and the other task may be waiting for this client to read.
+        // The client cannot be resumed, and the other task may be waiting for it to read.
         spoken_to.end();
     });
     rt::spawn(async move {
@@ -111,13 +111,13 @@ async fn read_messages(
             Ok(AggregatedMessage::Text(text)) => {
                 let sent = match meter.message_ends() {
                     None => client.send(text.as_bytes()).await,
-                    // What holds a part of the budget of all clients does not wait for ever.
+                    // A message that holds a part of the shared budget must not wait forever.
                     Some(_held) => tokio::time::timeout(STUCK, client.send(text.as_bytes())).await.unwrap_or_default(),
                 };
                 if !sent {
                     return;
                 }
-                // Sending may have had to wait, which does not count as the client's silence.
+                // Sending may have had to wait. That time does not count as silence of the client.
                 last_received.set(Instant::now());
             }
             Ok(AggregatedMessage::Ping(bytes)) => {
