@@ -29,8 +29,8 @@ pub fn wait_for(known: impl Future<Output = ()> + Send + 'static) {
     state().pending = Some(known.boxed().shared());
 }
 
-/// Returns the setting, once it is known. The `Arc` is the same as long as the setting has not
-/// changed; None if none was installed.
+/// Returns the setting once it is known, or `None` if none was installed. The `Arc` stays the same
+/// until the setting changes.
 pub async fn current() -> Option<Arc<Network>> {
     let pending = state().pending.clone();
     if let Some(pending) = pending {

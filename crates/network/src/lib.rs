@@ -2,9 +2,9 @@
 //! besides the system's.
 //!
 //! There is one setting per process, just as there is one environment per process. The program
-//! installs it; every HTTP client of `models` and `tools` is built with it. This crate must not
-//! know where the setting comes from, nor what is sent. A process that installs nothing uses its
-//! own environment, as other programs do.
+//! installs it, and every HTTP client of `mcp`, `models` and `tools` is built with it. This crate
+//! must not know where the setting comes from, nor what is sent. A process that installs nothing
+//! uses its own environment, as other programs do.
 
 mod current;
 mod tls;

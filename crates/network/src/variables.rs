@@ -1,4 +1,4 @@
-//! The environment variables that hold these settings for other programs.
+//! The environment variables in which other programs look for these settings.
 
 use std::path::PathBuf;
 
