@@ -1,4 +1,5 @@
-//! A model's answers independent of any API, and how a provider's server writes them in each API.
+//! The answers of a model, independent of any API, and how a provider's server writes them in each
+//! API.
 
 use std::borrow::Cow;
 
@@ -182,8 +183,9 @@ impl ModelAnswer {
         events
     }
 
-    /// Mistral reports no cache counts, and its last chunk has the calls, the reason and the usage
-    /// (docs.mistral.ai, "Function calling" and "Reasoning", November 2025).
+    /// Writes the answer as Mistral does: without cache counts, and with the calls, the reason and
+    /// the usage in the last chunk (docs.mistral.ai, "Function calling" and "Reasoning", November
+    /// 2025).
     fn mistral(&self) -> Vec<Value> {
         let chunk =
             |delta: Value| json!({ "id": "c", "choices": [{ "index": 0, "delta": delta, "finish_reason": null }] });
@@ -281,7 +283,7 @@ impl ModelAnswer {
         events
     }
 
-    /// Ollama reports no cache counts.
+    /// Writes the answer as Ollama does, without cache counts.
     fn ollama(&self) -> Vec<Value> {
         let line = |fields: Value| json!({ "model": "m", "message": fields, "done": false });
         let mut events = Vec::new();
@@ -355,7 +357,7 @@ fn halves(text: &str) -> impl Iterator<Item = &str> {
     [first, second].into_iter()
 }
 
-/// Removes the opaque values of the provider.
+/// Removes the opaque values of the provider, and the announcements of calls.
 pub fn without_seals(deltas: Vec<Delta>) -> Vec<Delta> {
     let deltas = deltas.into_iter().filter(|delta| !matches!(delta, Delta::Seal(_) | Delta::CallBegun { .. }));
     let deltas = deltas.map(|delta| match delta {

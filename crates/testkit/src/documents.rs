@@ -1,4 +1,4 @@
-//! PDFs and images for tests, among them PDFs that are made to harm their reader.
+//! PDFs and images for tests, including PDFs that are made to harm their reader.
 
 /// An image of 4000 x 200 white pixels, as a PNG in base64.
 pub const WIDE_IMAGE: &str = "iVBORw0KGgoAAAANSUhEUgAAD6AAAADIAQAAAADU6yNxAAABRElEQVR42u3RMQEAAAzCMPybBhd7lkpoUr0rFkAXdEEXdEEXdEEXdEEXdEEXdEEXdEEXdEGHLuiCLuiCLuiCLuiCLuiCLuiCLuiCLuiCDl3QBV3QBV3QBV3QBV3QBV3QBV3QBV3QBR26oAu6oAu6oAu6oAu6oAu6oAu6oAu6oAs6dEEXdEEXdEEXdEEXdEEXdEEXdEEXdEEXdOgWQBd0QRd0QRd0QRd0QRd0QRd0QRd0QRd0QYcu6IIu6IIu6IIu6IIu6IIu6IIu6IIu6IIOXdAFXdAFXdAFXdAFXdAFXdAFXdAFXdAFHbqgC7qgC7qgC7qgC7qgC7qgC7qgC7qgCzp0QRd0QRd0QRd0QRd0QRd0QRd0QRd0QRd06BZAF3RBF3RBF3RBF3RBF3RBF3RBF3RBF3RBhy7ogi7ogi7ogi7ogq7bBk8uMCy/SKKnAAAAAElFTkSuQmCC";
@@ -37,7 +37,7 @@ pub fn endless_pdf() -> Vec<u8> {
     ])
 }
 
-/// Returns a PDF of a kilobyte with a page that takes four gigabytes.
+/// Returns a PDF of one kilobyte whose page takes four gigabytes when it is decompressed.
 pub fn swelling_pdf() -> Vec<u8> {
     let bomb: Vec<u8> =
         (0..BOMB.len()).step_by(2).map(|at| u8::from_str_radix(&BOMB[at..at + 2], 16).unwrap()).collect();

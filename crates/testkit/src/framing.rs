@@ -1,5 +1,5 @@
 //! The testkit's own implementation of framing, independent of the agent's. It reads an editor's
-//! bytes as generously as the protocol asks of an agent, and the agent's bytes strictly.
+//! bytes as leniently as the protocol requires of an agent, and the agent's bytes strictly.
 
 use std::ops::Range;
 
@@ -47,7 +47,7 @@ pub(crate) struct FrameSplitter {
 const BLANK: &[u8] = b"\r\n\r\n";
 /// A byte order mark, which is not part of the first message.
 const MARK: &[u8] = b"\xef\xbb\xbf";
-/// The prefix of every such header, in any case.
+/// The prefix of every header. Headers may be in upper or lower case.
 const HEADER: &[u8] = b"content-";
 
 impl FrameSplitter {

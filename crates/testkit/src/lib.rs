@@ -3,8 +3,8 @@
 //! provider's HTTP server for real models.
 //!
 //! It does not use the wire crate. The editor writes and reads raw JSON and validates what it reads
-//! against the official schemas, so it is an independent witness of what goes over the wire.
-//! It does not use the models crate either, because that crate's own tests use this one.
+//! against the official schemas, so it checks independently what goes over the wire. It does not
+//! use the models crate either, because that crate's own tests use this one.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up should fail at once")]
 

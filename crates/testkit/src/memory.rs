@@ -1,5 +1,5 @@
-//! A history in memory that acknowledges at once, holds its receipts, or fails, as the test
-//! chooses.
+//! A history in memory that acknowledges records at once, holds their receipts, or fails, as the
+//! test chooses.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ struct State {
     sessions: BTreeMap<SessionId, Log>,
     behaviour: Behaviour,
     held: Vec<Record>,
-    /// The records that were submitted.
+    /// The number of records that were submitted since `take_submitted` was last called.
     submitted: u64,
     /// True while reads are held.
     unreadable: watch::Sender<bool>,
@@ -55,7 +55,7 @@ impl MemoryHistory {
         self.0.lock().unwrap().unreadable.send_replace(true);
     }
 
-    /// Answers the reads that were held, and leaves writes as they are.
+    /// Answers the reads that were held. Writes are not affected.
     pub fn release_reads(&self) {
         self.0.lock().unwrap().unreadable.send_replace(false);
     }
@@ -109,7 +109,8 @@ impl MemoryHistory {
         self.0.lock().unwrap().behaviour = Behaviour::PanickingOnStatus;
     }
 
-    /// How many records were submitted since the last call. Each may cost a commit of its own.
+    /// Returns the number of records that were submitted since the last call. Each may cost a
+    /// commit of its own.
     pub fn take_submitted(&self) -> u64 {
         std::mem::take(&mut self.0.lock().unwrap().submitted)
     }
@@ -126,7 +127,7 @@ impl MemoryHistory {
 }
 
 impl State {
-    /// Stores a record exactly as durably as it asks for, so a wait for more shows up as a hang.
+    /// Stores a record exactly as durably as it requires, so code that waits for more hangs.
     fn keep(&mut self, record: Record) -> (Receipt, Settled) {
         let settled = match record.durability() {
             Durability::Soon | Durability::Written => Settled::Written,

@@ -13,7 +13,8 @@ type Fields = BTreeMap<String, Box<RawValue>>;
 #[derive(Default)]
 pub(crate) struct ReplyTracker {
     expected: Vec<ExpectedReplies>,
-    /// Sessions that this editor opened or asked to open. It must get messages about no others.
+    /// Sessions that this editor opened or asked to open. It must not receive messages about
+    /// others.
     sessions: BTreeSet<String>,
     /// Ids of the agent's requests.
     asked: BTreeSet<String>,

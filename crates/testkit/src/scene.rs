@@ -68,7 +68,7 @@ impl Scene {
         Self::set(Vec::new(), adjust, Arc::new(history.clone()), history, Vec::new())
     }
 
-    /// Builds a scene in real time, on these threads and with this history. The scene's own
+    /// Builds a scene in real time, on these arbiters and with this history. The scene's own
     /// `history` stays empty.
     pub fn real(answers: Vec<Vec<Step>>, history: Arc<dyn History>, arbiters: Vec<ArbiterHandle>) -> Scene {
         Self::set(answers, |_| {}, history, MemoryHistory::default(), arbiters)
@@ -165,7 +165,7 @@ impl Scene {
 }
 
 /// The folders that exist in a scene: `/work` and everything below it, `/linked`, which is another
-/// name of `/work`, and real folders that a test has made.
+/// name for `/work`, and real folders that a test has created.
 struct TestFolders;
 
 impl Folders for TestFolders {

@@ -38,7 +38,7 @@ pub enum Step {
     Panic,
     /// Waits until the test calls `Script::release`.
     Hold,
-    /// Streams text for ever, and yields between the pieces.
+    /// Streams text forever, and yields between the pieces.
     Endless,
 }
 

@@ -105,7 +105,7 @@ pub fn anthropic(_: &RecordedRequest, body: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Requires that every call is answered by a tool's message before anything else is said, that
+/// Requires that every call is answered by a tool's message before any other message, that
 /// arguments are JSON in a string, and that every message has content or calls (openai-python,
 /// `types/chat`).
 pub fn chat(seen: &RecordedRequest, body: &Value) -> Result<(), String> {
