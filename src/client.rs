@@ -1,7 +1,7 @@
 //! A client of the daemon, for `ask` and `ctl`: sends requests, and receives answers, requests and notifications.
 //!
-//! One task owns the client and handles the messages that arrive. The client reads only the envelope of a message; its owner
-//! interprets the content.
+//! One task owns the client and handles the messages that arrive. The client reads only the
+//! envelope of a message; its owner interprets the contents.
 
 pub mod deadline;
 mod events;
@@ -24,7 +24,7 @@ use wire::rpc::{self, Id, Incoming, RpcError};
 use self::deadline::{NoAnswer, timeout};
 use self::remote::Remote;
 
-/// How often to check that the daemon is alive while it takes long to answer, before the client gives up.
+/// How often the client checks that a slow daemon is alive before it gives up.
 const LONGEST: usize = 40;
 
 pub struct Client {
@@ -40,7 +40,8 @@ pub struct Client {
     listener: Option<u32>,
     /// How long the daemon may be silent.
     patience: Duration,
-    /// Must be dropped last, after the pipe to it is closed.
+    /// The HTTP connection, if there is one. It must be dropped last, after the pipe to it is
+    /// closed.
     _remote: Option<Remote>,
 }
 
@@ -72,12 +73,13 @@ impl Refused {
         self.error.code == RpcError::AUTHENTICATION_REQUIRED
     }
 
-    /// Whether the daemon cannot use what this program sent.
+    /// Whether the daemon refused the parameters that this program sent.
     pub fn is_about_params(&self) -> bool {
         self.error.code == RpcError::INVALID_PARAMS
     }
 
-    /// Returns the error's message, without the standard phrases of the protocol, which say nothing to a person.
+    /// Returns the error's message, without the standard phrases of the protocol, which do not help
+    /// a user.
     fn headline(&self) -> &str {
         match self.error.message.as_str() {
             "Invalid params" => "the daemon does not accept this request",
@@ -95,7 +97,7 @@ impl Refused {
             match key.as_str() {
                 "advice" => format!("\n  hint: {text}"),
                 "retry" => "\n  hint: try again in a moment".to_owned(),
-                // The name of the request, which the person did not write.
+                // The name of the request is omitted, because the user did not write it.
                 "method" if self.error.code == RpcError::METHOD_NOT_FOUND => String::new(),
                 key => format!("\n  {key}: {text}"),
             }
@@ -128,7 +130,7 @@ impl Client {
         Ok(Self { listener, ..Self::new(Box::new(reader), Box::new(writer), None) })
     }
 
-    /// Connects over HTTP to a daemon that has this token.
+    /// Connects over HTTP to a daemon, with its token.
     pub async fn over_http(address: &str, token: &str) -> anyhow::Result<Self> {
         let (pipe, remote) = remote::open(address, token).await?;
         let (reader, writer) = tokio::io::split(pipe);
@@ -164,7 +166,8 @@ impl Client {
         let mut asked_again = false;
         for _ in 0..LONGEST {
             let received_before = self.received;
-            // An answer with a long log takes a while. A status request shows whether the daemon is alive.
+            // An answer with a long log takes a while. A status request shows whether the daemon is
+            // alive.
             match tokio::time::timeout(self.patience / 2, self.answer_to(method, &request)).await {
                 Ok(answer) => return answer,
                 Err(_) if asked_again && self.received == received_before => return Err(self.silent().into()),
@@ -223,7 +226,8 @@ impl Client {
         self.write(&message).await
     }
 
-    /// Returns the next message, or None at the end. Dropping the future loses no message.
+    /// Returns the next message, or None if the connection was closed. Dropping the future loses no
+    /// message.
     pub async fn next(&mut self) -> anyhow::Result<Option<Message>> {
         match self.early.pop_front() {
             Some(message) => Ok(Some(message)),
@@ -244,7 +248,8 @@ impl Client {
         }
     }
 
-    /// Writes a message. A closed connection is not an error here: the reader may still find the reason in it.
+    /// Writes a message. A closed connection is not an error here, because the reader may still
+    /// receive the reason.
     async fn write(&mut self, message: &[u8]) -> anyhow::Result<()> {
         let bytes = encode(Framing::Lines, message);
         // If the daemon does not read, a write blocks as soon as the kernel's buffer is full.

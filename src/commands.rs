@@ -1,6 +1,6 @@
-//! The subcommands, one file per subcommand. Each takes the parsed arguments and the paths that
-//! `paths` found, and returns how it ended. Only these files may print to stdout, except `acp` and
-//! `serve`, whose stdout carries a protocol.
+//! The subcommands, one file each. Each takes the parsed arguments and the paths that `paths`
+//! found, and returns how it ended. Only these files may print to stdout, except `acp` and `serve`,
+//! whose stdout carries a protocol.
 
 pub mod acp;
 pub mod agents;

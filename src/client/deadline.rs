@@ -1,23 +1,24 @@
-//! How long a daemon may take to answer, and the error for one that does not: its process id and its state.
+//! How long a daemon may take to answer, and the error for one that does not, with its process id
+//! and state.
 
 use std::fmt;
 use std::fs;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// The variable that sets another time in seconds, for tests and for very slow machines.
+/// The variable that sets another deadline in seconds, for tests and for very slow machines.
 const VARIABLE: &str = "ACPD_PATIENCE";
 
-/// How long an answer may take by default.
+/// The default deadline for an answer.
 pub const USUAL: Duration = Duration::from_secs(30);
 
-/// Returns `usual`, or the time that the environment sets.
+/// Returns `usual`, or the deadline that the environment sets.
 pub fn timeout(usual: Duration) -> Duration {
     let given = std::env::var(VARIABLE).ok().and_then(|text| text.trim().parse::<f64>().ok());
     given.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or(usual)
 }
 
-/// Returns the process id of the listener on the other side, if the system reports it.
+/// Returns the process id of the process that listens on the socket, if the system reports it.
 pub(super) fn listener(socket: impl AsFd) -> Option<u32> {
     let who = rustix::net::sockopt::socket_peercred(socket).ok()?;
     who.pid.as_raw_nonzero().get().try_into().ok()

@@ -1,4 +1,4 @@
-//! Splits a stream of server-sent events into events, however its bytes are divided. Pure.
+//! Splits a stream of server-sent events into events, wherever its bytes are cut. Pure.
 
 /// One message, and its id if it has one.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! Connects to a daemon over HTTP: sends messages as POST requests and receives an event stream.
 //!
-//! The client sees a pipe of lines, like a socket. The connection runs on its own thread. A stream that breaks is opened again
-//! after the last event that arrived. When the client drops the pipe, the connection is ended with a DELETE request.
+//! The client sees a pipe of lines, like a socket. The connection runs on its own thread. A stream
+//! that breaks is reopened after the last event that arrived. When the client drops the pipe, a
+//! DELETE request ends the connection.
 
 use std::net::IpAddr;
 use std::thread::{self, JoinHandle};
@@ -24,19 +25,21 @@ const CONNECT: Duration = Duration::from_secs(10);
 const ACCEPT: Duration = Duration::from_secs(60);
 /// How long the request that ends the connection may take.
 const LEAVE: Duration = Duration::from_secs(2);
-/// A stream that is silent for so long is broken: the daemon sends comments to keep it alive.
+/// After this long without data a stream counts as broken, because the daemon sends comments to
+/// keep it alive.
 const SILENCE: Duration = Duration::from_secs(60);
-/// How often in a row to open a stream that breaks at once, and the pause between two attempts.
+/// How many times in a row to reopen a stream that breaks at once, and the pause between two
+/// attempts.
 const TRIES: u32 = 20;
 const STEP: Duration = Duration::from_millis(250);
 
-/// The thread behind the pipe. Dropping this waits until the connection is ended.
+/// The thread behind the pipe. Dropping this waits until the connection has ended.
 pub(super) struct Remote(Option<JoinHandle<()>>);
 
 impl Drop for Remote {
     fn drop(&mut self) {
         if let Some(thread) = self.0.take() {
-            // If the thread panicked, the panic was printed, and there is nothing else to do.
+            // If the thread panicked, its message is already printed.
             let _ = thread.join();
         }
     }
@@ -84,13 +87,13 @@ impl Daemon {
         let mut bearer = HeaderValue::try_from(format!("Bearer {token}"))
             .context("the token has characters that an HTTP header cannot hold")?;
         bearer.set_sensitive(true);
-        // This fails if a provider is installed already, which is just as good.
+        // This fails if a provider is already installed, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
             .default_headers(HeaderMap::from_iter([(AUTHORIZATION, bearer)]))
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT);
-        // This machine is reached without a proxy and without certificates.
+        // A daemon on this machine is reached without a proxy and without certificates.
         let http = if local && base.scheme() == "http" { http.no_proxy().tls_certs_only([]) } else { http };
         Ok(Self { http: http.build()?, post_url: place("/acp/rpc")?, stream_url: place("/acp/sse")? })
     }
@@ -101,7 +104,7 @@ impl Daemon {
             Ok(stream) => stream,
             Err(error) => return drop(ready.send(Err(error))),
         };
-        // The receiver waits for this.
+        // The caller of `open` waits for this.
         let _ = ready.send(Ok(()));
         let failed = tokio::select! {
             sent = self.send_all(reader) => sent.err(),
@@ -114,7 +117,7 @@ impl Daemon {
         let _ = self.http.delete(self.stream_url.clone()).timeout(LEAVE).send().await;
     }
 
-    /// Sends every line of the client, one after the other.
+    /// Sends every line from the client, one after the other.
     async fn send_all(&self, mut reader: ReadHalf<DuplexStream>) -> anyhow::Result<()> {
         let mut lines = Decoder::new(usize::MAX);
         loop {
@@ -189,7 +192,7 @@ async fn accepted(answer: Response) -> anyhow::Result<Response> {
     Err(Turned(format!("the daemon refused ({}): {why}{hint}", status.as_u16())).into())
 }
 
-/// Converts an error, without the address, which contains a random client id.
+/// Converts an error and removes the address, which contains a random client id.
 fn plain(error: reqwest::Error) -> anyhow::Error {
     anyhow::Error::new(error.without_url()).context("cannot reach the daemon")
 }

@@ -46,7 +46,7 @@ fn load(places: &Places) -> anyhow::Result<Config> {
     config::load(&places.config, launch::environment(), &[])
 }
 
-/// Fails with advice if there is no such agent. `native` is one.
+/// Returns an error with advice if there is no such agent. `native` is one.
 pub(super) fn find(places: &Places, name: &str) -> anyhow::Result<()> {
     let config = load(places)?;
     if name == NATIVE || config.agents.entries.contains_key(name) {
@@ -68,12 +68,12 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// The command line that sessions will run.
+    /// Returns the command line that sessions will run.
     fn line(&self) -> String {
         shell_line(&self.command, &self.args)
     }
 
-    /// Its table in the configuration.
+    /// Returns the agent's table for the configuration.
     fn entry(&self) -> Table {
         let mut entry = Table::new();
         entry.insert("command".to_owned(), Value::from(self.command.clone()));
@@ -203,7 +203,7 @@ fn describe(entry: &AgentSettings) -> String {
     format!("{}{missing}", shell_line(&entry.command, &entry.args))
 }
 
-/// Whether a command names a program that exists. A path is looked up as it is.
+/// Whether a command names a program that exists. A command with a slash is a path.
 fn is_on_path(command: &str) -> bool {
     if command.contains('/') {
         return Path::new(command).exists();
@@ -221,12 +221,12 @@ fn read(file: &Path) -> anyhow::Result<String> {
 }
 
 fn write(file: &Path, text: &str) -> anyhow::Result<()> {
-    // A file that is kept elsewhere may be a link here; the link is preserved.
+    // The configuration file may be a link to a file elsewhere; the link stays.
     let path = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     file_replacement::replace(&path, text)
 }
 
-/// Asks at a terminal. Elsewhere nothing is done without `--yes`.
+/// Asks for confirmation at a terminal. Without a terminal, `--yes` is required.
 fn confirm(question: &str, yes: bool) -> anyhow::Result<bool> {
     if yes {
         return Ok(true);

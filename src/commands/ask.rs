@@ -1,4 +1,4 @@
-//! `acpd ask`: a client at the terminal. It runs one prompt, or a conversation, in the current
+//! `acpd ask`: a client at the terminal. It runs one prompt or a conversation in the current
 //! folder.
 //!
 //! It speaks the same protocol as any editor. The answer goes to stdout and everything else to
@@ -41,10 +41,10 @@ use crate::client::{Client, Message, Refused};
 use crate::commands::Ending;
 use crate::paths::Places;
 
-/// How many messages are kept for later while the user types. Further ones stay with the daemon.
+/// How many messages are kept while the user types. The daemon holds back further ones.
 const KEPT: usize = 1000;
 
-/// Long enough to receive what has already arrived.
+/// How long to wait for messages that have already arrived.
 const MOMENT: Duration = Duration::from_millis(1);
 
 /// The id of the built-in model.
@@ -104,7 +104,7 @@ pub fn run(places: &Places, args: &Ask) -> anyhow::Result<Ending> {
     ending
 }
 
-/// Whether a list can be shown to choose from: at a terminal that can redraw its last lines.
+/// Whether the user can choose from a list: at a terminal that can redraw its last lines.
 pub(super) fn can_choose() -> bool {
     SessionPrinter::stdio().is_live() && keys::can_type()
 }
@@ -121,13 +121,13 @@ struct Conversation {
     session: String,
     output: Output,
     signals: Signals,
-    /// Whether to allow everything without asking.
+    /// Whether to allow every tool call without asking.
     allow: bool,
     /// Messages that arrived while the user typed.
     kept: VecDeque<Message>,
-    /// Whether the daemon hung up meanwhile.
+    /// Whether the daemon closed the connection while the user typed.
     gone: bool,
-    /// Whether Ctrl-C came twice in a turn, which means that the user wants to leave.
+    /// Whether the user pressed Ctrl-C twice in a turn, in order to exit.
     insisted: bool,
     /// The first piece of a message, held back for a moment because it may be the text of the error
     /// that ends the turn.
@@ -139,20 +139,21 @@ struct Conversation {
     no_model: bool,
     /// The id of the message that is being written.
     message: Value,
-    /// What the user has typed during a turn and not sent.
+    /// The text that the user typed during a turn and has not sent.
     draft: String,
-    /// Slash commands that were typed during a turn.
+    /// Lines to handle after the turn: slash commands typed during it, and lines finished too late
+    /// to join it.
     queued: VecDeque<String>,
     /// Whether more prompts follow the first.
     conversing: bool,
-    /// What can be set in the session, as the daemon sends it.
+    /// The options of the session, as the daemon sends them.
     options: Value,
     /// The user's home folder.
     home: PathBuf,
 }
 
 impl Conversation {
-    /// Runs one prompt. Text that was typed and not sent is shown, because it will not be sent.
+    /// Runs one prompt. Text that was typed but not sent is shown, because it will not be sent.
     async fn once(&mut self, prompt: Vec<Value>) -> anyhow::Result<Ending> {
         let ending = self.turn(prompt).await;
         if !self.draft.trim().is_empty() {
@@ -161,7 +162,7 @@ impl Conversation {
         ending
     }
 
-    /// Reads prompts from the terminal until it ends.
+    /// Reads prompts from the terminal until the end of its input.
     async fn talk(&mut self, endpoint: &Endpoint<'_>, opened: &Opened) -> anyhow::Result<Ending> {
         let lines = LineEditor::start(endpoint.places)?;
         self.output.fold_thoughts();
@@ -203,8 +204,8 @@ impl Conversation {
         self.output.remark(&text)
     }
 
-    /// Waits for a line, and keeps messages from the daemon for later: they must not be written
-    /// into the line that the user is typing.
+    /// Waits for a line. Messages from the daemon are kept meanwhile, because they must not be
+    /// written into the line that the user is typing.
     async fn listen(&mut self, lines: &LineEditor) -> anyhow::Result<Typed> {
         let mut line = lines.next(std::mem::take(&mut self.draft));
         loop {
@@ -263,8 +264,8 @@ impl Conversation {
         }
     }
 
-    /// Receives what has already arrived, in order to notice a lost daemon before sending it a
-    /// prompt.
+    /// Receives the messages that have already arrived, in order to notice a lost daemon before
+    /// sending it a prompt.
     async fn take_in(&mut self) {
         while !self.gone && self.kept.len() < KEPT {
             match tokio::time::timeout(MOMENT, self.client.next()).await {
@@ -290,7 +291,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Connects again after the daemon was restarted or ended. The session is in its history.
+    /// Connects again after the daemon was restarted or stopped. The session is in the history.
     async fn reconnect(&mut self, endpoint: &Endpoint<'_>) -> anyhow::Result<()> {
         self.client = opening::connect(endpoint, false).await?;
         opening::open(&mut self.client, &Session::Named(self.session.clone())).await?;

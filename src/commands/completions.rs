@@ -1,8 +1,8 @@
-//! `acpd completions`: prints a short script for the shell, which then runs the program itself to
-//! complete a line. Completions therefore match the installed version. Session ids come from the
-//! running daemon; models, providers and agents from the configuration, the stored keys and the
-//! environment of the shell. No provider is asked, because a completion must be quick and must not
-//! run a command that fetches a key.
+//! `acpd completions`: prints a short script for the shell, which runs this program to complete a
+//! line. Completions therefore match the installed version. Session ids come from the running
+//! daemon; models, providers and agents come from the configuration, the stored keys and the
+//! environment of the shell. No provider is queried, because a completion must be quick and must
+//! not run a command that fetches a key.
 #![allow(clippy::print_stdout, reason = "the script is printed")]
 
 use std::ffi::OsStr;
@@ -25,7 +25,7 @@ use crate::config::{Config, Layers};
 use crate::launch;
 use crate::paths::Places;
 
-/// The variable that the shell's script sets when it asks for completions.
+/// The variable that the shell's script sets to request completions.
 const VARIABLE: &str = "ACPD_COMPLETE";
 
 /// How long to wait for the daemon. A completion must be quick; without an answer it offers no ids.
@@ -43,14 +43,15 @@ pub fn run(args: &Completions) -> anyhow::Result<Ending> {
     Ok(Ending::Done)
 }
 
-/// Answers a shell that asks for completions and ends the process. Otherwise does nothing.
+/// Prints completions and ends the process if a shell requests them. Otherwise does nothing.
 pub fn answer_shell() {
     if std::env::var_os(VARIABLE).is_some() {
         CompleteEnv::with_factory(Cli::command).var(VARIABLE).complete();
     }
 }
 
-/// The sessions whose ids begin with the typed text: those in memory, and the newest stored ones.
+/// Returns the sessions whose ids begin with the typed text: those in memory, and the newest stored
+/// ones.
 pub(crate) fn session_ids(typed: &OsStr) -> Vec<CompletionCandidate> {
     let Some(typed) = typed.to_str() else { return Vec::new() };
     let found = ask().unwrap_or_default();
@@ -58,37 +59,37 @@ pub(crate) fn session_ids(typed: &OsStr) -> Vec<CompletionCandidate> {
     fitting.map(|(id, title)| CompletionCandidate::new(id).help(Some(title.into()))).collect()
 }
 
-/// The models whose ids begin with the typed text, or contain it: the configured ones, and the
-/// known ones of providers that have a key.
+/// Returns the models whose ids begin with the typed text or contain it: the configured ones, and
+/// the known ones of providers that have a key.
 pub(crate) fn models(typed: &OsStr) -> Vec<CompletionCandidate> {
     let found = configured().and_then(|(places, config)| {
         let providers = accounts::providers(&places, &config)?;
-        // Outside a runtime the catalogue asks nobody.
+        // Outside a tokio runtime the catalogue queries no provider.
         Ok(providers.list(&launch::environment().collect()))
     });
     let models = found.unwrap_or_default().into_iter().map(|model| (model.id.to_string(), model.name));
     fitting(typed, models)
 }
 
-/// The providers that a key can be stored for.
+/// Returns the providers for which a key can be stored.
 pub(crate) fn providers(typed: &OsStr) -> Vec<CompletionCandidate> {
     let found = configured().and_then(|(places, config)| Ok(accounts::providers(&places, &config)?.names()));
     fitting(typed, found.unwrap_or_default().into_iter().map(|name| (name, String::new())))
 }
 
-/// The providers that have a stored key.
+/// Returns the providers that have a stored key.
 pub(crate) fn stored_providers(typed: &OsStr) -> Vec<CompletionCandidate> {
     let found = Places::find(None).map(|places| accounts::stored(&places).names());
     fitting(typed, found.unwrap_or_default().into_iter().map(|name| (name, String::new())))
 }
 
-/// The agents that may answer sessions, acpd itself among them.
+/// Returns the agents that can answer sessions, including acpd itself.
 pub(crate) fn agents(typed: &OsStr) -> Vec<CompletionCandidate> {
     let native = (NATIVE.to_owned(), "acpd itself".to_owned());
     fitting(typed, configured_agents().into_iter().chain([native]))
 }
 
-/// The agents of the configuration.
+/// Returns the agents in the configuration.
 pub(crate) fn hosted_agents(typed: &OsStr) -> Vec<CompletionCandidate> {
     fitting(typed, configured_agents().into_iter())
 }
@@ -104,8 +105,8 @@ fn configured() -> anyhow::Result<(Places, Config)> {
     Ok((places, config))
 }
 
-/// The names that begin with the typed text, or, if there are none, those that contain it. Each has
-/// a description.
+/// Returns the names that begin with the typed text or, if there are none, those that contain it.
+/// Each has a description.
 fn fitting(typed: &OsStr, names: impl Iterator<Item = (String, String)>) -> Vec<CompletionCandidate> {
     let Some(typed) = typed.to_str() else { return Vec::new() };
     let all: Vec<(String, String)> = names.collect();
@@ -116,7 +117,7 @@ fn fitting(typed: &OsStr, names: impl Iterator<Item = (String, String)>) -> Vec<
     found.map(|(name, about)| CompletionCandidate::new(name).help(described(about))).collect()
 }
 
-/// Asks the daemon for ids and titles.
+/// Requests ids and titles from the daemon.
 fn ask() -> anyhow::Result<Vec<(String, String)>> {
     let places = Places::find(None)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

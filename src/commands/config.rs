@@ -54,8 +54,8 @@ fn show(places: &Places, changed: bool, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The proxy and certificates of a daemon that an editor starts. The login shell is run only if its
-/// environment may matter.
+/// Returns the proxy and certificates of a daemon that an editor starts. The login shell is run
+/// only if its environment may matter.
 fn outbound(places: &Places, config: &config::Config) -> anyhow::Result<ResolvedNetwork> {
     let nothing = Environment::default();
     let known = ResolvedNetwork::of(&config.network, &nothing, &nothing);
@@ -67,7 +67,7 @@ fn outbound(places: &Places, config: &config::Config) -> anyhow::Result<Resolved
     Ok(ResolvedNetwork::of(&config.network, &nothing, &shell))
 }
 
-/// The variables among these that affect a daemon started by hand.
+/// Returns those of the variables that configure a daemon started by hand.
 fn variables_of_serve(names: impl Iterator<Item = String>) -> Vec<String> {
     let mut names: Vec<String> =
         names.filter(|name| name.starts_with("ACPD__") || network::is_network_variable(name)).collect();
@@ -75,7 +75,7 @@ fn variables_of_serve(names: impl Iterator<Item = String>) -> Vec<String> {
     names
 }
 
-/// One line per key; a value that differs from the default is shown with its source.
+/// Formats one line per key. A value that differs from the default is shown with its source.
 fn render(overview: &[ShownSetting], places: &Places, colors: Colors) -> String {
     let mut text = String::new();
     for ShownSetting { key, value, source } in overview {

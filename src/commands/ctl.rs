@@ -1,7 +1,7 @@
 //! `acpd ctl`: inspects and controls the running daemon. It never starts one.
 //!
-//! Each subcommand has its own file. This one has what they share: the connection, and how an
-//! answer is shown.
+//! Each subcommand has its own file. This file contains what they share: the connection, and the
+//! format of the answers.
 #![allow(clippy::print_stdout, reason = "the answer is printed")]
 
 mod answer;
@@ -51,11 +51,11 @@ pub fn run(places: &Places, args: &Ctl) -> anyhow::Result<Ending> {
 }
 
 async fn act(places: &Places, args: &Ctl) -> anyhow::Result<Ending> {
-    // This is the only subcommand that is useful without a daemon.
+    // `logs` is the only subcommand that is useful without a daemon.
     if let Action::Logs(logs) = &args.action {
         return logs::run(places, logs, args.json).await;
     }
-    // This must also work on a daemon that does not answer.
+    // `stop` must also work on a daemon that does not answer.
     if let Action::Stop { force } = args.action {
         stop::run(places, args.json, force).await?;
         return Ok(Ending::Done);
@@ -105,9 +105,9 @@ impl DaemonClient {
         Ok(Self { client: Client::over(connect(places)?)?, json, initialized: false })
     }
 
-    /// Identifies this client, once. Requests about sessions need it, and a session's log names the
-    /// client that answered a question. No environment is sent: a session that `ctl` restores takes
-    /// the environment of its next editor.
+    /// Identifies this client, once. Requests about sessions need that, and the log of a session
+    /// names the client that answered a question. No environment is sent: a session that `ctl`
+    /// restores uses the environment of its next editor.
     pub(super) async fn introduce(&mut self) -> anyhow::Result<()> {
         if std::mem::replace(&mut self.initialized, true) {
             return Ok(());
@@ -124,7 +124,7 @@ impl DaemonClient {
         session_lookup::find(&mut self.client, given).await
     }
 
-    /// Sends a request about a session, and reports that it is done.
+    /// Sends a request about a session, and prints that it is done.
     async fn steer(&mut self, method: &str, params: Value, done: &str) -> anyhow::Result<()> {
         let _: Value = self.client.call(method, &params).await?;
         let session = params["sessionId"].as_str().unwrap_or_default();
@@ -147,7 +147,7 @@ fn print(json: bool, found: &impl Serialize, text: impl FnOnce() -> String) {
     }
 }
 
-/// There is no running daemon.
+/// No daemon is running.
 #[derive(Debug)]
 pub struct NoDaemon(PathBuf);
 

@@ -1,4 +1,5 @@
-//! `acpd agents check` and `acpd login --agent`: start an agent, show what it can do, and log in at it.
+//! `acpd agents check` and `acpd login --agent`: start an agent, show its capabilities, and log in
+//! to it.
 
 #![allow(clippy::print_stdout, reason = "the answer is printed")]
 
@@ -19,10 +20,10 @@ use crate::commands::Ending;
 use crate::paths::Places;
 use crate::{assemble, launch};
 
-/// How long a login in which the agent leads the user may take.
+/// How long a login may take in which the agent guides the user.
 const LOGIN: Duration = Duration::from_secs(900);
 
-/// What became of the session that was opened to see whether a login is needed.
+/// The result of opening a session, which shows whether a login is needed.
 type Opened = Result<Offer, RpcError>;
 
 pub(super) fn run(places: &Places, name: &str, json: bool) -> anyhow::Result<Ending> {
@@ -51,7 +52,7 @@ pub(super) fn run(places: &Places, name: &str, json: bool) -> anyhow::Result<End
     }
 }
 
-/// Logs in at an agent by one of its methods, and checks that it worked.
+/// Logs in to an agent by one of its methods, and checks that it worked.
 pub fn log_in(places: &Places, name: &str, method: Option<&str>) -> anyhow::Result<Ending> {
     let hosts = hosts(places, name)?;
     block_on(async {
@@ -99,7 +100,7 @@ fn run_in_terminal(
     args: &[String],
     env: &[(String, String)],
 ) -> anyhow::Result<()> {
-    // A method that names no command stands for the configured one with more arguments.
+    // A method without a command runs the configured command with additional arguments.
     let before: &[String] = if command.is_some() { &[] } else { &entry.args };
     let program = command.unwrap_or(&entry.command);
     let all: Vec<String> = before.iter().chain(args).cloned().collect();
@@ -163,7 +164,7 @@ fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }
 
-/// What an agent can do, by the names of its capabilities.
+/// Lists what an agent can do, by the names of its capabilities.
 fn abilities(capabilities: &ChildCapabilities) -> Vec<&'static str> {
     let all = [
         (capabilities.load, "load"),
@@ -228,7 +229,7 @@ fn as_json(name: &str, capabilities: &ChildCapabilities, methods: &[AuthMethod],
     })
 }
 
-/// A command as it could be typed, with quotes where a shell needs them.
+/// Formats a command as a user could type it, with quotes where a shell needs them.
 pub(super) fn shell_line(command: &str, args: &[String]) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=@:+,".contains(letter);
     let quoted = |word: &str| match word {

@@ -1,13 +1,13 @@
-//! Adds an agent's table to the text of a configuration file, and removes it. Everything else stays as it is, comments
-//! and layout included.
+//! Adds an agent's table to the text of a configuration file, and removes it. Everything else stays
+//! unchanged, including comments and layout.
 //!
-//! The result is read again and compared with what it should say, so a file in an unusual form is refused instead of
-//! damaged.
+//! The result is parsed and compared with the expected configuration, so a file in an unusual form
+//! is refused instead of damaged.
 
 use anyhow::{Context, bail, ensure};
 use toml::{Table, Value};
 
-/// Refuses names that cannot be those of agents.
+/// Returns an error if the name is not valid for an agent.
 pub(super) fn check_name(name: &str) -> anyhow::Result<()> {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
     ensure!(!name.is_empty() && name.chars().all(is_plain), "`{name}` must consist of letters, digits, `-` and `_`");
@@ -15,7 +15,7 @@ pub(super) fn check_name(name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The lines of an agent's table.
+/// Returns the lines of an agent's table.
 pub(super) fn table(name: &str, entry: &Table) -> String {
     let mut text = format!("[agents.{name}]\n");
     for key in ["command", "args", "env"] {
@@ -56,7 +56,7 @@ pub(super) fn remove(text: &str, name: &str) -> anyhow::Result<(String, String)>
     agents.remove(name);
     let (mut kept, mut removed) = (String::new(), String::new());
     let mut is_inside = false;
-    // Blank lines and comments, which may belong to what follows.
+    // Blank lines and comments, which may belong to the next table.
     let mut pending = String::new();
     for line in text.split_inclusive('\n') {
         if let Some(header) = header(line) {
@@ -77,7 +77,7 @@ pub(super) fn remove(text: &str, name: &str) -> anyhow::Result<(String, String)>
     kept.push_str(&pending);
     let is_empty = |agents: &Value| agents.as_table().is_some_and(Table::is_empty);
     let mut now = read(&kept).unwrap_or_default();
-    // A table that only had this agent in it is gone with the agent.
+    // A table that contained only this agent is removed with the agent.
     for table in [&mut wanted, &mut now] {
         if table.get("agents").is_some_and(is_empty) {
             table.remove("agents");
@@ -91,7 +91,7 @@ fn read(text: &str) -> anyhow::Result<Table> {
     text.parse::<Table>().map_err(|error| anyhow::anyhow!("the configuration is not valid TOML: {}", error.message()))
 }
 
-/// The names in the header of a table, if the line is one.
+/// Returns the names in the header of a table, or None if the line is not a header.
 fn header(line: &str) -> Option<Vec<String>> {
     if !line.trim_start().starts_with('[') {
         return None;
@@ -102,7 +102,7 @@ fn header(line: &str) -> Option<Vec<String>> {
         names.push(name);
         table = match value {
             Value::Table(table) => table,
-            // The header of a list of tables, which ends here.
+            // The header of an array of tables, which ends here.
             Value::Array(_) => Table::new(),
             Value::String(_) | Value::Integer(_) | Value::Float(_) | Value::Boolean(_) | Value::Datetime(_) => {
                 return None;

@@ -1,12 +1,12 @@
-//! The agents that acpd knows by name: how they are started, and how they are installed.
+//! The agents that acpd knows by name, with the commands that start and install them.
 
-/// One of them.
+/// An agent that acpd knows by name.
 pub(super) struct Known {
     pub(super) name: &'static str,
     pub(super) title: &'static str,
     pub(super) command: &'static str,
     pub(super) args: &'static [&'static str],
-    /// The command that installs it, for people to run.
+    /// The command with which users install it.
     pub(super) install: &'static str,
 }
 

@@ -42,8 +42,8 @@ struct Archive {
     env: BTreeMap<String, String>,
 }
 
-/// Reads the file's text. A package is started by its runner, which downloads it when it is first started; an archive has
-/// to be unpacked by hand, and its program is expected on PATH.
+/// Parses the file. A package is started by its runner, which downloads it at the first start. An
+/// archive has to be unpacked by hand, and its program is expected on PATH.
 pub(super) fn read(text: &str, platform: &str) -> anyhow::Result<Candidate> {
     let Entry { id, name, version, distribution } =
         serde_json::from_str(text).context("not a registry's agent.json")?;
@@ -68,7 +68,7 @@ pub(super) fn read(text: &str, platform: &str) -> anyhow::Result<Candidate> {
     Ok(Candidate { name: id, title, command, args, env, install })
 }
 
-/// The registry's name of this machine's platform.
+/// Returns the registry's name for the platform of this machine.
 pub(super) fn platform() -> String {
     let os = if std::env::consts::OS == "macos" { "darwin" } else { std::env::consts::OS };
     format!("{os}-{}", std::env::consts::ARCH)

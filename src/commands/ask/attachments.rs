@@ -1,7 +1,7 @@
-//! Files that go with a prompt: named with `@path`, with `--file` and `--image`, or pasted as the path
-//! of an image.
+//! Files attached to a prompt: named with `@path`, with `--file` and `--image`, or pasted as the
+//! path of an image.
 //!
-//! Text goes along with its contents, images as images, and everything else as a link, which the
+//! Text files are sent with their contents, images as images, and other files as links, which the
 //! agent can open with its tools. The daemon applies its rules to all of them.
 
 use std::fs;
@@ -14,16 +14,16 @@ use serde_json::{Value, json};
 
 use super::prompt_source;
 
-/// Larger text is attached as a link.
+/// The largest text file, in bytes, that is sent with its contents. A larger one is sent as a link.
 const LARGEST_TEXT: u64 = 256 << 10;
 
-/// Providers refuse larger images.
+/// The largest image in bytes. Providers refuse larger ones.
 const LARGEST_IMAGE: u64 = 10 << 20;
 
 const IMAGES: [(&str, &str); 5] =
     [("png", "image/png"), ("jpg", "image/jpeg"), ("jpeg", "image/jpeg"), ("gif", "image/gif"), ("webp", "image/webp")];
 
-/// The blocks of a prompt: the text as it was typed, and the files that it names.
+/// Returns the blocks of a prompt: the text as it was typed, and the files that it names.
 pub(super) fn blocks(text: &str) -> anyhow::Result<Vec<Value>> {
     let mut blocks = Vec::new();
     let mut seen = Vec::new();
@@ -37,8 +37,8 @@ pub(super) fn blocks(text: &str) -> anyhow::Result<Vec<Value>> {
     Ok(blocks)
 }
 
-/// The existing files that a text names: `@path`, `@"path with spaces"`, and absolute paths of images,
-/// as terminals paste them.
+/// Returns the existing files that a text names: `@path`, `@"path with spaces"`, and absolute paths
+/// of images, as terminals paste them.
 fn mentioned(text: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for (at, word) in words(text) {
@@ -51,7 +51,7 @@ fn mentioned(text: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The words of a text, as a shell would divide them, and whether each begins with an unquoted `@`.
+/// Splits a text into words as a shell would, and reports whether each begins with an unquoted `@`.
 fn words(text: &str) -> Vec<(bool, String)> {
     let mut words = Vec::new();
     let mut word = String::new();
@@ -72,7 +72,7 @@ fn words(text: &str) -> Vec<(bool, String)> {
         }
     }
     words.push((at, word));
-    // A full stop or comma at the end belongs to the sentence, unless a file is called that.
+    // A full stop or comma at the end belongs to the sentence, unless a file has that name.
     let tidy = |word: String| {
         let bare = word.trim_end_matches([',', '.', ';', ':', '?', '!', ')']);
         if Path::new(word.trim_start_matches('@')).exists() { word } else { bare.to_owned() }
@@ -85,7 +85,7 @@ fn pasted_image(word: &str) -> Option<PathBuf> {
     (path.is_absolute() && mime(&path).is_some() && path.is_file()).then_some(path)
 }
 
-/// A file as a block of a prompt.
+/// Returns a file as a block of a prompt.
 pub(super) fn file(path: &Path) -> anyhow::Result<Value> {
     let cannot = || format!("cannot attach {}", path.display());
     let whole = fs::canonicalize(path).with_context(cannot)?;
@@ -103,7 +103,7 @@ pub(super) fn file(path: &Path) -> anyhow::Result<Value> {
     Ok(json!({ "type": "resource_link", "uri": uri, "name": path.display().to_string(), "size": about.len() }))
 }
 
-/// An image as a block of a prompt.
+/// Returns an image as a block of a prompt.
 pub(super) fn image(path: &Path) -> anyhow::Result<Value> {
     let cannot = || format!("cannot attach {}", path.display());
     let mime = mime(path).with_context(|| format!("{} is no PNG, JPEG, GIF or WebP image", path.display()))?;
@@ -131,7 +131,7 @@ fn address(path: &Path) -> anyhow::Result<String> {
     Ok(format!("file://{}", path.bytes().map(escaped).collect::<String>()))
 }
 
-/// Completes a path behind `@`: the candidates, each a whole path.
+/// Completes a path after `@`. Each candidate is a whole path.
 pub(super) fn complete(typed: &str) -> Vec<String> {
     let (folder, start) = typed.rsplit_once('/').map_or(("", typed), |(folder, start)| (folder, start));
     let place = if typed.starts_with('/') && folder.is_empty() {

@@ -1,5 +1,5 @@
-//! The address of the daemon: the user's own daemon on its socket, started if needed, or any daemon
-//! over HTTP.
+//! Chooses the daemon: the user's own daemon on its socket, started if needed, or any daemon over
+//! HTTP.
 
 use std::fs;
 
@@ -27,8 +27,8 @@ impl<'a> Endpoint<'a> {
     }
 }
 
-/// Reads the token from the named file, from the environment, or from where the user's own daemon
-/// keeps it.
+/// Reads the token from the named file, from the environment, or from the file of the user's own
+/// daemon.
 fn token(places: &Places, args: &Ask) -> anyhow::Result<String> {
     let given = environment::variable("ACPD_TOKEN")
         .and_then(|token| token.into_string().ok())

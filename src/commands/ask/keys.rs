@@ -1,8 +1,8 @@
-//! Reads single keys from the terminal during a turn, without echo: answers to questions, and what
-//! the user types ahead. At other times the terminal's settings are unchanged.
+//! Reads single keys from the terminal during a turn, without echo: answers to questions, and text
+//! that the user types ahead. At other times the terminal's settings are unchanged.
 //!
-//! The terminal is opened by its name, because a prompt may have come from stdin. Reading does not
-//! block, because a turn goes on meanwhile. Ctrl-C stays a signal.
+//! The terminal is opened by its name, because stdin may be a pipe with the prompt. Reading does
+//! not block, because the turn goes on meanwhile. Ctrl-C stays a signal.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -15,13 +15,13 @@ use rustix::fs::OFlags;
 use rustix::termios::{LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios};
 use tokio::net::unix::pipe;
 
-/// Whether there is a terminal at which to ask.
+/// Whether there is a terminal at which the user can be asked.
 pub(super) fn can_ask() -> bool {
     io::stderr().is_terminal() && open().is_ok()
 }
 
-/// Whether what is typed during a turn belongs to this process: its input is the terminal, and it
-/// runs in the foreground. A background process that touched the terminal would be stopped.
+/// Whether keys typed during a turn are for this process: its stdin is the terminal, and it runs in
+/// the foreground. A background process that touched the terminal would be stopped.
 pub(super) fn can_type() -> bool {
     let foreground = || Some(rustix::termios::tcgetpgrp(io::stdin()).ok()? == rustix::process::getpgrp());
     io::stdin().is_terminal() && foreground() == Some(true)
@@ -30,11 +30,11 @@ pub(super) fn can_type() -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     Letter(char),
-    /// A line end in the middle of what was pasted.
+    /// A line end in the middle of pasted text.
     NewLine,
     Enter,
     Backspace,
-    /// Ctrl-W and Ctrl-U.
+    /// Ctrl-W. `EraseLine` is Ctrl-U.
     EraseWord,
     EraseLine,
     Up,
@@ -43,17 +43,17 @@ pub(super) enum Key {
 }
 
 pub(super) struct Keys {
-    /// The terminal, read like a pipe: without blocking, when there is input.
+    /// The terminal, read like a pipe, without blocking.
     terminal: pipe::Receiver,
     before: Termios,
     /// Keys that are read but not yet returned.
     typed: VecDeque<Key>,
-    /// The beginning of a letter whose other bytes have not arrived.
+    /// The first bytes of a character whose other bytes have not arrived.
     partial: Vec<u8>,
 }
 
 impl Keys {
-    /// Starts to read keys. What was typed before is not lost.
+    /// Starts to read keys. Earlier input is kept.
     pub(super) fn begin() -> io::Result<Self> {
         let terminal = open()?;
         let before = rustix::termios::tcgetattr(&terminal)?;
@@ -73,7 +73,7 @@ impl Keys {
         Ok(keys)
     }
 
-    /// The next key, or None if the terminal is gone.
+    /// Returns the next key, or None if the terminal is gone.
     pub(super) async fn next(&mut self) -> Option<Key> {
         loop {
             if let Some(key) = self.typed.pop_front() {
@@ -86,13 +86,13 @@ impl Keys {
         }
     }
 
-    /// Everything that was typed up to now.
+    /// Returns all keys that were typed up to now.
     pub(super) fn typed_so_far(&mut self) -> Vec<Key> {
         self.read();
         self.typed.drain(..).collect()
     }
 
-    /// Reads what is there. False if the terminal is gone.
+    /// Reads the available input. Returns false if the terminal is gone.
     fn read(&mut self) -> bool {
         let mut bytes = [0; 4096];
         match self.terminal.try_read(&mut bytes) {
@@ -113,7 +113,7 @@ impl Drop for Keys {
     }
 }
 
-/// Takes the keys out of the input. The beginning of a letter stays there.
+/// Removes the keys from the input. An incomplete character stays there.
 fn keys(input: &mut Vec<u8>) -> Vec<Key> {
     let valid = match std::str::from_utf8(input) {
         Ok(text) => text.len(),
@@ -142,8 +142,8 @@ fn keys(input: &mut Vec<u8>) -> Vec<Key> {
     keys
 }
 
-/// The key behind an escape character. An arrow or another special key sends a few more characters,
-/// none of which count as letters.
+/// Parses the key after an escape character. An arrow or another special key sends several
+/// characters, none of which count as letters.
 fn special(after: &str) -> (Option<Key>, &str) {
     let mut letters = after.char_indices();
     match letters.next() {

@@ -1,6 +1,6 @@
 //! Reads lines in a conversation, with editing, completion and history. A separate thread reads
-//! them, because such a read cannot be cancelled. It reads only when a line is requested, which
-//! leaves the terminal free at other times.
+//! them, because such a read cannot be cancelled. It reads only when a line is requested; at other
+//! times the terminal is free.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -43,7 +43,7 @@ pub(super) struct LineEditor {
 
 /// A request for a line.
 struct Wanted {
-    /// What the line begins with.
+    /// The initial text of the line.
     initial: String,
     reply: oneshot::Sender<Typed>,
 }
@@ -74,7 +74,7 @@ impl LineEditor {
     /// request, and the line is then lost.
     pub(super) fn next(&self, initial: String) -> oneshot::Receiver<Typed> {
         let (reply, receiver) = oneshot::channel();
-        // If the thread is gone, so is the sender, and the receiver reports it.
+        // If the thread is gone, `reply` is dropped, and the receiver reports that.
         let _ = self.wanted.send(Wanted { initial, reply });
         receiver
     }
@@ -91,7 +91,7 @@ fn serve(mut editor: Editor<Slash, FileHistory>, history: &Path, requests: &mpsc
                 if editor.add_history_entry(&line).unwrap_or(false) {
                     let _ = editor.append_history(history);
                 }
-                // A backslash at the end of a line joins it with the next.
+                // A backslash at the end of a line joins it with the next line.
                 Typed::Line(line.replace("\\\n", "\n"))
             }
             Err(ReadlineError::Interrupted) => Typed::Interrupted,
@@ -103,7 +103,7 @@ fn serve(mut editor: Editor<Slash, FileHistory>, history: &Path, requests: &mpsc
     }
 }
 
-/// The path of the history file, which only its owner can read.
+/// Returns the path of the history file, which only its owner can read.
 fn history_file(places: &Places) -> anyhow::Result<PathBuf> {
     private_folder(&places.state)?;
     let path = places.state.join("ask_history");
@@ -139,7 +139,7 @@ impl Completer for Slash {
     }
 }
 
-/// The path behind the last `@` of a line, and where it begins.
+/// Returns the path after the last `@` of a line, and the position where it begins.
 fn mention(line: &str) -> Option<(usize, &str)> {
     let start = line.rfind('@').filter(|at| *at == 0 || line[..*at].ends_with(char::is_whitespace))? + 1;
     let path = &line[start..];

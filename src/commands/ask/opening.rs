@@ -21,7 +21,7 @@ use crate::commands::session_lookup;
 use crate::launch;
 use crate::paths::Places;
 
-/// How long to try to reach a daemon that does not hang up.
+/// How long to retry while the daemon closes the connection without an answer.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 const STEP: Duration = Duration::from_millis(10);
@@ -29,9 +29,9 @@ const STEP: Duration = Duration::from_millis(10);
 /// The session to use.
 pub(super) enum Session {
     New,
-    /// The newest of this folder.
+    /// The newest session of this folder.
     Newest,
-    /// By its id or a part of it.
+    /// The session with this id, or with an id that this is a part of.
     Named(String),
 }
 
@@ -50,14 +50,15 @@ pub(super) struct Opened {
     pub(super) session: String,
     /// Its model, mode and folder.
     pub(super) status: StatusLine,
-    /// What can be set in it, as the daemon sends it.
+    /// The options of the session, as the daemon sends them.
     pub(super) options: Value,
-    /// The title of a session that is continued.
+    /// The title, if the session is continued.
     pub(super) continued: Option<String>,
 }
 
-/// Connects to the daemon and initializes; `once` means that it is for one prompt. A daemon over
-/// HTTP receives neither the environment nor the folders of this machine: it may be another one.
+/// Connects to the daemon and initializes; `once` means that the connection is for one prompt. A
+/// daemon over HTTP receives neither the environment nor the folders of this machine, because it
+/// may run on another one.
 pub(super) async fn connect(endpoint: &Endpoint<'_>, once: bool) -> anyhow::Result<Client> {
     let Some(http) = &endpoint.http else { return introduce(endpoint.places, once).await };
     let mut client = Client::over_http(http.address, &http.token).await?;
@@ -68,8 +69,8 @@ pub(super) async fn connect(endpoint: &Endpoint<'_>, once: bool) -> anyhow::Resu
 }
 
 /// Connects to the daemon's socket, starting the daemon if needed, and identifies this client. A
-/// daemon that is just stopping hangs up without an answer; another one is available a moment
-/// later.
+/// daemon that is stopping closes the connection without an answer; its successor is available a
+/// moment later.
 async fn introduce(places: &Places, once: bool) -> anyhow::Result<Client> {
     let patience = Instant::now() + PATIENCE;
     loop {
@@ -95,8 +96,8 @@ async fn initialize(client: &mut Client) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The capabilities of this client. Notices and compactions come as separate updates, which keeps
-/// them out of the answer.
+/// Returns the capabilities of this client. Notices and compactions arrive as separate updates,
+/// which keeps them out of the answer.
 fn capabilities() -> Value {
     let meta = json!({ "acpd": { "words": true } });
     json!({ "session": { "notices": {}, "compaction": {} }, "_meta": meta })
@@ -134,14 +135,14 @@ pub(super) async fn open(client: &mut Client, wanted: &Session) -> anyhow::Resul
     }
 }
 
-/// The title of a session that is not in memory, if it is one of the newest.
+/// Returns the title of a session that is not in memory, if it is one of the newest.
 async fn stored_title(client: &mut Client, session: &str) -> anyhow::Result<Option<String>> {
     let (newest, _) = session_lookup::page(client, None, &Value::Null).await?;
     let found = newest.iter().find(|stored| stored["sessionId"] == session);
     Ok(found.and_then(|stored| stored["title"].as_str()).map(str::to_owned))
 }
 
-/// Resumes a session without replaying the earlier conversation, which the agent remembers.
+/// Resumes a session without a replay of the earlier conversation, which the agent remembers.
 async fn resume(client: &mut Client, session: &str, title: Option<&str>) -> anyhow::Result<Opened> {
     let opened: Value = client.call(method::SESSION_RESUME, json!({ "sessionId": session })).await?;
     Ok(describe(session.to_owned(), &opened, Some(title.unwrap_or(session))))
@@ -178,7 +179,7 @@ pub(super) async fn configure(client: &mut Client, opened: &mut Opened, args: &A
     Ok(())
 }
 
-/// A hint that says which subcommand lists the possible values of an option.
+/// Returns a hint with the subcommand that lists the possible values of an option.
 fn known(option: &str) -> &'static str {
     match option {
         "model" => "`acpd models list` lists the models",

@@ -1,4 +1,4 @@
-//! The output of `ask`: text for people on the printer, or lines of JSON for scripts.
+//! The output of `ask`: text for users through the printer, or lines of JSON for scripts.
 #![allow(clippy::print_stdout, reason = "lines for scripts are printed")]
 
 use std::path::Path;
@@ -35,7 +35,7 @@ impl Output {
         Ok(())
     }
 
-    /// Shows a question. Returns how many of its lines are left.
+    /// Shows a question. Returns how many of its lines remain.
     pub(super) fn question(&mut self, params: &Value, consent: &Consent) -> anyhow::Result<usize> {
         match self {
             Self::Text(printer) => Ok(printer.question(params, consent)?),
@@ -46,7 +46,7 @@ impl Output {
         }
     }
 
-    /// Shows more lines of a question. Returns how many are left.
+    /// Shows more lines of a question. Returns how many remain.
     pub(super) fn question_from(&mut self, consent: &Consent, from: usize) -> anyhow::Result<usize> {
         match self {
             Self::Text(printer) => Ok(printer.question_from(consent, from)?),
@@ -106,7 +106,7 @@ impl Output {
         Ok(())
     }
 
-    /// Shows what has changed in a file.
+    /// Shows the changes in a file.
     pub(super) fn diff(&mut self, path: &Path, old: &str, new: &str) -> anyhow::Result<()> {
         if let Self::Text(printer) = self {
             printer.diff(path, old, new)?;
@@ -129,14 +129,14 @@ impl Output {
         }
     }
 
-    /// Folds long thoughts, in a conversation, where they can be shown again.
+    /// Folds long thoughts. Used in a conversation, where they can be shown again.
     pub(super) fn fold_thoughts(&mut self) {
         if let Self::Text(printer) = self {
             printer.fold_thoughts(true);
         }
     }
 
-    /// Takes over the settings of a session into the status line.
+    /// Copies the options of a session into the status line.
     pub(super) fn learn_options(&mut self, options: &Value) {
         if let Self::Text(printer) = self
             && let Some(status) = printer.status_mut()
@@ -151,7 +151,7 @@ impl Output {
         }
     }
 
-    /// Stops showing a turn that goes on.
+    /// Stops showing a turn that continues in the daemon.
     pub(super) fn abandon(&mut self) -> anyhow::Result<()> {
         if let Self::Text(printer) = self {
             printer.end()?;
@@ -159,7 +159,7 @@ impl Output {
         Ok(())
     }
 
-    /// Reports the end of the turn, or that there was none.
+    /// Reports the end of the turn, or that it could not run.
     pub(super) fn ended(&mut self, session: &str, result: &anyhow::Result<Value>) -> anyhow::Result<()> {
         match (self, result) {
             (Self::Text(printer), _) => printer.end()?,
@@ -180,7 +180,7 @@ impl Output {
         Ok(())
     }
 
-    /// Shows a remark to people; scripts do not receive it.
+    /// Shows a remark to the user; scripts do not receive it.
     pub(super) fn remark(&mut self, text: &str) -> anyhow::Result<()> {
         if let Self::Text(printer) = self {
             printer.remark(text)?;

@@ -1,4 +1,4 @@
-//! Lets the user choose from a list at the terminal, by typing and with the arrows.
+//! Lets the user choose from a list at the terminal, by typing and with the arrow keys.
 
 use anyhow::{Context, bail};
 use futures_util::StreamExt;
@@ -8,7 +8,7 @@ use terminal::picker::Picker;
 use super::keys::{self, Key, Keys};
 use super::output::Output;
 
-/// Returns the place of the chosen entry, or None if the user left the list.
+/// Returns the index of the chosen entry, or None if the user closed the list.
 pub(super) async fn pick(
     output: &mut Output,
     signals: &mut Signals,

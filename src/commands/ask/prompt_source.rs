@@ -1,4 +1,4 @@
-//! Where the prompt comes from, and the context that goes with it.
+//! Decides where the prompt comes from, and which files are sent with it.
 
 use std::io::{self, IsTerminal, Read};
 
@@ -9,7 +9,7 @@ use super::attachments;
 use crate::cli::Ask;
 
 pub(super) enum PromptSource {
-    /// The blocks of one prompt.
+    /// One prompt, as blocks.
     Once(Vec<Value>),
     /// A conversation at the terminal.
     Terminal,
@@ -37,7 +37,7 @@ impl PromptSource {
         }
     }
 
-    /// One prompt: what is attached, the files that the text names, and the text.
+    /// Builds one prompt: the attached blocks, the files that the text names, and the text.
     fn once(attached: Vec<Value>, words: &str) -> anyhow::Result<Self> {
         if words.trim().is_empty() {
             bail!("there is no prompt; give a text with --file and --image");
@@ -46,7 +46,7 @@ impl PromptSource {
     }
 }
 
-/// The files and images of the command line.
+/// Reads the files and images that the command line names.
 fn attached(args: &Ask) -> anyhow::Result<Vec<Value>> {
     let files = args.file.iter().map(|path| attachments::file(path));
     files.chain(args.image.iter().map(|path| attachments::image(path))).collect()

@@ -1,4 +1,4 @@
-//! A permission question of the agent and the keys that answer it. Pure: does no input or output.
+//! A question of the agent and the keys that answer it. Pure: no input or output.
 
 use domain::inquiry::OWN_WORDS;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ pub(super) struct Question {
     id: Id,
     pub(super) consent: Consent,
     options: Vec<Choice>,
-    /// Whether an answer in the user's own words is wanted.
+    /// Whether the question accepts an answer in the user's own words.
     free_text: bool,
     /// The parameters as the agent sent them.
     pub(super) params: Value,
@@ -31,19 +31,19 @@ struct Choice {
     name: String,
 }
 
-/// What a key means.
+/// The meaning of a key.
 pub(super) enum Meaning<'a> {
     Chosen {
         option: &'a str,
         said: &'static str,
         allows: bool,
     },
-    /// Type words, which are sent with this option.
+    /// Let the user type words, which are sent with this option.
     Write {
         option: &'a str,
     },
     Explain,
-    /// Show the lines that are left.
+    /// Show the remaining lines.
     More,
     Nothing,
 }
@@ -70,7 +70,7 @@ impl Question {
         serde_json::from_str::<Value>(self.id.raw()).is_ok_and(|mine| mine == *id)
     }
 
-    /// Whether the agent asks the user something, and not for permission.
+    /// Whether this is an inquiry and not a permission question.
     pub(super) fn is_inquiry(&self) -> bool {
         self.consent.is_inquiry
     }
@@ -81,8 +81,8 @@ impl Question {
         ('1'..='9').zip(allowed)
     }
 
-    /// The keys that may be pressed, such as `[y]es  [n]o  [?]`. `left` is the number of lines not
-    /// shown yet.
+    /// Lists the keys that the user can press, such as `[y]es  [n]o  [?]`. `left` is the number of
+    /// lines not shown yet.
     pub(super) fn keys(&self, left: usize) -> String {
         let more = (left > 0).then(|| format!("[v]iew {left} more lines"));
         if self.is_inquiry() {
@@ -100,7 +100,7 @@ impl Question {
         more.into_iter().chain(each).chain(["[?]".to_owned()]).collect::<Vec<_>>().join("  ")
     }
 
-    /// One line per key, with the agent's own labels.
+    /// Explains the keys, one per line, with the agent's own labels.
     pub(super) fn explanation(&self) -> Vec<String> {
         let known = KEYS.iter().filter(|(kind, ..)| !self.is_inquiry() || *kind == "reject_once");
         let known = known.filter_map(|(kind, key, ..)| Some(format!("  {key}  {}", self.option(kind)?.name)));
@@ -148,8 +148,8 @@ impl Question {
     }
 }
 
-/// The answer in the protocol's form, with the user's words. No option means that the question is not
-/// answered.
+/// Builds the answer in the protocol's form, with the user's words. Without an option, the question
+/// is not answered.
 pub(super) fn outcome(option: Option<&str>, words: Option<&str>) -> Value {
     let mut answer = match option {
         Some(option) => json!({ "outcome": { "outcome": "selected", "optionId": option } }),

@@ -1,5 +1,5 @@
-//! The slash commands of a conversation that this client carries out itself. All others are prompts,
-//! which the daemon carries out.
+//! The slash commands of a conversation that this client carries out itself. All others are sent to
+//! the daemon as prompts.
 
 mod changes;
 
@@ -22,7 +22,7 @@ use super::{Conversation, picking};
 use crate::client::{Client, Refused};
 use crate::commands::{history_search, session_lookup};
 
-/// Their names, for `/help` and for completion.
+/// The names of these commands, for `/help` and for completion.
 pub(super) const LOCAL: [&str; 10] =
     ["model", "mode", "approval", "new", "resume", "search", "diff", "cost", "thoughts", "exit"];
 
@@ -30,7 +30,7 @@ pub(super) const LOCAL: [&str; 10] =
 const FOUND: usize = 12;
 
 impl Conversation {
-    /// Carries out a line if it is a command of this client. False if it is not.
+    /// Carries out a line if it is a command of this client. Returns false if it is not.
     pub(super) async fn run_local(&mut self, line: &str) -> anyhow::Result<bool> {
         let Some(line) = line.trim().strip_prefix('/') else { return Ok(false) };
         let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
@@ -94,7 +94,7 @@ impl Conversation {
         }
     }
 
-    /// Remembers the options of the session, for lists and for the status line.
+    /// Stores the options of the session, for lists and for the status line.
     pub(super) fn learn_options(&mut self, options: Value) {
         if options.is_array() {
             self.output.learn_options(&options);
@@ -102,7 +102,7 @@ impl Conversation {
         }
     }
 
-    /// Continues in another session.
+    /// Continues the conversation in another session.
     async fn switch_to(&mut self, wanted: &Session) -> anyhow::Result<()> {
         let opened = opening::open(&mut self.client, wanted).await?;
         self.session.clone_from(&opened.session);
@@ -111,7 +111,7 @@ impl Conversation {
         self.welcome(&opened)
     }
 
-    /// Continues a session by its id, or one that is chosen from a list.
+    /// Continues a session by its id, or lets the user choose one from a list.
     async fn resume(&mut self, wanted: &str) -> anyhow::Result<()> {
         if !wanted.is_empty()
             && let Ok(session) = session_lookup::find(&mut self.client, wanted).await
@@ -125,7 +125,7 @@ impl Conversation {
         }
     }
 
-    /// Remembers the options that an update brings.
+    /// Stores the options in an update, if it has any.
     pub(super) fn note_options(&mut self, update: &Value) {
         if update["sessionUpdate"] == "config_option_update" {
             self.learn_options(update["configOptions"].clone());
@@ -197,7 +197,7 @@ fn current(options: &Value, id: &str) -> String {
     value.unwrap_or_default().to_owned()
 }
 
-/// The values of an option and their names, which the daemon may send in groups.
+/// Returns the values of an option and their names. The daemon may send them in groups.
 pub(super) fn choices(options: &Value, id: &str) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let listed = option(options, id).and_then(|option| option["options"].as_array());
@@ -212,7 +212,7 @@ pub(super) fn choices(options: &Value, id: &str) -> Vec<(String, String)> {
     found
 }
 
-/// A stored session as an entry of a list: its title, folder and age.
+/// Formats a stored session as an entry of a list: its title, folder and age.
 pub(super) fn item(session: &Value, home: &Path) -> PickerItem {
     let text = |key: &str| session[key].as_str().unwrap_or_default();
     let title = if text("title").is_empty() { "(no title)" } else { text("title") };

@@ -1,5 +1,5 @@
-//! Runs one prompt from its sending to its answer: shows what happens, asks questions, takes what
-//! the user types meanwhile, and cancels on Ctrl-C.
+//! Runs one prompt until its answer: shows updates, asks questions, accepts what the user types
+//! meanwhile, and cancels on Ctrl-C.
 
 mod typing;
 
@@ -24,13 +24,13 @@ use super::question::{self, Meaning, Question};
 use crate::client::{Message, decode};
 use crate::commands::Ending;
 
-/// After this long without a message, a held-back word is shown.
+/// How long to wait for another message before a held-back piece is shown.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How often the progress is drawn.
+/// The interval between two redraws of the progress.
 const FRAME: Duration = Duration::from_millis(100);
 
-/// The daemon hung up during a turn.
+/// The daemon closed the connection during a turn.
 #[derive(Debug)]
 pub(super) struct HungUp;
 
@@ -42,26 +42,26 @@ impl fmt::Display for HungUp {
 
 impl std::error::Error for HungUp {}
 
-/// What a turn waits for.
+/// The state of a turn: the prompts and questions without an answer.
 struct Waiting {
     /// The prompts without an answer: the one that began the turn, and those typed during it.
     prompts: Vec<SentPrompt>,
-    /// How the prompt that was answered last ended.
+    /// The answer to the prompt that was answered last.
     ended: Option<anyhow::Result<Value>>,
-    /// The open questions. The first is being asked.
+    /// The open questions. The first one is being asked.
     open: VecDeque<Question>,
     keys: Option<Keys>,
-    /// Whether keys are read for the whole turn, and not for questions alone.
+    /// Whether keys are read during the whole turn, and not only for questions.
     typing: bool,
-    /// How many lines of the first question were shown, and how many are left.
+    /// The number of lines of the first question that were shown, and the number that remain.
     shown: usize,
     left: usize,
-    /// Whether the user was warned that not everything was shown. The same key again confirms the
-    /// answer.
+    /// Whether the user was warned that not everything was shown. Pressing the same key again
+    /// confirms the answer.
     warned: bool,
-    /// The words that the user types for the first question.
+    /// The words that the user is typing for the first question.
     writing: Option<Writing>,
-    /// Whether keys belong to the line that the user was typing when the question came.
+    /// Whether keys still belong to the line that the user was typing when the question arrived.
     still_typing: bool,
 }
 
@@ -73,7 +73,7 @@ struct Writing {
 
 struct SentPrompt {
     id: Id,
-    /// The text, if it was typed during the turn.
+    /// The text of the prompt, if it was typed during the turn.
     typed: Option<String>,
 }
 
@@ -104,7 +104,7 @@ impl Conversation {
         };
         self.output.begin_turn()?;
         let ending = self.run_turn(&mut waiting).await;
-        // Keys that were read and not handled before the turn ended.
+        // These keys were typed before the turn ended but not handled.
         let rest = waiting.keys.as_mut().filter(|_| typing).map(Keys::typed_so_far).unwrap_or_default();
         rest.into_iter().for_each(|key| self.type_after_turn(key));
         drop(waiting);
@@ -142,8 +142,8 @@ impl Conversation {
                     self.client.notify(method::SESSION_CANCEL, json!({ "sessionId": self.session })).await?;
                     waiting.stop_asking();
                     self.output.interrupted()?;
-                    // The first Ctrl-C asks the agent to stop; a second one exits without waiting
-                    // for it.
+                    // The first Ctrl-C cancels the turn; a second one exits without waiting for its
+                    // end.
                     if asked_to_stop || signal != Some(SIGINT) {
                         return self.leave_early();
                     }
@@ -173,7 +173,7 @@ impl Conversation {
         }
     }
 
-    /// Leaves a turn that does not end. The daemon goes on.
+    /// Exits from a turn that does not end. The turn continues in the daemon.
     fn leave_early(&mut self) -> anyhow::Result<Ending> {
         self.insisted = true;
         self.output.abandon()?;
@@ -211,8 +211,7 @@ impl Conversation {
         }
     }
 
-    /// Handles a request of the agent. Permission questions are the only ones that this client
-    /// supports.
+    /// Handles a request of the agent. This client supports only permission questions.
     async fn consider(&mut self, id: Id, method: &str, params: Value, waiting: &mut Waiting) -> anyhow::Result<()> {
         if method != method::SESSION_REQUEST_PERMISSION {
             return self.client.answer(&id, Err(RpcError::method_not_found(method))).await;
@@ -221,7 +220,7 @@ impl Conversation {
         if self.allow && !question.is_inquiry() {
             return self.settle(&question, question.allowing()).await;
         }
-        // In JSON output no question is shown, and therefore no key can be asked for.
+        // With JSON output no question is shown, so no key can answer one.
         if matches!(self.output, Output::Text(_)) && keys::can_ask() {
             waiting.open.push_back(question);
             return if waiting.open.len() == 1 { self.ask(waiting) } else { Ok(()) };
@@ -245,7 +244,7 @@ impl Conversation {
             waiting.shown = question.consent.lines(Colors::Off).len() - waiting.left;
             waiting.warned = false;
             waiting.writing = None;
-            // Input from before the whole question was shown answers nothing.
+            // Keys typed before the whole question was shown must not answer it.
             match &mut waiting.keys {
                 Some(keys) => {
                     let before = keys.typed_so_far();
@@ -309,8 +308,8 @@ impl Conversation {
         }
     }
 
-    /// Handles a key: an answer while a question is open, otherwise what the user types ahead. None
-    /// means that the terminal is gone, which allows nothing.
+    /// Handles a key: an answer while a question is open, otherwise text that the user types ahead.
+    /// None means that the terminal is gone, and allows nothing.
     async fn take_key(&mut self, key: Option<Key>, waiting: &mut Waiting) -> anyhow::Result<()> {
         if key.is_none() {
             waiting.keys = None;
@@ -370,7 +369,7 @@ impl Conversation {
         self.client.answer(question.id(), Ok(question::outcome(option, None))).await
     }
 
-    /// Takes a key of the words that go with an answer.
+    /// Handles a key while the user types words for an answer.
     async fn write_words(&mut self, key: Option<Key>, waiting: &mut Waiting) -> anyhow::Result<()> {
         let (Some(writing), Some(question)) = (&mut waiting.writing, waiting.open.front()) else { return Ok(()) };
         match key {
@@ -406,7 +405,7 @@ fn reports_no_model(update: &Value) -> bool {
     update["sessionUpdate"] == "notice" && update["title"].as_str().is_some_and(is_it)
 }
 
-/// Whether this is the first piece of a message. Remembers the id of the message.
+/// Whether this is the first piece of a message. Stores the id of the message in `message`.
 fn begins_a_message(params: &Value, message: &mut Value) -> bool {
     let update = &params["update"];
     if update["sessionUpdate"] != "agent_message_chunk" || update["messageId"] == *message {
@@ -416,8 +415,8 @@ fn begins_a_message(params: &Value, message: &mut Value) -> bool {
     true
 }
 
-/// Whether the turn's error repeats the text of the message. A failure is also sent as a message,
-/// for editors that show no errors.
+/// Whether the turn's error repeats the text of the held-back message. A failure is also sent as a
+/// message, for editors that show no errors.
 fn is_said_again(held: &Value, message: &Message) -> bool {
     match message {
         Message::Reply { result: Err(error), .. } => held["update"]["content"]["text"] == error.message.as_str(),
@@ -425,7 +424,7 @@ fn is_said_again(held: &Value, message: &Message) -> bool {
     }
 }
 
-/// The next key. Waits for ever while no keys are read.
+/// Returns the next key. Waits forever while no keys are read.
 async fn next_key(keys: &mut Option<Keys>) -> Option<Key> {
     match keys {
         Some(keys) => keys.next().await,

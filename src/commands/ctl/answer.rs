@@ -56,7 +56,7 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// Answers a question of the agent by a choice, in the person's own words, or both.
+/// Answers an inquiry with a choice, in the user's own words, or both.
 pub(super) async fn reply(daemon: &mut DaemonClient, args: &Reply) -> anyhow::Result<()> {
     let (session, asked) = find(daemon, args.id.as_deref(), args.question.as_deref()).await?;
     let Some(inquiry) = &asked.inquiry else {
@@ -81,7 +81,7 @@ pub(super) async fn reply(daemon: &mut DaemonClient, args: &Reply) -> anyhow::Re
     Ok(())
 }
 
-/// The choice with this number or label.
+/// Returns the choice with this number or label.
 fn pick<'a>(inquiry: &'a Inquiry, wanted: &str) -> anyhow::Result<&'a str> {
     let numbered = wanted.parse::<usize>().ok().and_then(|number| inquiry.choices.get(number.checked_sub(1)?));
     let labelled = || inquiry.choices.iter().find(|choice| choice.label.eq_ignore_ascii_case(wanted));
@@ -119,7 +119,7 @@ async fn find(
 
 type Open = (SessionId, OpenQuestion);
 
-/// Chooses the question. `named` means that the questions are those of one session that was named.
+/// Chooses the question to answer. `named` means that the user named the session of the questions.
 fn choose(questions: Vec<Open>, given: Option<&str>, named: bool) -> anyhow::Result<Open> {
     let fits = |(_, asked): &&Open| given.is_none_or(|given| session_lookup::fits(asked.id.as_str(), given));
     let mut found = questions.iter().filter(fits);

@@ -1,5 +1,5 @@
 //! `ctl cancel`: cancels the running turn of a session. The client that sent the prompt receives
-//! "cancelled" as its answer.
+//! the stop reason "cancelled".
 
 use anyhow::bail;
 use domain::card::ActivityCard;

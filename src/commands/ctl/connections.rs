@@ -1,4 +1,4 @@
-//! `ctl connections`: the connected clients.
+//! `ctl connections`: lists the connected clients.
 
 use domain::card::ConnectionCard;
 use serde_json::json;

@@ -1,5 +1,5 @@
-//! `ctl delete`: removes a session and its history. This cannot be undone, and it does not ask,
-//! because the id was given.
+//! `ctl delete`: removes a session and its history. This cannot be undone. There is no
+//! confirmation, because the user has given the id.
 
 use serde_json::json;
 use wire::method;

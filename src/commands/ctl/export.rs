@@ -1,7 +1,6 @@
 //! `ctl export`: writes a session's log, page by page, as JSON lines or as Markdown.
 //!
-//! Lines are copied as the daemon wrote them, so that unknown events of a newer daemon are
-//! preserved.
+//! Lines are copied as the daemon wrote them, which preserves unknown events of a newer daemon.
 
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -25,7 +24,7 @@ struct Page {
 
 pub(super) async fn run(daemon: &mut DaemonClient, args: &Export) -> anyhow::Result<()> {
     let session = daemon.find(&args.which.id).await?;
-    // The file is created only once there is something to write.
+    // The file is created only when there is something to write.
     let mut page = read(daemon, &session, 1).await?;
     let output: Box<dyn Write> = match &args.output {
         None => Box::new(BufWriter::new(io::stdout().lock())),
@@ -58,8 +57,8 @@ pub(super) async fn run(daemon: &mut DaemonClient, args: &Export) -> anyhow::Res
     output.output.flush().context("cannot write all of it")
 }
 
-/// The destination of the log. On a terminal, invisible characters are written out; a file or a
-/// pipe receives every byte unchanged.
+/// The destination of the log. On a terminal, invisible characters are escaped; a file or a pipe
+/// receives every byte unchanged.
 struct Output {
     output: Box<dyn Write>,
     terminal: bool,

@@ -56,8 +56,8 @@ impl Limits {
     }
 }
 
-/// Chooses the unused stored sessions, given newest first, that exceed a limit. A session whose
-/// time cannot be read stays.
+/// Selects the unused stored sessions that exceed a limit. `stored` has the newest first. A session
+/// whose time cannot be read exceeds no limit of age.
 fn choose<'a>(stored: &'a [Value], live: &[SessionCard], limits: &Limits, now: Millis) -> Vec<&'a Value> {
     let in_use = |id: &Value| {
         let card = live.iter().find(|card| *id == card.id.as_str());

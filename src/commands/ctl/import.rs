@@ -1,5 +1,5 @@
-//! `ctl import`: creates a session from the output of `export`. The log is sent in parts, so that
-//! neither side holds all of it.
+//! `ctl import`: creates a session from the output of `export`. The log is sent in parts, so
+//! neither side holds all of it in memory.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -29,7 +29,7 @@ pub(super) async fn run(daemon: &mut DaemonClient, file: &Path) -> anyhow::Resul
         let following = parts.next().with_context(foreign)?;
         let more = !following.is_empty();
         let params = match (&into, more) {
-            // The form that every version of the daemon understands.
+            // Every version of the daemon understands this form.
             (Value::Null, false) => json!({ "events": part }),
             (Value::Null, true) => json!({ "events": part, "more": true }),
             (into, more) => json!({ "events": part, "into": into, "more": more }),
@@ -47,7 +47,7 @@ pub(super) async fn run(daemon: &mut DaemonClient, file: &Path) -> anyhow::Resul
         }
         into = made["into"].take();
         if into.is_null() {
-            // An older daemon took the first part for the whole log.
+            // An older daemon has taken the first part as the whole log.
             let _: Value = daemon.client.call(method::DELETE, json!({ "sessionId": made["sessionId"] })).await?;
             bail!(
                 "this daemon is older than `acpd ctl` and takes short logs only; `acpd ctl restart` starts the new one"

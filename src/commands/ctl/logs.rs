@@ -1,6 +1,6 @@
-//! `ctl logs`: shows the daemon's log. Under systemd that is the journal, which `journalctl` shows;
-//! otherwise it is the file that the bridge gave to the daemon. It works without a daemon, because
-//! that is when a log is needed most.
+//! `ctl logs`: shows the daemon's log. Under systemd the log is in the journal, which `journalctl`
+//! shows; otherwise it is a file, which the program that started the daemon made its stderr. It
+//! works without a daemon, because that is when a log is needed most.
 
 #![allow(clippy::print_stdout, reason = "the log is printed")]
 
@@ -58,7 +58,7 @@ pub(super) async fn run(places: &Places, args: &Logs, json: bool) -> anyhow::Res
 /// there is no log file and systemd knows the unit.
 async fn is_in_the_journal(places: &Places) -> bool {
     let pid = match DaemonClient::begin(places, false) {
-        // Logs are needed most when the daemon does not answer.
+        // The daemon has a deadline here, because logs are needed most when it does not answer.
         Ok(mut daemon) => match tokio::time::timeout(PATIENCE, status::look(&mut daemon)).await {
             Ok(Ok(card)) => Some(card.pid),
             Ok(Err(_)) | Err(_) => None,
@@ -123,7 +123,7 @@ async fn follow(path: &Path, mut file: BufReader<File>, printer: &Printer) -> an
     }
 }
 
-/// Reads the complete lines up to the end of the file. An unfinished last line is left for later.
+/// Reads the complete lines up to the end of the file. An unfinished last line is read later.
 fn whole_lines(file: &mut BufReader<File>) -> io::Result<Vec<String>> {
     let mut lines = Vec::new();
     loop {

@@ -1,4 +1,4 @@
-//! `ctl mcp`: the MCP servers of a session, or of all sessions in memory.
+//! `ctl mcp`: lists the MCP servers of a session, or of all sessions in memory.
 
 use domain::mcp::{ServerCard, SessionServers};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! `ctl restart`: has the daemon replace itself with the installed program, and waits until that
-//! answers.
+//! `ctl restart`: has the daemon replace itself with the installed program, and waits until the new
+//! daemon answers.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use crate::paths::Places;
 /// How long the new daemon may take to answer once the old one has closed the connection.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long the old daemon may take to close the connection. Running turns have half a minute.
+/// How long the old daemon may take to close the connection. Running turns get half a minute.
 const LETTING_GO: Duration = Duration::from_secs(90);
 
 const STEP: Duration = Duration::from_millis(10);
@@ -25,7 +25,8 @@ const STEP: Duration = Duration::from_millis(10);
 pub(super) async fn run(mut daemon: DaemonClient, places: &Places, now: bool) -> anyhow::Result<()> {
     let before = status::look(&mut daemon).await?;
     daemon.client.send(method::RESTART, RestartParams { now }).await?;
-    // The daemon hangs up when it exits, at the latest after its deadline for running turns.
+    // The daemon closes the connection when it exits, at the latest after its deadline for running
+    // turns.
     let refused = async {
         while let Some(message) = daemon.client.next().await.unwrap_or(None) {
             if let Message::Reply { result: Err(error), .. } = message {

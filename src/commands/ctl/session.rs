@@ -34,7 +34,7 @@ pub(super) async fn run(daemon: &mut DaemonClient, id: &str) -> anyhow::Result<(
     Ok(())
 }
 
-/// Reads the whole log and counts. A session that never had a prompt has no log yet.
+/// Reads the whole log and counts. A session without a prompt has no log yet.
 async fn count(daemon: &mut DaemonClient, session: &str) -> anyhow::Result<SessionStats> {
     let mut stats = SessionStats::default();
     let mut from = Some(1);

@@ -1,4 +1,4 @@
-//! The form of `ctl sessions --format`: text with the names of fields in braces. Pure.
+//! The format of `ctl sessions --format`: text with the names of fields in braces. Pure.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -7,7 +7,7 @@ use domain::card::SessionCard;
 use serde_json::Value;
 use terminal::table::one_line;
 
-/// Text and fields, in the order in which a line has them.
+/// The pieces of a line, in order: text and fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionFormat(Vec<Piece>);
 
@@ -51,7 +51,7 @@ const FIELDS: [(&str, Field); 13] = [
 ];
 
 impl SessionFormat {
-    /// Reads a form as it is typed on the command line.
+    /// Parses a format from the command line.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ impl SessionFormat {
         Ok(Self(pieces))
     }
 
-    /// The line of a session in memory.
+    /// Formats the line of a session in memory.
     pub(super) fn live(&self, card: &SessionCard) -> String {
         self.line(|field| match field {
             Field::Id => card.id.to_string(),
@@ -103,7 +103,7 @@ impl SessionFormat {
         })
     }
 
-    /// The line of a stored session. What is known only of sessions in memory is empty.
+    /// Formats the line of a stored session. Fields that only sessions in memory have are empty.
     pub(super) fn stored(&self, session: &Value) -> String {
         let text = |key: &str| session[key].as_str().unwrap_or_default().to_owned();
         self.line(|field| match field {
@@ -123,7 +123,8 @@ impl SessionFormat {
         })
     }
 
-    /// A value takes one line, whatever it contains; the form itself may have several.
+    /// Formats a line. Each value is put on one line, whatever it contains; the format may contain
+    /// line ends.
     fn line(&self, value: impl Fn(Field) -> String) -> String {
         let piece = |piece: &Piece| match piece {
             Piece::Text(text) => text.clone(),
@@ -133,7 +134,7 @@ impl SessionFormat {
     }
 }
 
-/// The field whose name stands before the next `}`.
+/// Parses a field, whose name ends at the next `}`.
 fn field(letters: &mut Peekable<Chars<'_>>) -> Result<Field, String> {
     let mut name = String::new();
     loop {

@@ -1,5 +1,5 @@
-//! `ctl sessions`: lists the sessions in memory with their activity and questions, or, with
-//! `--all`, the stored ones. Chooses and sorts them as the options say.
+//! `ctl sessions`: lists the sessions in memory with their activity and questions or, with `--all`,
+//! the stored ones. Options filter and sort them.
 #![allow(clippy::print_stdout, reason = "lines for scripts are printed")]
 
 use std::cmp::Reverse;
@@ -65,7 +65,7 @@ async fn stored(daemon: &mut DaemonClient, args: &Sessions, home: &Path) -> anyh
     Ok(())
 }
 
-/// The folder to which the list is limited.
+/// Returns the folder to which the list is limited, if any.
 fn here(args: &Sessions) -> anyhow::Result<Option<std::path::PathBuf>> {
     let folder = args.here.then(std::env::current_dir);
     folder.transpose().context("cannot find the current folder")

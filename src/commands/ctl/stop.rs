@@ -1,6 +1,6 @@
-//! `ctl stop`: asks the daemon to stop, and waits until it has. Then its lock is free, or another
-//! daemon holds it because an editor made a request meanwhile. With `--force`, a daemon that does
-//! not answer or does not stop is killed.
+//! `ctl stop`: asks the daemon to stop, and waits until it has stopped. After that its lock is
+//! free, or held by another daemon because an editor made a request meanwhile. With `--force`, a
+//! daemon that does not answer or does not stop is killed.
 
 use std::fmt;
 use std::fs;
@@ -60,7 +60,7 @@ pub(super) async fn run(places: &Places, json: bool, force: bool) -> anyhow::Res
     }
 }
 
-/// Whether there is a daemon that can only be stopped by force.
+/// Whether there is a daemon that can only be stopped with `--force`.
 fn is_hopeless(error: &anyhow::Error, lock: &Path) -> bool {
     let no_socket = error.is::<NoDaemon>() && Lock::held_by(lock).is_some();
     no_socket || error.is::<NoAnswer>() || error.is::<StillRuns>()
@@ -70,7 +70,7 @@ async fn ask(places: &Places, json: bool, lock: &Path) -> anyhow::Result<()> {
     let mut daemon = DaemonClient::begin(places, json)?;
     let stopping = status::look(&mut daemon).await?.pid;
     let deadline = timeout(DEADLINE);
-    // A daemon that stops at once may not send the answer.
+    // A daemon that stops at once may not answer, so this does not wait for the answer.
     daemon.client.send(method::STOP, json!({})).await?;
     if let Ok(Some(why)) = tokio::time::timeout(deadline, hang_up(&mut daemon)).await {
         bail!("the daemon did not stop: {why}");
@@ -89,7 +89,7 @@ async fn ask(places: &Places, json: bool, lock: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Waits until the daemon hangs up. Returns the reason if the daemon reports that it will not stop.
+/// Waits until the daemon closes the connection. Returns the reason if the daemon refuses to stop.
 async fn hang_up(daemon: &mut DaemonClient) -> Option<String> {
     while let Some(message) = daemon.client.next().await.unwrap_or(None) {
         if let Message::Reply { result: Err(error), .. } = message {
@@ -105,7 +105,7 @@ async fn kill(lock: &Path) -> anyhow::Result<u32> {
     let pid = Lock::held_by(lock).context("no process holds the daemon's lock, so nothing was killed")?;
     let program = fs::read_link(format!("/proc/{pid}/exe")).with_context(|| format!("cannot look at process {pid}"))?;
     let name = program.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    // The kernel marks the path of a program that was replaced since it started.
+    // The kernel marks the path of a program that was replaced after it started.
     if name.trim_end_matches(" (deleted)") != "acpd" {
         bail!("process {pid} holds the daemon's lock but is {}, not acpd; it was not killed", program.display());
     }

@@ -1,5 +1,5 @@
-//! `ctl tail`: follows a session live. It attaches like an editor, answers nothing, and exits on
-//! Ctrl-C or when the session ends.
+//! `ctl tail`: follows a session live. It attaches like an editor, answers no questions, and exits
+//! on Ctrl-C or when the session ends.
 #![allow(clippy::print_stdout, reason = "with --json every update is printed")]
 
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::DaemonClient;
 use crate::client::Message;
 use crate::commands::Ending;
 
-/// How often the size of the terminal is looked at.
+/// The interval between two checks of the terminal's size.
 const FRAME: Duration = Duration::from_millis(200);
 
 pub(super) async fn run(mut daemon: DaemonClient, id: &str) -> anyhow::Result<Ending> {
@@ -27,7 +27,8 @@ pub(super) async fn run(mut daemon: DaemonClient, id: &str) -> anyhow::Result<En
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let load = daemon.client.send(method::SESSION_LOAD, json!({ "sessionId": session })).await?;
     let mut end = None;
-    // There is no deadline for a long log or for what follows it, only for the first message.
+    // Only the first message has a deadline. A long log, or the updates after it, may take any
+    // time.
     let mut silence = Some(Instant::now() + daemon.client.patience());
     let mut view = View { printer: SessionPrinter::stdio(), json: daemon.json, session };
     let mut frames = tokio::time::interval(FRAME);
@@ -47,8 +48,8 @@ pub(super) async fn run(mut daemon: DaemonClient, id: &str) -> anyhow::Result<En
                 }
                 // An older daemon does not report the end of a session.
                 Message::Reply { .. } => {}
-                // A question is shown and left to other clients; the daemon withdraws it here once
-                // one has answered.
+                // A question is shown and other clients answer it; the daemon then withdraws it
+                // here.
                 Message::Request { method, params, .. } | Message::Notice { method, params } => {
                     view.show(&method, &params)?;
                 }
@@ -63,13 +64,14 @@ pub(super) async fn run(mut daemon: DaemonClient, id: &str) -> anyhow::Result<En
     }
 }
 
-/// Handles the arrival of any message: clears the deadline.
+/// Clears the deadline, because a message has arrived. Returns an error at the end of the
+/// connection.
 fn arrived(silence: &mut Option<Instant>, message: Option<Message>) -> anyhow::Result<Message> {
     *silence = None;
     message.context("the daemon closed the connection")
 }
 
-/// Waits until the deadline, or for ever if there is none.
+/// Waits until the deadline, or forever if there is none.
 async fn until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline).await,

@@ -29,7 +29,7 @@ use crate::cli;
 use crate::commands::{Ending, session_lookup};
 use crate::paths::Places;
 
-/// How long a daemon may take to answer before the screen reports that it does not.
+/// How long a daemon may take to answer before the screen reports a problem.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The interval between two checks for signals.
@@ -105,8 +105,8 @@ impl Drop for FullScreen {
     }
 }
 
-/// Waits for input, at most this long. Returns true if the terminal was closed, which crossterm
-/// would keep reading for ever.
+/// Waits for input, at most this long. Returns true if the terminal was closed; crossterm would
+/// then read forever.
 fn terminal_is_gone(patience: Duration) -> anyhow::Result<bool> {
     let stdin = io::stdin();
     let mut source = [PollFd::new(&stdin, PollFlags::IN)];
@@ -126,7 +126,7 @@ fn resident_memory(pid: u32) -> Option<u64> {
     Some(kilobytes * 1024)
 }
 
-/// Why a question on the whole screen cannot be allowed yet.
+/// Returns why a question that fills the screen cannot be allowed yet.
 fn unread(pager: &QuestionPager) -> String {
     match pager.cut {
         0 => format!("{} more rows below: read on with space or the arrows, then allow", pager.left().max(1)),
@@ -136,13 +136,13 @@ fn unread(pager: &QuestionPager) -> String {
     }
 }
 
-/// The action for a key press or for the end of the wait.
+/// The action for a key press, or for the end of the wait.
 enum KeyAction {
     Look,
     Draw,
     Leave,
     Answer(Choice),
-    /// Show a question on the whole screen.
+    /// Show a question that fills the screen.
     Read,
     Cancel,
     Open,
@@ -257,7 +257,7 @@ impl Top<'_> {
         KeyAction::Draw
     }
 
-    /// Changes the filter as a key says.
+    /// Applies a key to the filter.
     fn filter(&mut self, key: KeyCode) {
         match key {
             KeyCode::Char(letter) => self.state.filter.push(letter),
@@ -284,8 +284,8 @@ impl Top<'_> {
         KeyAction::Draw
     }
 
-    /// Answers the question that is shown and no other: it may have been settled meanwhile, and the
-    /// next one may be open. A question that was not shown as a whole is shown first.
+    /// Answers the question that is shown and no other: it may have been answered meanwhile, and
+    /// the next one may be open. A question that was not completely shown is shown first.
     async fn answer(&mut self, choice: Choice) {
         let (session, question, title) = match (&self.state.pager, self.state.selected()) {
             (Some(pager), _) => {
@@ -317,7 +317,7 @@ impl Top<'_> {
         self.steer(method::ANSWER, params, done).await;
     }
 
-    /// Shows the question of the selected session on the whole screen.
+    /// Shows the selected session's question on the whole screen.
     async fn read(&mut self) {
         let Some(card) = self.state.selected() else { return };
         let Some(wanted) = card.questions.first().map(|question| question.id.clone()) else {
@@ -333,7 +333,7 @@ impl Top<'_> {
         }
     }
 
-    /// The details of a session, which cut a question at a higher limit than the list does.
+    /// Requests the details of a session, which contain more of a question than the list does.
     async fn details(&mut self, session: &SessionId) -> anyhow::Result<SessionDetails> {
         let daemon = self.daemon()?;
         let call = async {
@@ -381,7 +381,7 @@ impl Top<'_> {
             Err(error) => Err(error),
         };
         self.state.said = followed.err().map(|error| format!("{error:#}"));
-        // That Ctrl-C was meant for the session that was shown.
+        // The user pressed Ctrl-C to leave the session, not `top`.
         self.stop.store(false, Ordering::Relaxed);
     }
 

@@ -1,5 +1,5 @@
-//! `/diff`: what a session has changed in files, from their first known contents to those on the
-//! disk now.
+//! `/diff`: shows what a session has changed in files, from their first known contents to their
+//! present contents.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -47,7 +47,7 @@ impl Conversation {
         }
         let mut any = false;
         for (path, before) in originals.0 {
-            // A file that is gone, or that is no text any more, is shown as empty.
+            // A file that is deleted, or no longer text, is shown as empty.
             let now = fs::read_to_string(&path).unwrap_or_default();
             if now != before {
                 any = true;

@@ -1,9 +1,9 @@
-//! What the user types during a turn: a line of its own, which joins the turn when it is sent.
+//! Handles what the user types during a turn: a separate line, which joins the turn when it is
+//! sent.
 //!
-//! Nothing of it is lost: a line that the daemon refuses, and one that is not finished when the turn
-//! ends, becomes the beginning of the next prompt. A question that comes meanwhile takes no key as
-//! its answer before the line was sent or set aside: the next letter of a word must not allow
-//! anything.
+//! No input is lost: a line that the daemon refuses, or that is unfinished when the turn ends,
+//! becomes the beginning of the next prompt. If a question arrives meanwhile, no key answers it
+//! before the line is sent or set aside, because the next letter of a word must not allow anything.
 
 use serde_json::{Value, json};
 use wire::method;
@@ -13,7 +13,7 @@ use super::{SentPrompt, Waiting};
 use crate::commands::ask::keys::Key;
 use crate::commands::ask::{Conversation, GOODBYES, attachments};
 
-/// Changes the line as a key says. Enter changes nothing.
+/// Applies a key to the line. Enter changes nothing.
 pub(super) fn edit(line: &mut String, key: Key) {
     match key {
         Key::Letter(letter) => line.push(letter),
@@ -47,7 +47,8 @@ impl Conversation {
         self.output.typing(&self.draft)
     }
 
-    /// Takes a key that comes too late for the turn. A whole line is the next prompt of a conversation.
+    /// Handles a key that came too late for the turn. In a conversation, Enter makes the line the
+    /// next prompt.
     pub(super) fn type_after_turn(&mut self, key: Key) {
         if key == Key::Enter && self.conversing {
             self.queued.push_back(std::mem::take(&mut self.draft));
@@ -56,7 +57,8 @@ impl Conversation {
         }
     }
 
-    /// Sends a line to the running turn. In a conversation, a slash command waits for its end.
+    /// Sends a line to the running turn. In a conversation, a slash command waits for the end of
+    /// the turn.
     async fn send_typed(&mut self, line: &str, waiting: &mut Waiting) -> anyhow::Result<()> {
         if line.is_empty() {
             return Ok(());
@@ -74,7 +76,7 @@ impl Conversation {
         self.output.prompt(line)
     }
 
-    /// Keeps a line that the daemon did not take as the beginning of the next prompt.
+    /// Keeps a line that the daemon did not accept, as the beginning of the next prompt.
     pub(super) fn keep_typed(&mut self, text: &str, error: &anyhow::Error) -> anyhow::Result<()> {
         self.draft = if self.draft.is_empty() { text.to_owned() } else { format!("{text}\n{}", self.draft) };
         self.output.trouble(&format!("not sent: {error}"))?;
