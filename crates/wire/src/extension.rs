@@ -1,4 +1,5 @@
-//! Parameters and results of acpd's own `_acpd/...` methods, except those in `domain::card`, and of `_session/steering`.
+//! Parameters and results of acpd's own `_acpd/...` methods, except those in `domain::card`, and of
+//! `_session/steering`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

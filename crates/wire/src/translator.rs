@@ -137,8 +137,8 @@ impl Translator {
         }
     }
 
-    /// What a client receives before the answer to a request that opens an existing session: in version 2 the open calls
-    /// and terminals, unless they were replayed, and the current state.
+    /// What a client receives before the answer to a request that opens an existing session: in version 2 the open
+    /// calls and terminals, unless they were replayed, and the current state.
     pub fn preface(&mut self) -> Vec<Vec<u8>> {
         match self {
             Self::V1(_) => Vec::new(),

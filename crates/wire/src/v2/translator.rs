@@ -50,7 +50,7 @@ pub struct Translator {
     hidden: BTreeSet<CallId>,
     /// For each call of a sub-agent, the call on which the sub-agent works.
     within: BTreeMap<CallId, CallId>,
-    /// The calls of sub-agents that the client shows as paused.
+    /// The calls that the client shows as paused.
     paused: BTreeSet<CallId>,
     /// The questions that were open at `head`.
     open_questions: Vec<Asked>,
@@ -134,8 +134,8 @@ impl Translator {
         self.menu.models = models;
     }
 
-    /// What a client receives before the answer to its resume: the open calls and terminals, unless it has received them
-    /// from the log, and the current state, which may name them.
+    /// What a client receives before the answer to its resume: the open calls and terminals, unless it has received
+    /// them from the log, and the current state, which may name them.
     pub fn preface(&mut self) -> Vec<Vec<u8>> {
         let mut updates = Vec::new();
         if std::mem::take(&mut self.starts_blind) {
@@ -318,8 +318,8 @@ impl Translator {
         said.others.push(Outbound::TurnOver { turn: turn.clone() });
     }
 
-    /// A question is asked when the cursor passes it, unless it was settled before the client attached. A hidden call is
-    /// shown before the user is asked about it.
+    /// A question is asked when the cursor passes it, unless it was settled before the client attached. A hidden call
+    /// is shown before the user is asked about it.
     fn ask(&mut self, event: &Event, question: &Question, said: &mut Said) {
         self.questions.insert(question.id.clone(), question.call.clone());
         self.reveal(&question.call, said);

@@ -1,5 +1,5 @@
-//! What the session is doing, as far as its log says: idle, running, or blocked on the user; and what
-//! runs in the background.
+//! The state of a session according to its log: whether it is idle, running, or blocked on the
+//! user, and what runs in the background.
 
 use domain::state::BackgroundWork;
 use domain::{CallId, StopReason};
