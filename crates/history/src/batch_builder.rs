@@ -216,8 +216,8 @@ impl<'a> BatchBuilder<'a> {
         Ok(())
     }
 
-    /// Deletes a session's summary and index entries, so it can no longer be found. Its events are still there, so it is
-    /// marked as a leftover, which is deleted after the next start at the latest.
+    /// Deletes a session's summary and index entries, so it can no longer be found. Its events are still there, so it
+    /// is marked as a leftover, which is deleted after the next start at the latest.
     pub(crate) fn hide(&mut self, session: &SessionId) -> Result<(), Fault> {
         self.cache.forget_events_of(session);
         for key in self.cache.take_index_keys(self.database, session)? {

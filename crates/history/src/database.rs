@@ -1,7 +1,7 @@
 //! One open sled database, and what its errors mean.
 //!
-//! Only the committer thread writes to it (several writers deadlock sled 0.34.7); any thread may read. Every call into sled
-//! that may panic goes through `guarded`. This file does not know keys and values.
+//! Only the committer thread writes to it (several writers deadlock sled 0.34.7); any thread may read. Every call into
+//! sled that may panic goes through `guarded`. This file does not know keys and values.
 
 use std::fmt;
 use std::fs::{self, File, TryLockError};

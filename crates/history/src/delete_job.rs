@@ -1,8 +1,8 @@
 //! Deletes a session in bounded steps.
 //!
-//! The first step hides the session: it deletes its summary and index entries and marks it as a leftover. The other steps
-//! delete its events. If the process ends in between, the session is already invisible, and the rest is deleted as a
-//! leftover after the next start. The committer runs the steps between its commits.
+//! The first step hides the session: it deletes its summary and index entries and marks it as a leftover. The other
+//! steps delete its events. If the process ends in between, the session is already invisible, and the rest is deleted
+//! as a leftover after the next start. The committer runs the steps between its commits.
 
 use domain::history::{HistoryError, Record, Settled};
 

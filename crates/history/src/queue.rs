@@ -109,8 +109,8 @@ struct Lanes {
     records: HashMap<SessionId, VecDeque<(Record, usize)>>,
     /// Sessions that had nothing in the queue. They are served first.
     fresh: VecDeque<SessionId>,
-    /// Sessions that were served already, in turn. One that has become empty stays for a round, so it cannot become fresh
-    /// again and again and hold up the others.
+    /// Sessions that were served already, in turn. One that has become empty stays for a round, so it cannot become
+    /// fresh again and again and hold up the others.
     served: VecDeque<SessionId>,
     /// The weight of all records.
     weight: usize,

@@ -73,7 +73,8 @@ fn carry_over(broken: &Path, into: &Database) -> Result<Salvaged, Fault> {
 fn last_carried(into: &Database, meta: &SessionMeta) -> Result<Option<u64>, Fault> {
     match read::meta(&into.db, &meta.id) {
         Ok(None) => Ok(Some(0)),
-        // A session that is not clean begins a new life when it is used, and one that is clean gets a higher last number.
+        // A session that is not clean begins a new life when it is used, and one that is clean gets a higher last
+        // number.
         Ok(Some(found)) => {
             let as_carried = SessionMeta { last: found.last.min(meta.last), clean: found.clean, ..meta.clone() };
             Ok((found == as_carried).then_some(found.last))

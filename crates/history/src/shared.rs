@@ -23,8 +23,8 @@ pub(crate) enum Phase {
 pub(crate) struct Shared {
     phase: watch::Sender<Phase>,
     status: Mutex<StoreStatus>,
-    /// While a commit is under way: the first number of each session in it. Readers see such events in the tree and must
-    /// not show them before they are settled.
+    /// While a commit is under way: the first number of each session in it. Readers see such events in the tree and
+    /// must not show them before they are settled.
     unsettled: watch::Sender<Option<HashMap<SessionId, u64>>>,
 }
 

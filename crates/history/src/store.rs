@@ -67,8 +67,8 @@ impl Store {
         }
     }
 
-    /// Reads on a blocking thread. If the database was opened again meanwhile, the answer may come from a failed commit,
-    /// so the query is repeated.
+    /// Reads on a blocking thread. If the database was opened again meanwhile, the answer may come from a failed
+    /// commit, so the query is repeated.
     async fn query<T: Send + 'static>(
         shared: Arc<Shared>,
         queue: Arc<Queue>,

@@ -1,9 +1,10 @@
 //! Runs of streamed text: adjacent pieces of one message as one stored value.
 //!
-//! A model streams text in pieces of a few bytes, and each piece is an event. Stored one by one, most of what is written
-//! would be keys, JSON and sled's own records. A run keeps the text once, with the length and the time of each piece, so
-//! every piece is still an event of its own with its own number, and a reader can start at any of them. A run is stored
-//! under the number of its last piece: a search for a number finds the run that contains it. Pure functions; no sled here.
+//! A model streams text in pieces of a few bytes, and each piece is an event. Stored one by one, most of what is
+//! written would be keys, JSON and sled's own records. A run keeps the text once, with the length and the time of each
+//! piece, so every piece is still an event of its own with its own number, and a reader can start at any of them. A run
+//! is stored under the number of its last piece: a search for a number finds the run that contains it. Pure functions;
+//! no sled here.
 //!
 //! | bytes | what |
 //! |---|---|

@@ -1,9 +1,10 @@
 //! The contents of a page: nodes and links.
 //!
-//! Numbers have 1 to 9 bytes (the first one says how many), and byte strings follow their length. A **node** is: the next
-//! page, a page that is being merged, a flag, the length of the keys' common prefix (one byte), the first key that it
-//! covers, the first one beyond (empty in the last page), 0 for a leaf or 1 for an index, the number of keys, the keys,
-//! the values. A **link** is 0, a key and a value; or 1 and a key that was deleted; or something about index pages.
+//! Numbers have 1 to 9 bytes (the first one says how many), and byte strings follow their length. A **node** is: the
+//! next page, a page that is being merged, a flag, the length of the keys' common prefix (one byte), the first key that
+//! it covers, the first one beyond (empty in the last page), 0 for a leaf or 1 for an index, the number of keys, the
+//! keys, the values. A **link** is 0, a key and a value; or 1 and a key that was deleted; or something about index
+//! pages.
 //!
 //! Keys lack the common prefix, which is the beginning of the node's first key.
 
