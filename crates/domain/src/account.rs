@@ -9,10 +9,10 @@ pub trait Accounts: Send + Sync + 'static {
     /// Lists the variables that may hold a key.
     fn variables(&self) -> Vec<KeyVariable>;
 
-    /// Whether some provider has a key, in this environment or stored.
+    /// Whether any provider has a key, either in this environment or stored.
     fn is_authenticated(&self, environment: &Environment) -> BoxFuture<'static, bool>;
 
-    /// Begins a login at an address that a person opens.
+    /// Begins a login at an address that a user opens.
     fn begin_login(&self) -> BoxFuture<'static, Result<Login, AccountError>>;
 
     /// Deletes the key that a login stored.
@@ -48,7 +48,7 @@ impl KeyVariable {
     }
 }
 
-/// A login that waits for a person.
+/// A login that waits for a user.
 pub struct Login {
     /// The address to open in a browser, without the code in it.
     pub address: String,

@@ -47,7 +47,7 @@ pub enum Expansion {
     /// The text that replaces the command for the model.
     Text(String),
     /// A permission rule keeps the model from reading the command's file. The reason is a sentence
-    /// for the person.
+    /// for the user.
     Withheld(String),
 }
 
@@ -94,7 +94,7 @@ impl LibraryCard {
 pub struct Brief {
     /// The text for the model.
     pub text: String,
-    /// Sentences for the person about what is wrong with the instruction files.
+    /// Sentences for the user about what is wrong with the instruction files.
     pub notices: Vec<String>,
 }
 
@@ -112,12 +112,13 @@ pub struct Workplace {
     pub mode: Mode,
 }
 
-/// What a model should know about its session beside the place, and what is needed to find out more.
+/// What a model should know about its session besides the place, and the environment for finding
+/// out more.
 #[derive(Clone, Debug)]
 pub struct Situation {
     pub place: Workplace,
     pub approval: Approval,
-    /// The names of the tools that the mode leaves out.
+    /// The names of the tools that the mode excludes.
     pub left_out: Vec<String>,
     /// The environment in which git runs.
     pub environment: Arc<Environment>,
@@ -151,7 +152,7 @@ pub struct SlashCommandCard {
     pub hint: Option<String>,
 }
 
-/// A slash command as the person typed it.
+/// A slash command as the user typed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypedSlashCommand {
     pub name: String,

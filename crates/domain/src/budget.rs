@@ -1,4 +1,4 @@
-//! What turns, sessions and days may spend, and what has been spent.
+//! The spending limits of turns, sessions and days, and what has been spent.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Cost, Millis};
 
-/// The name that the log gives to the question whether to go on beyond a limit. It is no tool that a model can call.
+/// The tool name under which the log records the question whether to continue beyond a limit. Models cannot call it.
 pub const BUDGET: &str = "budget";
 
 /// Amounts of money by currency. Amounts in different currencies are never added.
@@ -30,7 +30,7 @@ impl Costs {
         self.0.insert(cost.currency.clone(), cost.amount);
     }
 
-    /// What was added to `before`.
+    /// Returns the amounts that were added since `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let added =
@@ -61,11 +61,11 @@ impl std::ops::AddAssign for Spending {
     }
 }
 
-/// The most that may be spent without a question. 0 stands for no limit.
+/// A limit, beyond which the user is asked before more is spent. 0 means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SpendingLimit {
     pub tokens: u64,
-    /// An amount of money, which counts for each currency separately.
+    /// An amount of money, which applies to each currency separately.
     pub cost: f64,
 }
 
@@ -77,7 +77,7 @@ pub struct SpendingLimits {
     pub day: SpendingLimit,
 }
 
-/// What a limit is about.
+/// What a limit applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     Turn,
@@ -103,8 +103,8 @@ impl Scope {
     }
 }
 
-/// Returns why a limit is reached, for the person; None if it is not. Each time that the person has agreed to go on,
-/// `granted` times so far, the limit counts once more.
+/// Returns why a limit is reached, as a text for the user; None if it is not. Each of the `granted` approvals to
+/// continue raises the limit by its original amount.
 pub fn exceeded(scope: Scope, spent: &Spending, limit: SpendingLimit, granted: u32) -> Option<String> {
     let (who, key) = (scope.describe(), scope.key());
     let times = granted.saturating_add(1);
@@ -117,7 +117,7 @@ pub fn exceeded(scope: Scope, spent: &Spending, limit: SpendingLimit, granted: u
     Some(format!("{who}: {amount:.2} {currency} spent, the limit is {cost:.2} (budget.{key}_cost)"))
 }
 
-/// How often a limit must count once more so that what was spent is below it.
+/// Returns how many approvals to continue raise the limit above what was spent.
 pub fn grants_needed(spent: &Spending, limit: SpendingLimit) -> u32 {
     let by_tokens = spent.tokens.checked_div(limit.tokens).unwrap_or(0);
     let amount = spent.costs.largest().map_or(0.0, |(_, amount)| amount);
@@ -126,9 +126,9 @@ pub fn grants_needed(spent: &Spending, limit: SpendingLimit) -> u32 {
     u32::try_from(by_tokens.max(by_cost)).unwrap_or(u32::MAX)
 }
 
-/// The port to what all sessions together spend in a day.
+/// The port to the record of what all sessions together spend per day.
 pub trait Ledger: Send + Sync + 'static {
-    /// Adds what was spent just now. Returns what has been spent today.
+    /// Adds an amount that was just spent, and returns today's total.
     fn add(&self, spent: Spending) -> Spending;
 }
 
@@ -140,12 +140,12 @@ pub type Day = u64;
 pub struct DayLedger(Mutex<(Day, Spending)>);
 
 impl DayLedger {
-    /// Goes on from what was spent on this day.
+    /// Creates a ledger in which this amount is already spent on this day.
     pub fn starting_with(day: Day, spent: Spending) -> Self {
         Self(Mutex::new((day, spent)))
     }
 
-    /// Adds what was spent on this day. Returns the sum of the day; another day starts at nothing.
+    /// Adds an amount that was spent on a day, and returns that day's total. A new day starts at zero.
     pub fn add_on(&self, day: Day, spent: Spending) -> Spending {
         // Every operation leaves the numbers consistent, so a panic elsewhere does no harm.
         let mut today = self.0.lock().unwrap_or_else(PoisonError::into_inner);

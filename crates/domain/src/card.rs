@@ -97,7 +97,7 @@ pub struct OpenQuestion {
     /// What an "always" answer would cover; None if that answer is not offered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub always: Option<String>,
-    /// What the model asks the person, if it is not a permission that is asked for.
+    /// The model's question to the user, if this is an inquiry and not a permission question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inquiry: Option<Inquiry>,
     /// What the call would do. An older daemon does not report it.
@@ -105,7 +105,7 @@ pub struct OpenQuestion {
     pub proposal: Option<Proposal>,
 }
 
-/// What a call would do: everything that a person must see before they allow it.
+/// What a call would do: everything that a user must see before they allow it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Proposal {
@@ -225,7 +225,7 @@ pub struct PermissionsCard {
     pub approval: Approval,
     /// The "always" answers of this session, oldest first.
     pub remembered: Vec<Remembered>,
-    /// The rules that the configuration has for its folder.
+    /// The configured rules for the session's folder.
     pub rules: RuleTexts,
 }
 

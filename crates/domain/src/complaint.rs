@@ -40,7 +40,7 @@ pub fn plain(text: &str) -> String {
     {
         return format!("unknown value `{}`, expected {}", redact::secrets(given), known.replace('`', ""));
     }
-    // The crate `config` does not list the words of an enum that is read without help.
+    // The crate `config` reports an unknown enum variant without listing the known ones.
     if let Some((_, given)) = text.strip_prefix("enum ").and_then(|rest| rest.split_once(" variant constructor ")) {
         return format!("unknown value `{}`", redact::secrets(given));
     }

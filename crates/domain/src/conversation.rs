@@ -76,7 +76,7 @@ pub struct Conversation {
     requested: BTreeSet<CallId>,
     /// The plan as the model last set it.
     plan: Vec<PlanEntry>,
-    /// What works in the background, by its handle.
+    /// The work in the background, by its handle: a shell command or a task.
     background: BTreeMap<String, String>,
     /// Calls that the model has begun to write. They become part of the conversation only once they
     /// are complete.
@@ -181,7 +181,7 @@ impl Conversation {
         })
     }
 
-    /// Returns the text of a call's outcome, which is among the last ones.
+    /// Returns the text of a call's outcome, which must be among the last results.
     pub fn outcome_of(&self, call: &CallId) -> Option<&str> {
         let results = self.messages.iter().rev().find_map(|message| match &**message {
             Message::Results { results } => Some(results),
@@ -293,8 +293,8 @@ fn image(shown: &ToolContent) -> Option<Content> {
     }
 }
 
-/// Tells the model which files were restored. Otherwise it would continue from contents that no
-/// longer exist.
+/// Builds the message that reports restored files to the model. Without it, the model would
+/// continue from contents that no longer exist.
 fn restored(way: RestoreDirection, files: &[PathBuf]) -> String {
     let files: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
     match way {

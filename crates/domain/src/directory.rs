@@ -8,7 +8,7 @@
 //!   to one caller, and to the next waiting caller if it is dropped unused.
 //! - A deletion starts only when no session of that id can write any more, and is confirmed only when it is on the disk.
 //! - A session that was idle may refuse its eviction. One that a client closed or deleted may not.
-//! - Every caller is answered: also when a session panics, a deletion fails or the daemon stops.
+//! - Every caller is answered, even when a session panics, a deletion fails or the daemon stops.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,19 +16,19 @@ use crate::SessionId;
 use crate::history::HistoryError;
 use crate::session::eviction::EvictionReason;
 
-/// Names a caller that waits for an answer. The actor keeps the channel that leads to it.
+/// Identifies a caller that waits for an answer. The actor keeps the channel to that caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
-/// Names the right to bring one session back from its log.
+/// Identifies the right to restore one session from its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PermitId(pub u64);
 
-/// Tells the actor of a session from those that had the same id before it.
+/// Distinguishes a session's actor from earlier actors with the same session id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Incarnation(pub u64);
 
-/// What becomes of a session's log once the session has left memory.
+/// What happens to a session's log once the session has left memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Keep,
@@ -40,34 +40,34 @@ pub enum Fate {
 /// How a session's actor ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It left memory in good order, without ever having had a prompt or a client that is still there.
+    /// It stopped cleanly, never had a prompt, and has no attached client.
     Empty,
     InUse,
     Panicked,
 }
 
-/// What happened, in the order in which the directory received it.
+/// Something that happened. Inputs are delivered in the order in which the directory received them.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// A caller wants the session, live or back from its log.
+    /// A caller wants the session, live or restored from its log.
     Open { id: SessionId, caller: Ticket },
-    /// A session was spawned: with this permit, or as a new one under an id of its own.
+    /// A session was spawned: with this permit, or under a new id.
     Enter { id: SessionId, incarnation: Incarnation, permit: Option<PermitId> },
     /// A permit was dropped unused.
     Abandon { id: SessionId, permit: PermitId },
     /// Evict a session, and keep or delete its log.
     Evict { id: SessionId, fate: Fate, reason: EvictionReason, caller: Ticket },
-    /// An idle session refuses to be evicted, because a client has come.
+    /// An idle session refuses to be evicted, because a client has attached.
     EvictionRefused { id: SessionId },
     /// A session's actor is gone, by itself or by a panic.
     Stopped { id: SessionId, incarnation: Incarnation, end: End },
     /// A deletion has reached the disk, or failed.
     Deleted { id: SessionId, result: Result<(), HistoryError> },
-    /// The daemon stops. The logs of sessions that are `empty`, and stay so, are deleted.
+    /// The daemon stops. The logs of the `empty` sessions are deleted if those are still empty when they stop.
     Drain { empty: BTreeSet<SessionId>, caller: Ticket },
 }
 
-/// What the actor has to do.
+/// An action that the actor must carry out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Hands the caller the permit to open the session.
@@ -78,11 +78,11 @@ pub enum Effect {
     RefuseOpen { caller: Ticket },
     /// Sends the session the message to leave memory.
     SendEviction { incarnation: Incarnation, reason: EvictionReason },
-    /// Drops a session, which stops its actor: it came beside another one of its id, or has stopped already.
+    /// Drops a session, which stops its actor: another session has the same id, or the actor has already stopped.
     Stop { incarnation: Incarnation },
     /// Deletes the log of a session, and reports by `Deleted`.
     Delete { id: SessionId },
-    /// Removes what is kept for a session beside its log.
+    /// Removes the MCP servers and other data that are stored for a session beside its log.
     RemoveServers { id: SessionId },
     /// Answers an `Evict`.
     Confirm { caller: Ticket, result: Result<(), HistoryError> },
@@ -103,34 +103,35 @@ pub struct SessionTable {
 
 #[derive(Debug)]
 enum SessionEntry {
-    /// A caller holds the permit. Others that want the session wait; so do those that want it deleted, until it is
-    /// there.
+    /// A caller holds the permit. Other callers wait until the session has entered, whether they want to open or to
+    /// delete it.
     Opening {
         permit: PermitId,
         waiting: Vec<Ticket>,
         deleting: Vec<Ticket>,
     },
     Live(Incarnation),
-    /// The session received the message to leave memory.
+    /// The session was sent the message to leave memory.
     Evicting {
         incarnation: Incarnation,
         eviction: Eviction,
         done: Vec<Ticket>,
         waiting: Vec<Ticket>,
     },
-    /// Gone from memory; its deletion is on the way to the disk.
+    /// The session has left memory, and its log is being deleted.
     Deleting {
         done: Vec<Ticket>,
         waiting: Vec<Ticket>,
     },
 }
 
-/// What several wishes for the same session come to.
+/// The combined effect of all eviction requests for one session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Eviction {
-    /// It was idle: it stays if a client has come meanwhile, and otherwise meets this fate.
+    /// The session was idle. It stays if a client has attached meanwhile; otherwise it is evicted with this fate.
     IfUnused(Fate),
-    /// A client closed or deleted it. It is evicted even if it has refused an earlier eviction meanwhile.
+    /// The session is evicted even if it has meanwhile refused an earlier eviction: a client closed or deleted it, the
+    /// request that created it was withdrawn, or the daemon stops.
     Certain(Fate),
 }
 
@@ -145,8 +146,8 @@ impl Eviction {
         }
     }
 
-    /// Adds another wish. A deletion is never forgotten, and a session that was empty when it was idle is not deleted
-    /// when a client closes it.
+    /// Combines this eviction with another request. A deletion always wins. A session that a client closes is kept,
+    /// even if it was about to be deleted because it was idle and empty.
     fn and(self, wish: Eviction) -> Self {
         match (self, wish) {
             (Eviction::Certain(Fate::Delete), _) | (_, Eviction::Certain(Fate::Delete)) => {
@@ -170,7 +171,7 @@ impl Eviction {
 }
 
 impl SessionTable {
-    /// Takes one input and returns what has to be done about it, in order.
+    /// Handles one input and returns the effects to carry out, in order.
     pub fn step(&mut self, input: Input) -> Vec<Effect> {
         let mut effects = match input {
             Input::Open { id, caller } => self.open(id, caller),
@@ -189,7 +190,7 @@ impl SessionTable {
         effects
     }
 
-    /// The live session of this id, unless it is on its way out.
+    /// The live session of this id, unless it is being evicted.
     pub fn live(&self, id: &SessionId) -> Option<Incarnation> {
         match self.entries.get(id)? {
             SessionEntry::Live(incarnation) => Some(*incarnation),
@@ -197,7 +198,7 @@ impl SessionTable {
         }
     }
 
-    /// Whether the session is in memory, or on its way in or out.
+    /// Whether the session is in memory, being opened or being removed.
     pub fn contains(&self, id: &SessionId) -> bool {
         self.entries.contains_key(id)
     }
@@ -227,8 +228,8 @@ impl SessionTable {
         Effect::Grant { caller, id, permit }
     }
 
-    /// Starts over for the callers that waited for an entry which is no more: the first of them gets the permit. While
-    /// the daemon stops no caller waits: `drain` has refused those that did, and `open` refuses later ones.
+    /// Removes an entry and gives the permit to the first caller that waited for it. While the daemon stops, no caller
+    /// waits: `drain` has refused the earlier ones, and `open` refuses later ones.
     fn reopen(&mut self, id: SessionId, mut waiting: Vec<Ticket>) -> Vec<Effect> {
         self.entries.remove(&id);
         if waiting.is_empty() {
@@ -238,7 +239,8 @@ impl SessionTable {
         vec![self.grant(id, first, waiting)]
     }
 
-    /// A permit counts only while its own entry waits for it; a session beside another one is stopped.
+    /// Enters a session. A permit is valid only while its own entry waits for it; a second session of one id is
+    /// stopped.
     fn enter(&mut self, id: SessionId, incarnation: Incarnation, permit: Option<PermitId>) -> Vec<Effect> {
         let (waiting, deleting) = match (self.entries.get_mut(&id), permit) {
             (None, None) => (Vec::new(), Vec::new()),
@@ -283,7 +285,7 @@ impl SessionTable {
         }
     }
 
-    /// The session of this id can write no more, so that its log can go.
+    /// Starts to delete a log, which no session of this id can write to any more.
     fn delete(&mut self, id: SessionId, done: Vec<Ticket>, waiting: Vec<Ticket>) -> Vec<Effect> {
         self.entries.insert(id.clone(), SessionEntry::Deleting { done, waiting });
         vec![Effect::Delete { id }]
@@ -303,7 +305,8 @@ impl SessionTable {
                 done.push(caller);
                 vec![Effect::SendEviction { incarnation: *incarnation, reason }]
             }
-            // A deletion waits until the session is there, so that it cannot come back from a log that is going.
+            // The deletion waits until the session has entered. Otherwise it would be restored from a log that is being
+            // deleted.
             (Some(SessionEntry::Opening { deleting, .. }), Fate::Delete) => {
                 deleting.push(caller);
                 Vec::new()
@@ -313,7 +316,7 @@ impl SessionTable {
                 Vec::new()
             }
             (None, Fate::Delete) => self.delete(id, vec![caller], Vec::new()),
-            // A session that is being opened is in use, and there is nothing to close where there is no session.
+            // A session that is being opened is in use, and without a session there is nothing to close.
             (
                 None | Some(SessionEntry::Opening { .. } | SessionEntry::Deleting { .. }),
                 Fate::Keep | Fate::DeleteIfEmpty,
@@ -323,8 +326,8 @@ impl SessionTable {
         }
     }
 
-    /// A refusal counts only for an eviction that may be refused. A session that a client closed or deleted has received a
-    /// second message, which it cannot refuse.
+    /// Handles a refusal, which counts only for an eviction that may be refused. A session that a client closed or
+    /// deleted has received a second message, which it cannot refuse.
     fn refused(&mut self, id: &SessionId) -> Vec<Effect> {
         let Some(SessionEntry::Evicting { incarnation, eviction: Eviction::IfUnused(_), done, waiting }) =
             self.entries.get_mut(id)
@@ -353,7 +356,7 @@ impl SessionTable {
                 self.stopped_early.insert(stopped, end);
                 Vec::new()
             }
-            // A session that was stopped because it came beside this one.
+            // The stopped session was a second one with the id of this one.
             Some(SessionEntry::Live(_) | SessionEntry::Evicting { .. } | SessionEntry::Deleting { .. }) => Vec::new(),
         }
     }
@@ -369,7 +372,7 @@ impl SessionTable {
         effects
     }
 
-    /// Evicts every session and lets no other in. Callers that wait for a session are refused at once.
+    /// Evicts every session and admits no others. Callers that wait for a session are refused at once.
     fn drain(&mut self, empty: &BTreeSet<SessionId>, caller: Ticket) -> Vec<Effect> {
         self.draining.get_or_insert_default().push(caller);
         let mut effects = Vec::new();

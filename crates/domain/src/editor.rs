@@ -41,13 +41,13 @@ pub trait Editor: Send + Sync + 'static {
     /// Releases a terminal without waiting for an answer, so it can be called from `drop`.
     fn release_terminal(&self, terminal: TerminalId);
 
-    /// Asks the person a question on behalf of a tool or an MCP server. Resolves when they have
+    /// Asks the user a question on behalf of a tool or an MCP server. Resolves when they have
     /// answered, however long that takes; dropping the future withdraws the question.
     fn elicit(&self, _elicitation: Elicitation) -> BoxFuture<'static, Result<Elicited, EditorError>> {
         Box::pin(std::future::ready(Err(EditorError::Refused("it shows no questions".to_owned()))))
     }
 
-    /// Notifies the editor that the person has finished what they were asked to do elsewhere. Does
+    /// Notifies the editor that the user has finished what they were asked to do elsewhere. Does
     /// not wait for an answer.
     fn elicited_elsewhere(&self, _id: String) {}
 }
@@ -72,7 +72,7 @@ pub struct EditorCapabilities {
     pub pages: bool,
 }
 
-/// A question to the person at the editor.
+/// A question to the user at the editor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Elicitation {
     /// The call on which the asker works, if it is known.
@@ -89,7 +89,7 @@ pub enum Form {
     Page { url: String, id: String },
 }
 
-/// The person's answer to a question.
+/// The user's answer to a question.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Elicited {
     Accepted(Option<Value>),

@@ -118,7 +118,7 @@ pub enum EventKind {
         decision: Decision,
         /// The name of the client that answered.
         by: String,
-        /// What the person wrote with the answer.
+        /// What the user wrote with the answer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         words: Option<String>,
     },
@@ -148,7 +148,7 @@ pub enum EventKind {
         text: String,
     },
     /// A command or a sub-agent in the background ended. The exit code of a sub-agent is 0 if it has reported. Neither
-    /// number is known of work that ended with its turn, its session or its daemon.
+    /// number is known for work that ended with its turn, its session or its daemon.
     BackgroundEnded {
         handle: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -214,7 +214,7 @@ pub enum EventKind {
         prompt: TurnId,
         origin: Origin,
     },
-    /// A message for the person, which the model does not see.
+    /// A message for the user, which the model does not see.
     Noticed {
         message: MessageId,
         text: String,
@@ -223,7 +223,7 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         passing: bool,
     },
-    /// The person restored files to their state before a turn, or to the state after it.
+    /// The user restored files to their state before a turn, or to the state after it.
     Restored {
         message: MessageId,
         turn: TurnId,

@@ -1,9 +1,9 @@
-//! Sessions that a child agent answers instead of the native engine: what the child reports, what of that is recorded,
-//! and the port that starts it.
+//! Sessions that a child agent answers instead of the native engine: the reports of the child, the events that record
+//! them, and the port that starts it.
 //!
-//! The child speaks the same protocol as our clients. Whatever acpd understands of its updates becomes the same events
-//! that the native engine produces; its tool calls, which acpd does not run, are [`HostedEvent::Called`]; and everything
-//! else is kept as it came, so that clients that understand more than acpd get it unchanged.
+//! The child speaks the same protocol as our clients. Updates that acpd understands become the same events that the
+//! native engine produces. Tool calls, which the child runs itself, become [`HostedEvent::Called`]. Everything else is
+//! kept unchanged for clients that understand more than acpd.
 
 mod offer;
 mod port;
@@ -39,18 +39,18 @@ pub enum HostedEvent {
     Called {
         call: CallId,
         message: MessageId,
-        /// The child announced the call with this report.
+        /// Whether this report announces the call.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         first: bool,
         fields: CallFields,
     },
-    /// Something that can be chosen, or the choice itself, has changed.
+    /// The child offers other choices, or the current choice has changed.
     Offered { part: OfferPart },
     /// An update that acpd does not interpret. Clients of the child's protocol version receive it as it is.
     Relayed { update: Value },
 }
 
-/// What one report says about a tool call of a child. A field that is None stays as it was.
+/// The fields of one report about a tool call of a child. A field that is None has not changed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CallFields {
@@ -138,7 +138,7 @@ impl CallFields {
     }
 }
 
-/// The name that rules have for a kind of call.
+/// The name of a kind of call in the rules.
 fn kind_name(kind: ToolKind) -> &'static str {
     match kind {
         ToolKind::Read => "read",
@@ -174,7 +174,7 @@ pub struct Hosted {
     pub agent: String,
     /// The child's id of its session, once it has opened one.
     pub session: Option<String>,
-    /// What can be chosen, and what is chosen, as the child last said.
+    /// The choices that the child offers, and the current ones, as it last reported them.
     pub offer: Offer,
     /// Whether the child works without a prompt.
     pub unprompted: bool,

@@ -1,5 +1,5 @@
-//! Inquiries: what the model asks the person, as a form and as a list of options, and what the model
-//! learns from the answer.
+//! Inquiries: questions of the model to the user, shown as a form or as a list of options, and the
+//! outcomes that the model receives.
 //!
 //! An inquiry is asked by an open `Question`, like a permission, and therefore reaches every client,
 //! waits when there is none, and survives a restart. No tool runs: the answer is the outcome of the
@@ -13,24 +13,24 @@ use crate::permission::{AgentOption, Given};
 use crate::tool::OutcomeKind;
 use crate::{Answer, CallId, Choice, Decision, Mode, Outcome};
 
-/// The option of an answer in the person's own words. It is not listed: only a client that can send
-/// words can choose it.
+/// The option for an answer in the user's own words. It is not listed: only a client that can send
+/// text can choose it.
 pub const OWN_WORDS: &str = "own_words";
 
-/// The option that answers nothing.
+/// The option that declines to answer.
 pub const DECLINE: &str = "decline";
 
-/// The most characters of what a person writes with an answer.
+/// The maximum number of characters that the user may write with an answer.
 pub const LONGEST_WORDS: usize = 8 << 10;
 
-/// A question of the model to the person.
+/// A question of the model to the user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inquiry {
     pub text: String,
     /// The answers to choose from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<InquiryChoice>,
-    /// Whether the person may answer in their own words.
+    /// Whether the user may answer in their own words.
     #[serde(default)]
     pub free_text: bool,
     #[serde(default)]
@@ -46,18 +46,18 @@ pub struct InquiryChoice {
     pub description: Option<String>,
 }
 
-/// What the answer is for.
+/// The purpose of an inquiry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InquiryPurpose {
-    /// The model wants to know it.
+    /// The answer is information for the model.
     #[default]
     Answer,
-    /// The person approves a plan: each choice is the mode in which the session goes on.
+    /// The user approves a plan: each choice is the mode in which the session goes on.
     Plan,
 }
 
-/// What the person made of an inquiry.
+/// The user's reaction to an inquiry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InquiryAnswer {
     Chose(InquiryChoice),
@@ -66,12 +66,12 @@ pub enum InquiryAnswer {
     Declined,
     /// Closed the form without an answer.
     Dismissed,
-    /// Nobody was there, or nobody who could answer, for this reason.
+    /// The inquiry was withdrawn or could not be answered, for this reason.
     Unanswered(String),
 }
 
 impl InquiryAnswer {
-    /// Returns how the log records it.
+    /// Returns the decision that the log records for this answer.
     pub fn decision(&self) -> Decision {
         match self {
             Self::Chose(_) | Self::Wrote(_) => Decision::Chose(Choice::AllowOnce),
@@ -140,7 +140,7 @@ impl Inquiry {
         Elicitation { call: Some(call.clone()), message: self.text.clone(), form: Form::Fields(schema) }
     }
 
-    /// Reads an answer. Anything but one of the choices, or words where they are wanted, declines.
+    /// Reads an answer. A choice that matches no option of the inquiry counts as declined.
     pub fn read(&self, given: &Given, words: Option<&str>) -> InquiryAnswer {
         match (given, words) {
             (Given::Option(id), Some(words)) if id == OWN_WORDS && self.free_text => {
@@ -155,7 +155,8 @@ impl Inquiry {
         }
     }
 
-    /// Whether an answer means one of the options. An answer that allows without naming one does not.
+    /// Whether the inquiry accepts an answer. An answer that allows without naming an option is not
+    /// accepted.
     pub fn takes(&self, answer: &Answer) -> bool {
         match &answer.given {
             Given::Option(id) => {
@@ -166,7 +167,7 @@ impl Inquiry {
         }
     }
 
-    /// Builds the outcome of the call, with what the person wrote beside the answer.
+    /// Builds the outcome of the call, with what the user wrote beside the answer.
     pub fn outcome(&self, answer: &InquiryAnswer, words: Option<&str>) -> Outcome {
         let (text, raw) = match answer {
             InquiryAnswer::Chose(choice) => {

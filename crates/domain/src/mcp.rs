@@ -75,9 +75,9 @@ pub struct McpRequest {
 pub enum McpEvent {
     /// The tools that a mode offers have changed.
     ToolsChanged,
-    /// The slash commands that the person can type have changed.
+    /// The slash commands that the user can type have changed.
     CommandsChanged,
-    /// A sentence for the person.
+    /// A sentence for the user.
     Notice(String),
     /// No server could be started. The text is the reason, in a sentence. The session may set its
     /// servers again.
@@ -91,9 +91,9 @@ pub struct Prepared {
     pub stands_for: Option<String>,
     /// The prompt without the files that a rule keeps from the model, if there are any.
     pub prompt: Option<Vec<Content>>,
-    /// Content for the model in addition to the person's prompt.
+    /// Content for the model in addition to the user's prompt.
     pub context: Vec<Content>,
-    /// Sentences for the person.
+    /// Sentences for the user.
     pub notices: Vec<String>,
     /// Why the model must not be asked at all, if it must not.
     pub refusal: Option<String>,

@@ -66,7 +66,7 @@ pub enum Delta {
     /// The tokens of this request. If a model reports none they are estimated; one that reports
     /// zero costs nothing.
     Usage(Usage),
-    /// A message for the person while they wait, such as a retry.
+    /// A message for the user while they wait, such as a retry.
     Notice(String),
     /// Why the answer ended. `EndTurn` after calls means that the model waits for their outcomes.
     Stopped(StopReason),
@@ -162,7 +162,7 @@ pub trait Catalogue: Send + Sync + 'static {
     fn default_model(&self, environment: &Environment) -> ModelId;
 
     /// Whether a session may choose this model: every model in `list`, and those that `list` had to
-    /// leave out.
+    /// omit.
     fn offers(&self, id: &ModelId, environment: &Environment) -> bool {
         self.list(environment).iter().any(|info| info.id == *id)
     }
@@ -183,7 +183,7 @@ pub trait Catalogue: Send + Sync + 'static {
         None
     }
 
-    /// Explains to a person who did not choose this model which providers cannot be used, and why.
+    /// Explains to a user who did not choose this model which providers cannot be used, and why.
     fn remarks(&self, _id: &ModelId, _environment: &Environment) -> Vec<String> {
         Vec::new()
     }

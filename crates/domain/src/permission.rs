@@ -13,13 +13,13 @@ use crate::{Approval, CallId, QuestionId, ToolCard, ToolKind, text, visible};
 pub enum Access {
     /// The call runs without a question.
     Free,
-    /// The person is asked first. `always` is what an "always" answer would cover; if it is None,
+    /// The user is asked first. `always` is what an "always" answer would cover; if it is None,
     /// only "once" is offered.
     Ask { always: Option<Grant> },
-    /// The person is asked every time. No grant, rule or approval setting answers for them, and
+    /// The user is asked every time. No grant, rule or approval setting answers for them, and
     /// only "once" is offered.
     AskEveryTime,
-    /// The call is a question to the person. Its answer is the outcome, and nothing runs.
+    /// The call is a question to the user. Its answer is the outcome, and nothing runs.
     Inquire(Box<Inquiry>),
 }
 
@@ -77,12 +77,12 @@ pub struct Question {
     /// acpd asks for permission.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<AgentOption>,
-    /// What the model asks the person, if it is not a permission that is asked for.
+    /// The model's question to the user, if this is an inquiry and not a permission question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inquiry: Option<Box<Inquiry>>,
 }
 
-/// One answer to an inquiry or to a question of a child agent, in the words of who asks.
+/// One answer to an inquiry or to a question of a child agent, in the words of the asker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentOption {
     pub id: String,
@@ -107,15 +107,15 @@ impl Question {
         }
     }
 
-    /// Returns the option of the child that an answer means: the one with this id, or the first one of the chosen kind,
-    /// or of the other kind that allows or rejects.
+    /// Returns the option of the child that matches an answer: the one with this id; without an id,
+    /// the first of the chosen kind, or else one of the other kind that also allows or rejects.
     pub fn option_for(&self, id: Option<&str>, choice: Choice) -> Option<&AgentOption> {
         if let Some(id) = id {
             return self.options.iter().find(|option| option.id == id);
         }
         let alike = self.options.iter().filter(|option| option.kind.allows() == choice.allows());
         alike.clone().find(|option| option.kind == choice).or_else(|| {
-            // An answer for once must not become one for good.
+            // A one-time permission must not become a permanent one.
             alike.clone().find(|option| !option.kind.is_for_good() || !choice.allows())
         })
     }
@@ -178,7 +178,7 @@ impl Choice {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub given: Given,
-    /// What the person wrote with it: why they decline, or the answer itself.
+    /// What the user wrote with it: why they decline, or the answer itself.
     pub words: Option<String>,
     /// The name of the client.
     pub by: String,
@@ -214,7 +214,7 @@ pub enum Decision {
     Cancelled,
     /// The daemon stopped before the question was answered. Nothing was run.
     Unanswered,
-    /// The person closed the form of an inquiry without an answer. The turn goes on.
+    /// The user closed the form of an inquiry without an answer. The turn goes on.
     Dismissed,
 }
 

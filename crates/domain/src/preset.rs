@@ -11,7 +11,7 @@ pub enum Mode {
     ReadOnly,
     Safe,
     Sandbox,
-    /// Read-only until the person approves a plan.
+    /// Read-only until the user approves a plan.
     Plan,
 }
 
@@ -58,11 +58,11 @@ impl Mode {
     #[must_use]
     pub fn within(self, other: Mode) -> Mode {
         match (self, other) {
-            // Only a session plans; what works for it may look.
+            // Only the session itself can be in plan mode. Its sub-agents may only read.
             (Mode::Plan, _) | (_, Mode::Plan) => Mode::ReadOnly,
             (Mode::Full, mode) | (mode, Mode::Full) => mode,
             (one, other) if one == other => one,
-            // One leaves out commands and the other writes by tools alone; what is left is reading.
+            // Two different restricted modes: only reading is certain to be allowed by both.
             (Mode::ReadOnly | Mode::Safe | Mode::Sandbox, _) => Mode::ReadOnly,
         }
     }

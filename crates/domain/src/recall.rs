@@ -6,13 +6,13 @@ use crate::budget::BUDGET;
 use crate::text::cut;
 use crate::{CallId, Content, Event, EventKind, MessageId};
 
-/// The most matches that are shown, the newest ones.
+/// The maximum number of matches shown. The newest are kept.
 const MATCHES: usize = 20;
 
-/// The characters that are shown before and after a match.
+/// The number of characters shown before and after a match.
 const AROUND: usize = 240;
 
-/// The most bytes of an outcome that are shown at once.
+/// The maximum number of bytes of an outcome shown at once.
 const PAGE: usize = 24 << 10;
 
 /// The name of the tool that searches.
@@ -27,7 +27,7 @@ pub enum RecallRequest {
     Result { call: CallId, offset: usize },
 }
 
-/// A search under way.
+/// A search in progress.
 pub struct Recall {
     request: RecallRequest,
     /// The text that is being streamed, with its message.
@@ -145,7 +145,8 @@ impl Recall {
         if !words.iter().all(|word| lower.contains(word.as_str())) {
             return;
         }
-        // The place is that in the lower-case text, which is near enough for an excerpt.
+        // The position in the lower-case text is close enough to that in the original for an
+        // excerpt.
         let at = text.floor_char_boundary(at.min(text.len()));
         let start = text[..at].char_indices().rev().nth(AROUND).map_or(0, |(start, _)| start);
         let end = text[at..].char_indices().nth(AROUND).map_or(text.len(), |(end, _)| at + end);
@@ -157,7 +158,7 @@ impl Recall {
         }
     }
 
-    /// The text for the model, or why there is none.
+    /// Returns the text for the model, or why there is none.
     pub fn finish(mut self) -> Result<String, String> {
         self.close();
         match self.request {

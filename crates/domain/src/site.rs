@@ -110,7 +110,7 @@ impl fmt::Debug for Environment {
     }
 }
 
-/// Bytes of text that are kept per session of the files that the model has seen.
+/// The maximum number of bytes of file text, as the model has seen it, that are kept per session.
 const KEPT_TEXT: usize = 4 << 20;
 
 /// The largest file whose text is kept.
@@ -184,7 +184,7 @@ impl SeenTable {
     }
 }
 
-/// The most folders that are remembered as entered.
+/// The maximum number of folders that are remembered as entered.
 const ENTERED: usize = 10_000;
 
 /// The folders below the working folder in which a model has read a file, and whose notes it therefore has. It is kept in

@@ -29,7 +29,7 @@ pub struct SessionState {
     pub title: Option<String>,
     pub created: Millis,
     pub updated: Millis,
-    /// The "always" answers of the person.
+    /// The "always" answers of the user.
     pub memory: PermissionMemory,
     pub usage: SessionUsage,
     pub conversation: Conversation,
@@ -49,7 +49,7 @@ pub struct SessionState {
 pub struct DelegatedCall {
     /// The call on which the sub-agent works.
     pub within: CallId,
-    /// The number of the event that asks the person about the call. Clients see the call from there
+    /// The number of the event that asks the user about the call. Clients see the call from there
     /// on, if there is such an event.
     pub shown_from: Option<u64>,
 }
@@ -77,7 +77,7 @@ pub struct SessionSettings {
     pub mode: Mode,
     pub approval: Approval,
     pub model: ModelId,
-    /// Whether the person chose the model in this session.
+    /// Whether the user chose the model in this session.
     pub model_chosen: bool,
     pub thought: ThoughtLevel,
     /// The child agent that answers, and what can be configured there; None for the native engine.
@@ -230,7 +230,7 @@ impl SessionState {
         self.open.apply(event);
     }
 
-    /// From this event on clients see the call, if it is a sub-agent's.
+    /// Makes the call visible to clients from this event on, if it belongs to a sub-agent.
     fn show_delegated(&mut self, call: &CallId, number: u64) {
         if let Some(delegated) = self.delegated.get_mut(call) {
             delegated.shown_from.get_or_insert(number);
@@ -290,7 +290,7 @@ impl SessionState {
         place.number.min(end.number) + 1
     }
 
-    /// Takes over what is stored beside the log: the folders, as the last client named them.
+    /// Adopts the folders that are stored beside the log, as the last client named them.
     pub fn adopt_stored(&mut self, meta: &SessionMeta) {
         self.folders.extra_roots.clone_from(&meta.extra_roots);
         self.folders.real_cwd.clone_from(&meta.real_cwd);

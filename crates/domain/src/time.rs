@@ -33,7 +33,8 @@ impl Millis {
         Offset::UTC.to_datetime(self.timestamp()).date().to_string()
     }
 
-    /// Times after the year 9999 have no text and are shown as its end.
+    /// Converts to a timestamp. A time after the year 9999 has no text and is shown as the end of
+    /// that year.
     fn timestamp(self) -> Timestamp {
         i64::try_from(self.0).ok().and_then(|millis| Timestamp::from_millisecond(millis).ok()).unwrap_or(Timestamp::MAX)
     }

@@ -66,7 +66,7 @@ pub enum ToolKind {
     Other,
 }
 
-/// A description of what one call would do, for the person who must allow it.
+/// A description of what one call would do, for the user who must allow it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolCard {
     pub tool: String,
@@ -179,7 +179,8 @@ pub struct Outcome {
     /// The content for people; if it is empty, they see `text`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub content: Vec<ToolContent>,
-    /// The handle of the command or sub-agent that goes on in the background, if the call has left one.
+    /// The handle of the command or sub-agent that the call started in the background, if there is
+    /// one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub background: Option<String>,
     /// Data for programs, such as the exit status and sizes.
@@ -207,7 +208,7 @@ impl Outcome {
         Self::of(OutcomeKind::Failed, text)
     }
 
-    /// Builds the outcome of a call that the person was asked about and declined, with what they wrote.
+    /// Builds the outcome of a call that the user was asked about and declined, with what they wrote.
     pub fn declined(words: Option<&str>) -> Self {
         const DECLINED: &str = "Permission denied: the user declined this call.";
         Self::of(
@@ -219,7 +220,7 @@ impl Outcome {
         )
     }
 
-    /// Builds the outcome of a call that an earlier "never" of the person covers.
+    /// Builds the outcome of a call that an earlier "never" answer of the user covers.
     pub fn declined_before() -> Self {
         Self::of(OutcomeKind::Denied, "Permission denied: the user has declined calls like this one for good.")
     }
@@ -295,7 +296,7 @@ pub trait Toolbox: Send + Sync + 'static {
     }
 
     /// Stores the servers that a client passed, so that they outlive the session's time in memory;
-    /// an empty list deletes them. Resolves when they are written, with a sentence for the person
+    /// an empty list deletes them. Resolves when they are written, with a sentence for the user
     /// if that failed.
     fn keep_servers(&self, _session: &SessionId, _servers: Vec<McpServer>) -> BoxFuture<'static, Option<String>> {
         Box::pin(std::future::ready(None))
@@ -329,7 +330,7 @@ pub trait Toolbox: Send + Sync + 'static {
     }
 
     /// Plans a call: works out what it would do, without doing it. A refusal (unknown tool, bad
-    /// input, a path outside the roots, a tool that the mode leaves out) is returned to the model.
+    /// input, a path outside the roots, a tool that the mode excludes) is returned to the model.
     fn plan(&self, request: ToolRequest, site: Arc<CallSite>) -> BoxFuture<'static, Result<Box<dyn Job>, PlanRefusal>>;
 
     /// Plans a call again that was planned before the daemon restarted and that the log shows as
@@ -344,8 +345,8 @@ pub trait Toolbox: Send + Sync + 'static {
         self.plan(request, site)
     }
 
-    /// Returns what the rules say about a planned call in a session that works in this folder, or
-    /// None if no rule applies. Comparing a long command with many rules takes a while.
+    /// Returns the verdict of the rules on a planned call in a session that works in this folder,
+    /// or None if no rule applies. Comparing a long command with many rules takes a while.
     fn rule(&self, _card: &ToolCard, _cwd: &Path) -> BoxFuture<'static, Option<Verdict>> {
         Box::pin(std::future::ready(None))
     }
@@ -356,15 +357,15 @@ pub trait Toolbox: Send + Sync + 'static {
         Box::pin(std::future::ready(RuleTexts::default()))
     }
 
-    /// Runs the hooks for this point; the result is the reason of a refusal. None if there are no
-    /// hooks. Dropping the future ends the running hook.
+    /// Runs the hooks for this point. The result is the reason if a hook refuses. None if there are
+    /// no hooks. Dropping the future ends the running hook.
     fn consult(&self, _moment: HookPoint<'_>, _site: &Arc<CallSite>) -> Option<BoxFuture<'static, Option<String>>> {
         None
     }
 
-    /// Completes the outcome of a call after its hooks: with what the hooks changed in the files that
-    /// the call had changed, and with the errors that the change caused. None if there is nothing to
-    /// add. Dropping the future gives it up.
+    /// Completes the outcome of a call after its hooks: adds the changes that the hooks made to the
+    /// files that the call had changed, and the errors that the change caused. None if there is
+    /// nothing to add. Dropping the future cancels this.
     fn complete(
         &self,
         _outcome: &Outcome,
@@ -374,7 +375,7 @@ pub trait Toolbox: Send + Sync + 'static {
         None
     }
 
-    /// Notifies the person by the means that the operator has configured. Returns at once.
+    /// Notifies the user by the means that the operator has configured. Returns at once.
     fn notify(&self, _news: Notification<'_>, _site: &Arc<CallSite>) {}
 
     /// Restores files. A file that does not hold what is expected is left unchanged, with a reason.
@@ -384,8 +385,8 @@ pub trait Toolbox: Send + Sync + 'static {
         Box::pin(std::future::ready(left))
     }
 
-    /// Lists the commands that this session's calls have left running in the background, as people
-    /// know them.
+    /// Lists the commands that this session's calls have left running in the background, as they
+    /// are shown to users.
     fn background(&self, _session: &SessionId) -> Vec<String> {
         Vec::new()
     }
@@ -431,7 +432,7 @@ pub struct PlanRefusal {
     pub reason: String,
 }
 
-/// What a call wants of the session's sub-agents.
+/// A request of a call to the session's sub-agents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SubAgentRequest {
     Start(SubAgentTask),
@@ -445,13 +446,13 @@ pub struct SubAgentTask {
     pub task: String,
     /// The mode that selects its tools.
     pub mode: Mode,
-    /// The only tools that it may use; None for all of its mode.
+    /// The only tools that it may use; None for all tools of its mode.
     pub tools: Option<Vec<String>>,
     /// The model to use; None for the session's.
     pub model: Option<ModelId>,
-    /// What it is instructed to do beside its task, if a custom agent is used.
+    /// Instructions in addition to the task, if a custom agent is used.
     pub instructions: Option<String>,
-    /// The sub-agent whose conversation goes on with this task.
+    /// The sub-agent whose conversation this task continues.
     pub continues: Option<AgentId>,
     /// Whether the call ends at once and the report is collected later.
     pub background: bool,

@@ -37,7 +37,7 @@ impl StopReason {
     }
 }
 
-/// Why a turn failed, in words for the person at the editor.
+/// Why a turn failed, in words for the user at the editor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TurnFailure {
     pub kind: FailureKind,

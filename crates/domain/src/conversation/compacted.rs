@@ -1,5 +1,5 @@
-//! What a compaction leaves of a conversation: the user's own messages, the summary with the plan and the commands in the
-//! background, and the last messages. Clearing results is the milder form: everything stays but the outcomes of old calls.
+//! Compaction of a conversation. It keeps the user's own messages, a summary with the plan and the background work, and
+//! the last messages. Clearing results is the milder form: it removes only the outcomes of old calls.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -10,22 +10,23 @@ use crate::text::cut;
 use crate::tool::PlanStatus;
 use crate::{CallId, Content, MessageId, Payload, PlanEntry};
 
-/// What a picture or a sound counts for among the messages that are kept, whatever its size is.
+/// The number of bytes that a picture or a sound counts for among the kept messages, whatever its real size.
 const MEDIUM: usize = 6_400;
 
-/// The most characters of a command or a task in the list of what works in the background.
+/// The maximum number of characters of a command or a task in the list of background work.
 const LONGEST_WORK: usize = 200;
 
 /// The shortest beginning of a message that is worth keeping.
 const SHORTEST: usize = 200;
 
-/// The text that stands in place of an outcome that was cleared.
+/// The text that replaces an outcome that was cleared.
 pub fn cleared_text(call: &CallId) -> String {
     format!("[This outcome was removed to make room. The tool `recall` with `result` = `{call}` shows it.]")
 }
 
 impl Conversation {
-    /// Replaces the messages before `kept_from` by a summary and by as many bytes of the user's messages as given.
+    /// Replaces the messages before `kept_from` by at most `kept_of_user` bytes of the user's own messages and a
+    /// summary.
     pub(super) fn compact(&mut self, summary: &str, kept_from: Option<&MessageId>, kept_of_user: usize) {
         let kept = kept_from.and_then(|first| {
             self.messages.iter().position(|message| match &**message {
@@ -56,7 +57,7 @@ impl Conversation {
         }
     }
 
-    /// What a call left to work in the background: its shell command or its task.
+    /// Describes the background work that a call started: its shell command or its task.
     pub(super) fn work_of(&self, call: &CallId) -> String {
         let parts = self.messages.iter().rev().flat_map(|message| match &**message {
             Message::Assistant { parts, .. } => parts.as_slice(),
@@ -107,8 +108,8 @@ fn has_environment(message: &Message) -> bool {
     }
 }
 
-/// The newest messages of the user that fit into `room` bytes, in their order. The first of them may be cut. Of the
-/// changing facts only the newest are kept, unless they follow in a later message.
+/// The newest messages of the user that fit into `room` bytes, in their order. The first of them may be cut. Only the
+/// newest changing facts are kept, and none if a later message has them.
 fn newest_of_user(messages: &[Arc<Message>], mut room: usize, mut has_facts: bool) -> Vec<Arc<Message>> {
     let mut kept = Vec::new();
     for message in messages.iter().rev().filter(|message| !message.is_summary()) {

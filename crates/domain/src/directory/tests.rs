@@ -7,7 +7,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Who sent the directory a message. Messages of one sender arrive in order; those of different senders in any order.
+/// The sender of a message to the directory. Messages of one sender arrive in order, those of different senders in any
+/// order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Sender {
     Opener(Incarnation),
@@ -16,11 +17,11 @@ enum Sender {
     Disk,
 }
 
-/// One thing that can happen next. The number chooses among those to which it can happen.
+/// One step that can happen next. The number selects one of the items that the step can apply to.
 #[derive(Clone, Copy, Debug)]
 enum Action {
     Open(usize),
-    /// A caller that waits for a session is gone: its permit will be dropped when it comes.
+    /// A caller that waits for a session gives up: its permit will be dropped when it arrives.
     GiveUp(usize),
     UsePermit(usize),
     DropPermit(usize),
@@ -51,7 +52,7 @@ struct SessionActor {
 struct Wish {
     id: SessionId,
     fate: Fate,
-    /// The session that was live when it was made, if it has to be gone when the wish is confirmed.
+    /// The session that was live when the request was made, if it must be gone before the request is confirmed.
     ends: Option<Incarnation>,
 }
 
@@ -61,7 +62,7 @@ struct World {
     tickets: u64,
     incarnations: u64,
     mail: BTreeMap<Sender, VecDeque<Input>>,
-    /// Callers that are not answered yet, and whether each is still there.
+    /// Callers that are not answered yet, and whether each one still waits.
     opening: BTreeMap<Ticket, bool>,
     wishes: BTreeMap<Ticket, Wish>,
     drains: BTreeSet<Ticket>,
@@ -72,7 +73,7 @@ struct World {
     logs: BTreeMap<SessionId, u32>,
     deletions: Vec<SessionId>,
     ids: Vec<SessionId>,
-    /// The ids that callers can name: that of a new session is unknown before it has entered.
+    /// The ids that callers can name. The id of a new session is unknown until the session has entered.
     known: Vec<SessionId>,
     /// Ids whose deletion was requested, and those whose deletion was confirmed.
     doomed: BTreeSet<SessionId>,
@@ -309,7 +310,7 @@ impl World {
         }
     }
 
-    /// What holds at every instant.
+    /// Checks the invariants that hold after every step.
     fn check(&self) {
         for id in &self.ids {
             let opening = self.permits.values().filter(|opening| *opening == id).count();

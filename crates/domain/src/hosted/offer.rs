@@ -1,9 +1,10 @@
-//! What a child agent lets the person choose: its modes, models, options and slash commands, each as the child sends it.
+//! What a child agent lets the user choose: its modes, models, options and slash commands, each as the child sends it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Everything that a child offers. The values are those of the child's protocol; only what is chosen is read here.
+/// Everything that a child offers. The values are those of the child's protocol; only the current choices are
+/// interpreted here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Offer {
@@ -17,7 +18,7 @@ pub struct Offer {
     pub commands: Option<Value>,
 }
 
-/// A change of what a child offers.
+/// A change to what a child offers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "what", content = "value", rename_all = "snake_case")]
 pub enum OfferPart {
@@ -31,7 +32,7 @@ pub enum OfferPart {
     Commands(Value),
 }
 
-/// A choice of the person.
+/// A choice of the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentSetting {
     Mode(String),
@@ -61,7 +62,8 @@ impl OptionValue {
 }
 
 impl Offer {
-    /// Takes over what a child offers that has just opened its session. A child announces its commands separately.
+    /// Adopts the offer of a child that has just opened its session. Known slash commands stay if the offer has none,
+    /// because a child announces them separately.
     pub fn replace(&mut self, new: &Offer) {
         let commands = new.commands.clone().or(self.commands.take());
         *self = Offer { commands, ..new.clone() };
@@ -76,7 +78,7 @@ impl Offer {
         }
     }
 
-    /// Returns the choices of `before` that this offer has, too, but not as its current values.
+    /// Returns the choices of `before` that this offer still has, but not as its current values.
     pub fn forgotten(&self, before: &Offer) -> Vec<AgentSetting> {
         let mut forgotten = Vec::new();
         let lost = |now: &Option<Value>, before: &Option<Value>, current: &str, list: &str, id: &str| {

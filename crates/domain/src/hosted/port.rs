@@ -1,4 +1,4 @@
-//! The port to child agents: how a session starts one, what it asks of it, and what the child reports.
+//! The port to child agents: how a session starts one, which requests it makes, and what the child reports.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,23 +19,23 @@ use crate::{
 
 /// The agents of the configuration.
 pub trait Agents: Send + Sync + 'static {
-    /// Returns the agent of sessions whose client names none; None for the native engine.
+    /// Returns the agent for sessions whose client does not name one; None for the native engine.
     fn default_agent(&self) -> Option<String>;
 
     fn names(&self) -> Vec<String>;
 
-    /// Starts an agent for one session and returns at once. Trouble is reported.
+    /// Starts an agent for one session and returns at once. A failure is reported in the stream.
     fn start(&self, order: AgentOrder) -> StartedAgent;
 }
 
-/// Decides what a child may have acpd do as its client: read and write files, and run commands.
+/// Decides which requests of a child acpd carries out as its client: reading and writing files, and running commands.
 pub trait ClientRules: Send + Sync + 'static {
-    /// Returns why acpd does not do it, or None if it may. The card describes it as a call of acpd's own tools;
-    /// the location of a command is its working folder.
+    /// Returns why acpd refuses the request, or None if it is allowed. The card describes the request as a call of
+    /// acpd's own tools; the location of a command is its working folder.
     fn refusal(&self, card: ToolCard, site: Arc<CallSite>) -> BoxFuture<'static, Option<String>>;
 }
 
-/// What an agent needs to know of the session that it works for.
+/// What an agent needs to know about the session that it works for.
 #[derive(Clone)]
 pub struct AgentOrder {
     /// The agent's name in the configuration.
@@ -48,9 +48,9 @@ pub struct AgentOrder {
     pub servers: Vec<McpServer>,
     /// The child's id of the session that it had before, if it had one.
     pub earlier: Option<String>,
-    /// What was chosen in that session.
+    /// The choices that were current in that session.
     pub chosen: Offer,
-    /// What happened so far, for a child that has to begin a new session.
+    /// A summary of the conversation so far, for a child that has to begin a new session.
     pub summary: Option<String>,
 }
 
@@ -61,13 +61,13 @@ pub struct StartedAgent {
     pub reports: BoxStream<'static, AgentReport>,
 }
 
-/// What a session asks of its agent. No method waits.
+/// The requests that a session makes to its agent. No method blocks.
 pub trait AgentLink: Send + 'static {
     /// Sends a prompt as soon as the child's session is open. `AgentReport::Ended` is the reply. Returns false if the
     /// child is gone.
     fn prompt(&self, content: Vec<Content>, editor: Option<Arc<dyn Editor>>) -> bool;
 
-    /// Asks the child to end the running prompt. A child that does not is ended after a while.
+    /// Asks the child to end the running prompt. A child that does not comply is ended after a while.
     fn cancel(&self);
 
     /// Answers a question of the child: with the id of one of its options, or with None if it is cancelled.
@@ -77,10 +77,10 @@ pub trait AgentLink: Send + 'static {
     fn configure(&self, setting: AgentSetting) -> BoxFuture<'static, Result<Option<OfferPart>, AgentFailure>>;
 }
 
-/// What a child does.
+/// A report of what a child agent does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AgentReport {
-    /// Its session is open. `fresh` says that it knows nothing of an earlier one.
+    /// The child's session is open. `fresh` means that the child knows nothing of an earlier session.
     Opened {
         session: String,
         offer: Offer,
@@ -97,7 +97,7 @@ pub enum AgentReport {
     Called {
         call: CallId,
         message: MessageId,
-        /// It announces the call.
+        /// Whether this report announces the call.
         first: bool,
         fields: CallFields,
     },
@@ -114,16 +114,16 @@ pub enum AgentReport {
     },
     /// An update that acpd does not interpret.
     Relayed(Value),
-    /// It asks the person for permission.
+    /// The child asks the user for permission.
     Asked {
         question: QuestionId,
-        /// It has been reported before.
+        /// The call that needs permission. The child has reported it before.
         call: CallId,
         options: Vec<AgentOption>,
     },
-    /// It does not need the answer any more.
+    /// The child no longer needs the answer.
     Withdrew(QuestionId),
-    /// A sentence for the person.
+    /// A sentence for the user.
     Noticed(String),
     /// The running prompt has ended.
     Ended {
@@ -134,21 +134,21 @@ pub enum AgentReport {
     Gone(AgentFailure),
 }
 
-/// Why a child cannot be used, in words for the person at the editor.
+/// Why a child cannot be used, in words for the user at the editor.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct AgentFailure {
     pub kind: AgentFailureKind,
     pub message: String,
-    /// What to do, and what the child said.
+    /// What the user can do, and the error that the child returned.
     pub data: Value,
-    /// Whether a prompt was on its way to the child, which cannot have seen it.
+    /// Whether a prompt was being sent, and the child cannot have seen it.
     pub prompt_unseen: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AgentFailureKind {
-    /// The person has to log in at the child first.
+    /// The user has to log in at the child first.
     Authentication,
     /// The child refused the request.
     Refused,
@@ -172,7 +172,7 @@ impl AgentFailure {
 }
 
 impl AgentReport {
-    /// Whether it is part of the child's work, as opposed to news about the child itself.
+    /// Whether the report is part of the child's work, and not about the child itself.
     pub fn is_work(&self) -> bool {
         match self {
             AgentReport::Said { .. }

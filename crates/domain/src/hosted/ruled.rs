@@ -1,7 +1,7 @@
-//! Calls of a child in the words of the rules, which know acpd's own tools.
+//! Translates calls of a child agent into calls of acpd's own tools, to which the rules apply.
 //!
-//! A child calls its tools as it likes. What its call does is taken from the kind, the paths, the diffs and the arguments
-//! that most agents use; what those do not show is not compared with rules.
+//! A child names its tools as it likes. What a call does is taken from its kind, its paths, its diffs and the arguments
+//! that most agents use. Anything else is not compared with the rules.
 
 use std::path::{Path, PathBuf};
 
@@ -13,8 +13,8 @@ use crate::{ToolCard, ToolContent, ToolKind};
 /// Arguments that name a file.
 const PATHS: [&str; 6] = ["path", "file_path", "filePath", "abs_path", "absolute_path", "notebook_path"];
 
-/// Returns the call as acpd's own tools would describe it, as far as it is plain: a command is a call of `bash`, and a
-/// file that is only named in the arguments or in a diff is a location.
+/// Returns the call as acpd's own tools would describe it, as far as that can be determined: a command becomes a call
+/// of `bash`, and a file that is only named in the arguments or in a diff becomes a location.
 pub fn as_ruled(card: &ToolCard, cwd: &Path) -> ToolCard {
     let command =
         matches!(card.kind, ToolKind::Execute | ToolKind::Other).then(|| plain_command(&card.input)).flatten();
@@ -47,7 +47,7 @@ pub fn as_ruled(card: &ToolCard, cwd: &Path) -> ToolCard {
     ruled
 }
 
-/// The tool of acpd that does the same.
+/// The tool of acpd that does what this call does.
 fn own_tool(card: &ToolCard) -> &str {
     let is_new = |shown: &ToolContent| matches!(shown, ToolContent::Diff { old: None, .. });
     match card.kind {
@@ -62,7 +62,7 @@ fn own_tool(card: &ToolCard) -> &str {
     }
 }
 
-/// The shell command in the arguments of a call, if it is plain to see: a text, or the words of a command.
+/// The shell command in the arguments of a call, if there is one: as a string, or as a list of words.
 fn plain_command(input: &Value) -> Option<String> {
     let command = input.get("command").or_else(|| input.get("cmd"))?;
     if let Some(text) = command.as_str() {
@@ -79,7 +79,7 @@ fn plain_command(input: &Value) -> Option<String> {
     }
 }
 
-/// Words as one text that a shell takes apart into the same words.
+/// Joins words into a command line that a shell splits into the same words.
 pub fn joined<T: AsRef<str>>(words: &[T]) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./,:+@%".contains(c);
     let quoted = words.iter().map(|word| {

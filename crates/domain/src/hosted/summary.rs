@@ -3,12 +3,12 @@
 use crate::conversation::{Message, Part};
 use crate::{Content, SessionState};
 
-/// Bytes of the summary, at most, and of one message in it.
+/// The maximum number of bytes of the summary, and of one message in it.
 const LONGEST: usize = 24 << 10;
 const LONGEST_MESSAGE: usize = 4 << 10;
 
-/// Summarises a session up to its last prompt: what was said, the newest in full and the oldest left out if it is too
-/// much. None if nothing was said before.
+/// Summarises a session up to its last prompt: the newest messages that fit, without the older
+/// ones. None if there are no earlier messages.
 pub fn summary(state: &SessionState) -> Option<String> {
     let mut messages: Vec<String> = state.conversation.messages().iter().filter_map(|message| line(message)).collect();
     if state.open.turn.is_some() {

@@ -17,21 +17,22 @@ pub enum Activity {
     /// Nothing; a prompt starts at once.
     #[default]
     Idle,
-    /// What a prompt names is being read: a slash command of the project, or resources of MCP servers.
+    /// A prompt's references are being read: a slash command of the project, or resources of MCP servers.
     Expanding(PromptMessage),
     /// A built-in slash command runs. It is short, ends by itself and cannot be cancelled.
     SlashCommand(TurnId),
     /// A backend works on a turn: it answers a prompt or compacts the conversation.
     Turn(RunningTurn),
-    /// Files are being put back, for `/undo` and `/redo` or for `ctl undo`.
+    /// Files are being restored, for `/undo` and `/redo` or for `ctl undo`.
     Restoring(Restoration),
-    /// A turn came back from the log with a question open. Nothing is planned and no model is asked until it is answered.
+    /// A turn was restored from the log with an open question. Nothing is planned and no model is asked until it is
+    /// answered.
     Waiting(TurnId),
-    /// The daemon stops. Questions stay open in the log, and calls that run are being ended.
+    /// The daemon stops. Questions stay open in the log, and running calls are being ended.
     Suspending(RunningTurn),
     /// The turn ends for this reason as soon as its calls have ended.
     Stopping(RunningTurn, StopReason),
-    /// The note that the log is in good order is being written; then the session leaves memory.
+    /// The clean mark of the log is being written; then the session leaves memory.
     Closing,
 }
 
@@ -42,21 +43,21 @@ pub struct RunningTurn {
     pub purpose: Purpose,
     pub calls: BTreeMap<CallId, RunningCall>,
     pub agents: SubAgents,
-    /// The model has ended the turn for this reason, and the hooks are being asked.
+    /// Why the model has ended the turn, while the hooks are being consulted.
     pub ending: Option<StopReason>,
     /// How often hooks have sent the turn back to work.
     pub sent_back: u32,
-    /// A model that the person did not choose has been replaced, because its provider does not know it.
+    /// Whether a default model has been replaced, because its provider does not know it.
     pub fell_back: bool,
-    /// The child agent works on the prompt. None in a session of the native engine, and once the child has ended.
+    /// Set while the child agent works on the prompt. None in a session of the native engine.
     pub agent: Option<AgentTurn>,
-    /// What the child says that the prompt used.
+    /// The usage that the child reports for the prompt.
     pub agent_usage: Usage,
     /// What the session had cost when the turn began.
     pub costs_before: Costs,
-    /// How often the person has agreed to go on beyond the limits of a turn.
+    /// How often the user has agreed to go on beyond the limits of a turn.
     pub granted: u32,
-    /// What waits until the person agrees to go on beyond a limit.
+    /// What is held back until the user agrees to continue beyond a limit.
     pub held: Option<Held>,
 }
 
@@ -67,18 +68,18 @@ pub struct RunningCall {
     pub request: ToolRequest,
     /// The turn of the sub-agent that makes the call.
     pub agent: Option<TurnId>,
-    /// The person has allowed what the log shows of the call. A plan that does something else is not covered.
+    /// Whether the user has allowed the call as the log shows it. A new plan that does something else is not covered.
     pub allowed: bool,
 }
 
-/// An undo or redo under way.
+/// An undo or redo in progress.
 #[derive(Debug)]
 pub struct Restoration {
     /// The turn of the prompt that asked for it; `ctl undo` has none.
     pub turn: Option<TurnId>,
     pub checkpoint: Checkpoint,
     pub direction: RestoreDirection,
-    /// It has to stop after the current file, for this reason.
+    /// Why the restoration must stop after the current file, if it must.
     pub stopped: Option<StopReason>,
 }
 

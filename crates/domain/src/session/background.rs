@@ -6,7 +6,7 @@ use super::machine::SessionMachine;
 use crate::tool::{BackgroundNews, BackgroundReport};
 use crate::{CallId, EventKind};
 
-/// Reports that may wait for the outcome of their call.
+/// How many reports may wait for the outcome of their call.
 const EARLY: usize = 64;
 
 impl SessionMachine {
@@ -37,7 +37,8 @@ impl SessionMachine {
         }
     }
 
-    /// Ends one call of the running turn, or the sub-agent that it has left in the background. Returns whether it runs.
+    /// Ends one call of the running turn, or the sub-agent that it started in the background. Returns whether it was
+    /// running.
     pub(super) fn cancel_call(&mut self, call: CallId) -> bool {
         if self.cancel_agent(&call) {
             return true;

@@ -11,7 +11,7 @@ use crate::{
     Access, CallId, EventKind, MessageId, Mode, Outcome, Question, QuestionId, ToolCard, ToolKind, TurnId, Verdict,
 };
 
-/// How often a call is recorded as waiting for the person.
+/// How many times one call is recorded as waiting for the user.
 const PAUSES: u32 = 100;
 
 impl SessionMachine {
@@ -23,14 +23,14 @@ impl SessionMachine {
         self.running_call(call)?.agent.clone()
     }
 
-    /// Ends the calls that the model began to write in this response and that are not among its whole calls.
+    /// Ends the calls that the model began to write in this response and did not complete.
     pub(super) fn drop_begun_calls(&mut self, kept: &[RequestedCall]) {
         for kind in self.state.open.dropping(kept) {
             self.append(kind);
         }
     }
 
-    /// Has a call planned. `agent` is the sub-agent that makes it.
+    /// Starts to plan a call. `agent` is the sub-agent that makes it.
     pub(super) fn start_call(&mut self, call: CallId, message: MessageId, request: ToolRequest, agent: Option<TurnId>) {
         let Activity::Turn(running) = &mut self.activity else { return };
         let sub = agent.as_ref().and_then(|agent| running.agents.get(agent));
@@ -82,8 +82,8 @@ impl SessionMachine {
         }
     }
 
-    /// Records that a running call waits for the person, or goes on. A server can ask as often as it likes; only so many
-    /// of its questions are worth an event.
+    /// Records that a running call waits for the user, or continues. A server can ask as often as it likes, but only
+    /// the first `PAUSES` waits are recorded.
     fn note_wait(&mut self, call: CallId, waits: bool) {
         let Some(open) = self.state.open.calls.get(&call).filter(|open| open.started) else { return };
         if waits && !open.paused && open.pauses < PAUSES {
@@ -93,13 +93,13 @@ impl SessionMachine {
         }
     }
 
-    /// A planned call is recorded, and runs, waits for an answer, or is denied.
+    /// Records a planned call, which then runs, waits for an answer, or is denied.
     fn check_call(&mut self, call: CallId, card: ToolCard, rule: Option<Verdict>) {
         let Some(RunningCall { message, agent, allowed, .. }) = self.running_call(&call).cloned() else { return };
         let shown = card.clone().visible();
         let is_recorded = self.state.open.calls.get(&call).is_some_and(|open| open.card == shown);
         let verdict = if allowed && is_recorded && rule != Some(Verdict::Deny) {
-            // It does what was asked about before the daemon restarted, and no rule has forbidden it since.
+            // The call does what the user allowed before the daemon restarted, and no rule has forbidden it since.
             Verdict::Run
         } else {
             decide(&card, rule, self.state.settings.approval, &self.state.memory)
@@ -133,7 +133,7 @@ impl SessionMachine {
         }
     }
 
-    /// Runs a call that the person has allowed. One from before a restart is planned again first.
+    /// Runs a call that the user has allowed. A call from before a restart is planned again first.
     pub(super) fn allow_call(&mut self, call: CallId) {
         if self.running_call(&call).is_some() {
             self.run_call(call);
@@ -147,7 +147,7 @@ impl SessionMachine {
         self.effect(Effect::RunCall { call, after });
     }
 
-    /// Sets the mode that a call asked for and the person agreed to. A sub-agent does not decide for the conversation.
+    /// Sets the mode that a call asked for and the user agreed to. A sub-agent does not decide for the conversation.
     fn switch_mode(&mut self, call: &CallId, mode: Mode) {
         let outcome = if self.agent_of(call).is_some() {
             Outcome::failed("A sub-agent cannot change the session's mode.")
@@ -179,7 +179,7 @@ impl SessionMachine {
         self.conclude_call(call, outcome, agent);
     }
 
-    /// A call has its outcome: it is recorded, its executor goes, and the turn that made it continues.
+    /// Records the outcome of a call, drops its executor, and continues the turn that made it.
     fn conclude_call(&mut self, call: CallId, outcome: Outcome, agent: Option<TurnId>) {
         if let Some(running) = self.activity.running_mut() {
             let had_executor = running.calls.remove(&call).is_some();
@@ -212,7 +212,7 @@ impl SessionMachine {
         self.end_if_stopped();
     }
 
-    /// A call that could not be planned is recorded with its failure, so that the model and people see it.
+    /// Records a call that could not be planned, with its failure, for the model and the user.
     fn refuse_call(&mut self, call: CallId, refusal: PlanRefusal) {
         let Some(RunningCall { message, request, agent, .. }) = self.running_call(&call).cloned() else { return };
         self.record_refusal(call, message, request, refusal, agent);
@@ -235,14 +235,14 @@ impl SessionMachine {
             preview: Vec::new(),
             access: Access::Free,
         };
-        // A call that was planned before a restart is in the log as what it was then.
+        // A call that was planned before a restart is in the log already.
         if !self.state.open.calls.contains_key(&call) {
             self.record_call(call.clone(), message, card.visible(), agent.as_ref());
         }
         self.conclude_call(call, Outcome::failed(refusal.reason), agent);
     }
 
-    /// The executor died without reporting an outcome.
+    /// Ends a call whose executor died without reporting an outcome.
     fn crash_call(&mut self, call: CallId) {
         let Some(RunningCall { request, .. }) = self.running_call(&call).cloned() else { return };
         let reason = "The tool crashed; this is a bug in acpd.".to_owned();

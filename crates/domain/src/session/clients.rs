@@ -13,14 +13,14 @@ use crate::{ConnectionId, Environment, Origin, QuestionId};
 
 #[derive(Default)]
 pub(super) struct Clients {
-    /// By the number of their attach.
+    /// The attached clients, keyed by the number of their attach.
     pub(super) attached: BTreeMap<u64, AttachedClient>,
     attaches: u64,
     /// The current connection of each bridge that had another one before.
     bridges: HashMap<String, ConnectionId>,
-    /// The last client to detach had come for one prompt.
+    /// Whether the last client to detach had come for one prompt.
     pub(super) evict_at_once: bool,
-    /// A client has brought its environment.
+    /// Whether a client has provided its environment.
     pub(super) has_environment: bool,
 }
 
@@ -60,14 +60,14 @@ impl SessionMachine {
         self.reply(Reply::Attach(Ok(self.clients.attaches)));
     }
 
-    /// The environment of a session is that of the first client that has one.
+    /// Adopts the environment of a client, unless an earlier client has provided one.
     pub(super) fn adopt_environment(&mut self, environment: Arc<Environment>) {
         if !std::mem::replace(&mut self.clients.has_environment, true) {
             self.effect(Effect::UseEnvironment(environment));
         }
     }
 
-    /// Lends the editor of a bridge that came back to the turn that waits for it.
+    /// Gives a waiting turn the editor of the bridge that sent its prompt and has reconnected.
     pub(super) fn return_editor(&mut self, editor: Arc<dyn Editor>) {
         if matches!(self.activity, Activity::Waiting(_)) {
             self.effect(Effect::UseEditor(editor));

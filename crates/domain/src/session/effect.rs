@@ -1,4 +1,4 @@
-//! Everything that a session has others do.
+//! The effects of a session: everything that its machine asks the actor to do.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use crate::{
 pub enum Effect {
     /// Writes the event to the log and shows it on the Tail. The machine's state holds it already.
     Append(Arc<Event>),
-    /// Submits what has been appended at once.
+    /// Submits the appended events at once.
     Flush,
-    /// Shows the session as it is now to those who list sessions.
+    /// Publishes the session's current state for lists of sessions.
     Publish,
     Reply(Reply),
 
@@ -44,17 +44,17 @@ pub enum Effect {
     UseEditor(Arc<dyn Editor>),
     /// Replaces the session's MCP servers by these.
     ConnectServers(ServerRequest),
-    /// Waits until the providers have listed their models, and then delivers `ModelCorrected` if the
-    /// present one is not among them.
+    /// Waits until the providers have listed their models, and then delivers `ModelCorrected` if
+    /// the current model is not among them.
     AwaitModels,
-    /// The same at once, before `StartTurn` is carried out. With `remarks`, notices say which
-    /// providers cannot be used and which model answers instead.
+    /// Checks the model at once, before `StartTurn` is carried out. With `remarks`, notices explain
+    /// which providers cannot be used and which model answers instead.
     ReviewModel {
         remarks: bool,
     },
-    /// Reads what the prompt names, and delivers `PromptExpanded`.
+    /// Reads what the prompt refers to, and delivers `PromptExpanded`.
     ExpandPrompt(PromptMessage),
-    /// Reads what a prompt names that steers the turn, and delivers `SteeringExpanded`.
+    /// Reads what a steering prompt refers to, and delivers `SteeringExpanded`.
     ExpandSteering(PromptMessage),
     AbortExpansion,
     /// Carries out a slash command that needs more than the state, and delivers `SlashCommandDone`.
@@ -62,11 +62,11 @@ pub enum Effect {
     StartTurn(StartTurn),
     /// Passes an order to the backend of the running turn.
     Order(TurnOrder),
-    /// The backend of the running turn, and its sub-agents, use the model that is set now.
+    /// Switches the backend of the running turn, and its sub-agents, to the current model.
     SwitchModel,
     /// Drops the backend of the turn and all its sub-agents.
     DropTurn,
-    /// Ends what the turn's commands have left in the background.
+    /// Ends the commands that the turn has started in the background.
     CancelBackground(TurnId),
     /// Asks the hooks whether the turn may end, and delivers `HooksAnswered`.
     ConsultHooks {
@@ -74,7 +74,7 @@ pub enum Effect {
         reason: StopReason,
     },
     AbortHooks,
-    /// Tells the hooks how the turn ends, without waiting for them.
+    /// Informs the hooks how the turn ends, without waiting for them.
     InformHooks {
         turn: TurnId,
         reason: StopReason,
@@ -96,7 +96,7 @@ pub enum Effect {
     /// Drops the executor of a call that is over.
     DropCall(CallId),
 
-    /// Adds to a sub-agent's conversation.
+    /// Adds an event to a sub-agent's conversation.
     RecordForAgent {
         agent: TurnId,
         kind: EventKind,
@@ -109,32 +109,32 @@ pub enum Effect {
     },
     DropAgent(TurnId),
     StartSubAgent(Box<StartSubAgent>),
-    /// Answers a call that wants something of sub-agents.
+    /// Answers a call that made a request to sub-agents.
     AnswerDelegation {
         call: CallId,
         outcome: Outcome,
     },
-    /// The conversation of a sub-agent that has ended cannot be continued any more.
+    /// Drops the conversation of an ended sub-agent, which can no longer be continued.
     ForgetAgent(AgentId),
 
-    /// Has the child agent end its prompt; its report `Ended` or `Gone` follows.
+    /// Asks the child agent to end its prompt; its report `Ended` or `Gone` follows.
     CancelAgent,
     /// Answers a question of the child agent: with one of its options, or by cancelling it.
     AnswerAgent {
         question: QuestionId,
         option: Option<String>,
     },
-    /// The child agent is gone.
+    /// Drops the link to the child agent, which is gone.
     DropAgentLink,
 
-    /// Puts files back, and delivers `Restored`.
+    /// Restores files, and delivers `Restored`.
     Restore {
         /// The turn of the prompt that asked for it; none for `ctl undo`.
         turn: Option<TurnId>,
         checkpoint: Checkpoint,
         direction: RestoreDirection,
     },
-    /// The restoration stops after the current file.
+    /// Stops the restoration after the current file.
     StopRestoring,
 
     ArmDenyTimer(Duration),
@@ -143,9 +143,9 @@ pub enum Effect {
     DisarmIdleTimer,
     /// Asks the Directory to evict the session.
     RequestEviction,
-    /// The session is in use and stays in memory.
+    /// Reports to the Directory that the session is in use and stays in memory.
     RefuseEviction,
-    /// Notes that the log is in good order, then stops the session.
+    /// Marks the log as cleanly closed, then stops the session.
     Close,
 }
 
@@ -159,7 +159,7 @@ pub enum Reply {
     Answer(Result<(), AnswerRefused>),
     Undo(UndoReply),
     ModeSwitched(Outcome),
-    /// Whether the call runs and is ended.
+    /// Whether the call was running and is now being ended.
     CancelCall(bool),
 }
 
@@ -180,7 +180,7 @@ pub enum UndoReply {
     Busy,
 }
 
-/// The MCP servers of a session, and the folders that they may see beside its working folder.
+/// The MCP servers of a session, and the folders besides its working folder that they may see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerRequest {
     pub servers: Vec<McpServer>,
@@ -191,17 +191,17 @@ pub struct ServerRequest {
 pub struct StartTurn {
     pub turn: TurnId,
     pub purpose: Purpose,
-    /// A response whose calls come first, because the turn comes back from the log.
+    /// A response whose calls are carried out first, because the turn was restored from the log.
     pub unfinished: Option<Unfinished>,
     /// The event that must be synced before the model is asked.
     pub after: u64,
 }
 
-/// What a turn is for.
+/// The purpose of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     Answer,
-    /// Only to summarise what came before.
+    /// Only summarises the earlier messages.
     Compact,
 }
 
@@ -209,9 +209,9 @@ pub enum Purpose {
 #[derive(Debug)]
 pub struct Unfinished {
     pub message: MessageId,
-    /// Calls that wait for the person, or are planned again.
+    /// Calls that wait for the user, or are planned again.
     pub open: Vec<(CallId, ToolRequest)>,
-    /// Calls that have to wait for those.
+    /// Calls that have to wait for the open ones.
     pub queued: Vec<(CallId, ToolRequest)>,
 }
 
@@ -237,7 +237,7 @@ pub enum TurnOrder {
 pub struct PlanCall {
     pub call: CallId,
     pub request: ToolRequest,
-    /// What the log shows of a call that was planned before the daemon restarted.
+    /// The recorded card of a call that was planned before the daemon restarted.
     pub recorded: Option<Box<ToolCard>>,
     /// The sub-agent that makes the call.
     pub agent: Option<TurnId>,
@@ -245,13 +245,13 @@ pub struct PlanCall {
     pub mode: Option<Mode>,
 }
 
-/// A sub-agent that is to begin.
+/// The start of a sub-agent.
 pub struct StartSubAgent {
     /// The turn in which it works.
     pub turn: TurnId,
     pub id: AgentId,
     pub task: SubAgentTask,
-    /// Whether it goes on with its earlier conversation.
+    /// Whether it continues its earlier conversation.
     pub resumes: bool,
     /// Whether it may have sub-agents of its own.
     pub may_delegate: bool,

@@ -43,7 +43,7 @@ pub enum EvictionReason {
     Drain,
 }
 
-/// The session is being evicted and takes no client; it can be opened again in a moment.
+/// The session is being evicted and accepts no clients; it can be opened again in a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BeingEvicted;
 
@@ -53,7 +53,7 @@ impl SessionMachine {
         !self.activity.is_idle() || self.has_clients()
     }
 
-    /// Leaves memory after a while if no client is attached and nothing runs.
+    /// Arms the timer that evicts the session, if no client is attached and nothing runs.
     pub(super) fn consider_eviction(&mut self) {
         self.effect(Effect::DisarmIdleTimer);
         if !self.is_attended() && !self.evicting {
@@ -64,7 +64,7 @@ impl SessionMachine {
 
     pub(super) fn evict_if_unused(&mut self, in_background: bool) {
         if self.is_attended() || in_background {
-            // A shell command runs in the background, and its end is not reported.
+            // The end of a background command does not arm the timer, so it is armed again here.
             self.clients.evict_at_once = false;
             return self.consider_eviction();
         }
@@ -94,7 +94,8 @@ impl SessionMachine {
         }
     }
 
-    /// A turn that ends because one client closes or deletes the session is explained to the others.
+    /// Explains to the other clients why the turn ends when one client closes or deletes the
+    /// session.
     fn explain_eviction(&mut self, reason: &EvictionReason) {
         let (by, what) = match reason {
             EvictionReason::Closed(by) => (by, "closed"),
@@ -107,7 +108,8 @@ impl SessionMachine {
         }
     }
 
-    /// Nothing runs any more: the log is marked as in good order, and the session leaves memory.
+    /// Marks the log as cleanly closed and removes the session from memory. Nothing may run any
+    /// more.
     pub(super) fn close(&mut self) {
         self.end_background();
         self.end_left_calls();

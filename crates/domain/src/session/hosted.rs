@@ -12,17 +12,17 @@ use crate::permission::AgentOption;
 use crate::tool::OutcomeKind;
 use crate::{Answer, CallId, Choice, Decision, EventKind, Given, Question, QuestionId, StopReason, Usage, Verdict};
 
-/// Calls of a child that are open at a time. What it reports about more of them is not recorded.
+/// The maximum number of open calls of a child. Reports about further calls are not recorded.
 const OPEN_CALLS: usize = 1000;
 
-/// Bytes of what a child does between two prompts that are recorded.
+/// The maximum number of bytes that are recorded of a child's work between two prompts.
 const UNPROMPTED: usize = 4 << 20;
 
 /// A child's part in a running turn: it works on the prompt.
 #[derive(Debug)]
 pub struct AgentTurn;
 
-/// A question of a child, and what the rules of the configuration say about its subject.
+/// A question of a child, and the verdict of the configured rules on its subject.
 pub struct AgentQuestion {
     pub id: QuestionId,
     pub call: CallId,
@@ -132,7 +132,7 @@ impl SessionMachine {
         self.state.messages > u64::from(self.state.open.turn.is_some())
     }
 
-    /// Asks the person what the child wants to know, unless a rule forbids it.
+    /// Asks the user the child's question, unless a rule forbids its subject.
     pub(super) fn ask_for_agent(&mut self, asked: AgentQuestion) {
         let AgentQuestion { id, call, options, rule } = asked;
         let question = Question { id: id.clone(), call, always: None, options, inquiry: None };
@@ -194,7 +194,7 @@ impl SessionMachine {
         self.publish();
     }
 
-    /// The child has ended its prompt.
+    /// Handles the end of the child's prompt.
     fn end_agent_turn(&mut self, reason: StopReason, usage: Option<Usage>) {
         let Some(running) = self.activity.running_mut() else { return };
         if running.agent.take().is_none() {
@@ -218,7 +218,7 @@ impl SessionMachine {
         }
     }
 
-    /// A child whose prompt has ended needs no answers any more.
+    /// Closes the questions of a child whose prompt has ended, because it needs no answers any more.
     fn close_agent_questions(&mut self) {
         let open: Vec<Question> = self.state.open.questions.iter().map(|open| open.question.clone()).collect();
         for question in open {
@@ -226,7 +226,7 @@ impl SessionMachine {
         }
     }
 
-    /// The child is gone. The next prompt starts another one.
+    /// Handles the loss of the child. The next prompt starts another one.
     fn lose_agent(&mut self, failure: AgentFailure) {
         self.effect(Effect::DropAgentLink);
         if !self.is_prompted() {
@@ -238,7 +238,7 @@ impl SessionMachine {
         self.end_agent_turn(StopReason::Cancelled, None);
     }
 
-    /// Ends the calls that the child left open when its turn ended, or began without one: it is gone, or about to be.
+    /// Ends the calls that the child left open outside a turn, because the child is gone or about to be.
     pub(super) fn end_left_calls(&mut self) {
         if !self.is_hosted() || self.state.open.turn.is_some() {
             return;
@@ -248,7 +248,7 @@ impl SessionMachine {
         }
     }
 
-    /// Whether calls that are open when a turn ends for this reason were cut off. Otherwise the child left them open.
+    /// Whether a turn that ends for this reason cuts off its open calls. Otherwise the child has left them open.
     pub(super) fn cuts_calls_off(&self, reason: &StopReason) -> bool {
         match reason {
             StopReason::Cancelled | StopReason::Interrupted | StopReason::Failed(_) => true,
@@ -258,7 +258,7 @@ impl SessionMachine {
         }
     }
 
-    /// The outcome of calls that are cut off.
+    /// The kind of outcome of calls that are cut off.
     pub(super) fn cut_off(reason: &StopReason) -> OutcomeKind {
         match reason {
             StopReason::Cancelled => OutcomeKind::Cancelled,

@@ -26,21 +26,22 @@ pub enum Input {
     ClientDetached {
         attach: u64,
     },
-    /// `backlog_full` says that too much of the session is not written yet.
+    /// A client sends a prompt. `backlog_full` means that too many of the session's events are not
+    /// written yet.
     Prompt {
         prompt: Prompt,
         backlog_full: bool,
     },
     Cancel(Requester),
-    /// Ends this turn, whether it runs or waits in the queue.
+    /// A client withdraws this turn, whether it is running or queued.
     Withdraw(TurnId),
-    /// A client ends one call that runs.
+    /// A client ends one running call.
     CancelCall(CallId),
     /// What all sessions together have spent today.
     SpentToday(Spending),
     /// A command in the background wrote something or ended.
     Background(BackgroundReport),
-    /// An answer to a question. One that is not open any more is ignored.
+    /// An answer to a question. It is ignored if the question is no longer open.
     Answer {
         question: QuestionId,
         answer: Answer,
@@ -59,9 +60,10 @@ pub enum Input {
     /// No client came while questions were open.
     DenyTimerFired,
     Undo(RestoreDirection),
-    /// The restoration has ended; an error says why the log could not be read.
+    /// The restoration has ended; an error is the reason why the log could not be read.
     Restored(Result<Vec<Restored>, String>),
-    /// `in_background` says that shell commands of the session still run in the background.
+    /// The Directory evicts the session. `in_background` means that its shell commands still run in
+    /// the background.
     Evict {
         reason: EvictionReason,
         in_background: bool,
@@ -71,16 +73,16 @@ pub enum Input {
     },
     Rename(String),
     Configure(Setting),
-    /// The provider does not have the present model, and has this one. Ignored if the person chose
-    /// the present one.
+    /// The provider does not have the current model, but has this one. Ignored if the user chose
+    /// the current one.
     ModelCorrected(ModelId),
-    /// The MCP servers that a client wants from the next turn on; None keeps the present ones. A
+    /// The MCP servers that a client wants from the next turn on; None keeps the current ones. A
     /// session that was restored from its log and has none yet uses the `kept` ones.
     SetServers {
         wanted: Option<Vec<McpServer>>,
         kept: Vec<McpServer>,
     },
-    /// The MCP servers are gone, as this notice says.
+    /// The MCP servers are gone, for the reason in this notice.
     ServersLost {
         text: String,
     },
@@ -94,7 +96,7 @@ pub enum Input {
         text: String,
     },
     PromptExpanded(Prepared),
-    /// What a prompt names that steers the turn has been read.
+    /// The references of a steering prompt have been read.
     SteeringExpanded {
         prompt: TurnId,
         prepared: Prepared,
@@ -109,7 +111,7 @@ pub enum Input {
         turn: TurnId,
         report: TurnReport,
     },
-    /// The turn has no backend, for this reason.
+    /// The turn's backend could not be started, for this reason.
     TurnNotStarted {
         turn: TurnId,
         failure: TurnFailure,
@@ -118,12 +120,12 @@ pub enum Input {
         turn: TurnId,
         refusal: Option<String>,
     },
-    /// A call that runs wants a sub-agent, or the report of one.
+    /// A running call requests a sub-agent, or the report of one.
     Delegated {
         call: CallId,
         request: SubAgentRequest,
     },
-    /// A sub-agent has ended. `resumable` says that its conversation can be continued.
+    /// A sub-agent has ended. `resumable` means that its conversation can be continued.
     SubAgentEnded {
         turn: TurnId,
         outcome: Outcome,
@@ -165,9 +167,9 @@ pub enum Input {
 pub enum Beginning {
     /// A new session, or a fork: the first event, and the real path of its working folder.
     Created { event: Box<EventKind>, real_cwd: PathBuf },
-    /// Loaded from a log that is in good order, perhaps with a question open.
+    /// Loaded from a log that was cleanly closed, perhaps with an open question.
     Continued,
-    /// Loaded from a log that ends in the middle of something.
+    /// Loaded from a log that ends in the middle of an activity.
     Repaired,
     /// Loaded from a log of another daemon, whose open question has no client here, and whose
     /// working folder may not exist here.
@@ -177,12 +179,13 @@ pub enum Beginning {
 pub struct NewClient {
     pub name: String,
     pub connection: ConnectionId,
-    /// It comes for one prompt; the session need not stay in memory after it.
+    /// Whether the client comes for one prompt; the session need not stay in memory afterwards.
     pub one_shot: bool,
     /// The bridge that continues on this connection. Prompts that it sent on an earlier one and that arrive later are
     /// refused; the bridge sends them again.
     pub returning: Option<(String, ConnectionId)>,
-    /// Its environment. A client such as `ctl` has none and leaves it to the next one.
+    /// The client's environment. A client such as `ctl` has none; the session then takes that of a
+    /// later client.
     pub environment: Option<Arc<Environment>>,
 }
 
@@ -194,15 +197,15 @@ pub struct Prompt {
     /// The editor that sent it, if it offers anything to tools.
     pub editor: Option<Arc<dyn Editor>>,
     pub trace: Option<Trace>,
-    /// What its client wants if the session is busy; None leaves that to the session's policy.
+    /// What the client wants if the session is busy; None applies the session's policy.
     pub when_busy: Option<WhenBusy>,
-    /// It is refused while the session is idle.
+    /// Whether the prompt is refused while the session is idle.
     pub needs_turn: bool,
-    /// Its message is not recorded if it is cancelled while it waits.
+    /// Whether the message is not recorded if the prompt is cancelled while it waits.
     pub dropped_if_cancelled: bool,
 }
 
-/// What becomes of a prompt that was taken.
+/// How an accepted prompt is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PromptTaken {
     Started,
@@ -212,19 +215,19 @@ pub enum PromptTaken {
     Steering,
 }
 
-/// Why a prompt was not taken.
+/// Why a prompt was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PromptRefused {
     /// A turn is running, and the queue is full or there is none.
     Busy,
-    /// Files are being put back.
+    /// Files are being restored.
     Restoring,
     /// The session is idle, and the prompt needs a running turn.
     NoTurn,
     BeingEvicted,
     /// The bridge that sent it continues on another connection.
     Superseded,
-    /// Too much of the session is not written yet.
+    /// Too many of the session's events are not written yet.
     Unwritten,
 }
 
@@ -240,11 +243,11 @@ pub struct PromptMessage {
 pub struct Spent {
     pub usage: Usage,
     pub price: Option<Price>,
-    /// Guessed, because the provider counted nothing.
+    /// Whether the usage is estimated, because the provider reported none.
     pub estimated: bool,
 }
 
-/// What a turn does, as its backend reports it. Nothing in here is particular to the native engine.
+/// A report from the backend of a turn. Nothing in it is specific to the native engine.
 pub enum TurnReport {
     Said {
         message: MessageId,
@@ -302,7 +305,7 @@ pub enum TurnReport {
         usage: Usage,
         window: u64,
         price: Option<Price>,
-        /// Guessed, because the provider counted nothing.
+        /// Whether the usage is estimated, because the provider reported none.
         estimated: bool,
     },
     /// A piece of a summary. The first one of each try is empty.
@@ -317,11 +320,12 @@ pub enum TurnReport {
         /// How many bytes of the user's older messages to keep.
         kept_of_user: usize,
     },
-    /// The outcomes of these calls have to make room; `TurnOrder::GoOn` is the reply.
+    /// The outcomes of these calls must be cleared to make room; `TurnOrder::GoOn` is the reply.
     Cleared {
         calls: Vec<CallId>,
     },
-    /// `fallback` is the model that may take over if the provider does not know the present one.
+    /// The turn has ended. `fallback` is the model that may take over if the provider does not know
+    /// the current one.
     Ended {
         reason: StopReason,
         fallback: Option<ModelId>,
@@ -330,19 +334,19 @@ pub enum TurnReport {
     Died,
 }
 
-/// What happens to one tool call, as its executor reports it.
+/// A report from the executor of a tool call.
 pub enum CallReport {
-    /// What it will do, and what the configured rules say about that.
+    /// What the call would do, and the verdict of the configured rules.
     Planned {
         card: ToolCard,
         rule: Option<Verdict>,
     },
-    /// It cannot be done at all.
+    /// The call cannot be carried out at all.
     Refused(PlanRefusal),
     Progressed(Vec<ToolContent>),
-    /// It waits for the person, or does so no longer.
+    /// The call has started (true) or stopped (false) waiting for the user.
     Waits(bool),
-    /// The person has agreed to another mode.
+    /// The user has agreed to another mode.
     ModeAgreed(Mode),
     Ended(Outcome),
     /// The executor is gone. It is a crash unless the call has ended.

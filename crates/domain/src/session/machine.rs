@@ -19,27 +19,28 @@ use crate::{Durability, Event, EventKind, MessageId, Millis, SessionState};
 pub struct SessionMachine {
     pub(super) state: SessionState,
     pub(super) activity: Activity,
-    /// Once set, nothing new begins, and the session closes when its activity has ended.
+    /// Set once the session is being evicted: nothing new begins, and it closes when its activity
+    /// has ended.
     pub(super) evicting: bool,
     pub(super) queue: PromptQueue,
     pub(super) clients: Clients,
     pub(super) servers: ServerChoice,
-    /// Folders that a client named while a turn was running; they count from the next turn on.
+    /// Folders that a client named while a turn was running; they apply from the next turn on.
     pub(super) roots_wanted: Option<Vec<PathBuf>>,
     /// Reports of commands whose call has no outcome in the log yet.
     pub(super) early_reports: Vec<BackgroundReport>,
     pub(super) policy: SessionPolicy,
     pub(super) agents: AgentRecords,
-    /// Bytes of what the child of a hosted session did since it last had a prompt.
+    /// The bytes of work that the child of a hosted session has done since its last prompt.
     pub(super) unprompted: usize,
     pub(super) spending: SpendingWatch,
     stamp: Stamp,
-    /// The last event that must be synced before what follows from it.
+    /// The number of the last event that must be synced before anything that follows from it.
     pub(super) sync_point: u64,
     effects: Vec<Effect>,
 }
 
-/// What every event that is appended now has in common.
+/// The fields that all events of one step have in common.
 struct Stamp {
     life: u32,
     /// The time of the input that is being handled.
@@ -47,7 +48,8 @@ struct Stamp {
 }
 
 impl SessionMachine {
-    /// A machine over the fold of a log. It expects `Input::Opened` with the same beginning first.
+    /// Creates a machine over the fold of a log. Its first input must be `Input::Opened` with the
+    /// same beginning.
     pub fn new(state: SessionState, beginning: &Beginning, policy: SessionPolicy) -> Self {
         let life = match beginning {
             Beginning::Repaired | Beginning::Imported { .. } => state.head.life + 1,
@@ -72,7 +74,7 @@ impl SessionMachine {
         }
     }
 
-    /// Handles one input. The effects are to be carried out in their order.
+    /// Handles one input and returns the effects, which must be carried out in order.
     pub fn step(&mut self, input: Input, now: Millis) -> Vec<Effect> {
         self.stamp.now = now;
         self.handle(input);
@@ -150,17 +152,17 @@ impl SessionMachine {
         self.evicting
     }
 
-    /// The event up to which the log must be synced before anything follows from it.
+    /// The number of the event up to which the log must be synced before anything follows from it.
     pub fn sync_point(&self) -> u64 {
         self.sync_point
     }
 
-    /// The folders beside the working folder that count now or from the next turn on.
+    /// The folders besides the working folder that apply now or from the next turn on.
     pub fn wanted_roots(&self) -> &[PathBuf] {
         self.roots_wanted.as_deref().unwrap_or(&self.state.folders.extra_roots)
     }
 
-    /// Appends one event: from here on it has happened.
+    /// Appends one event and returns its number. From here on it has happened.
     pub(super) fn append(&mut self, kind: EventKind) -> u64 {
         let number = self.state.head.number + 1;
         let event = Arc::new(Event { life: self.stamp.life, number, at: self.stamp.now, kind });
@@ -191,12 +193,12 @@ impl SessionMachine {
         }
     }
 
-    /// A notice that stays in the conversation, such as the answer to a slash command.
+    /// Appends a notice that stays in the conversation, such as the answer to a slash command.
     pub(super) fn notice(&mut self, text: String) {
         self.append(EventKind::Noticed { message: MessageId::new(), text, passing: false });
     }
 
-    /// A notice that is of interest only while it happens.
+    /// Appends a notice that is relevant only while it happens.
     pub(super) fn notice_passing(&mut self, text: String) {
         self.append(EventKind::Noticed { message: MessageId::new(), text, passing: true });
     }
@@ -224,7 +226,7 @@ impl SessionMachine {
         }
     }
 
-    /// The folders that a client named last count from now on.
+    /// Applies the folders that a client named last.
     pub(super) fn adopt_roots(&mut self) {
         if let Some(roots) = self.roots_wanted.take() {
             self.state.folders.extra_roots = roots;

@@ -1,5 +1,5 @@
-//! The model of a session for which the person chose none: corrected when its provider turns out
-//! not to have it, and explained where the person would not expect it.
+//! The model of a session for which the user chose none: corrected when its provider turns out
+//! not to have it, and explained where the user would not expect it.
 
 use super::effect::Effect;
 use super::machine::SessionMachine;
@@ -11,15 +11,15 @@ impl SessionMachine {
         !self.state.settings.model_chosen && !self.evicting && !self.is_hosted()
     }
 
-    /// The lists of slow providers may arrive after the session was opened. It waits for them once,
-    /// when its first client has come.
+    /// Waits once for the lists of slow providers, when the first client attaches. They may arrive
+    /// after the session was opened.
     pub(super) fn await_models(&mut self) {
         if self.may_correct_model() {
             self.effect(Effect::AwaitModels);
         }
     }
 
-    /// The model is looked at again before a turn starts. Remarks come with the first prompt.
+    /// Checks the model before a turn starts. Remarks come with the first prompt.
     pub(super) fn review_model(&mut self) {
         if self.may_correct_model() {
             let remarks = self.state.messages <= 1;

@@ -1,10 +1,10 @@
-//! How a session behaves where its owner has a choice. Fixed when the session is opened.
+//! The configurable behaviour of a session. It is fixed when the session is opened.
 
 use std::time::Duration;
 
 use crate::budget::SpendingLimits;
 
-/// What happens to a prompt that arrives while another activity has the session.
+/// What happens to a prompt that arrives while the session is busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenBusy {
     Refuse,
@@ -41,13 +41,13 @@ pub enum Unattended {
 /// The limits of sub-agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AgentLimits {
-    /// How many sub-agents that may only look work at once.
+    /// How many read-only sub-agents may work at once.
     pub at_once: usize,
-    /// How deep sub-agents may be nested; 1 means that they have none of their own.
+    /// How deep sub-agents may be nested; 1 means that they cannot start others.
     pub depth: u32,
-    /// The most model requests of one sub-agent.
+    /// The maximum number of model requests of one sub-agent.
     pub requests: u32,
-    /// The most tokens of one sub-agent, sent and received; 0 for no limit.
+    /// The maximum number of tokens of one sub-agent, sent and received; 0 for no limit.
     pub tokens: u64,
 }
 
@@ -64,6 +64,6 @@ pub struct SessionPolicy {
     /// How long a session without work and without clients stays in memory.
     pub idle_after: Duration,
     pub agents: AgentLimits,
-    /// What may be spent without a question.
+    /// The limits beyond which the user is asked before more is spent.
     pub spending: SpendingLimits,
 }

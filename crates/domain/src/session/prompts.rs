@@ -16,7 +16,7 @@ use crate::mcp::Prepared;
 use crate::tool::OutcomeKind;
 use crate::{Content, EventKind, Mode, Origin, StopReason, TurnId};
 
-/// Prompts that may wait in the queue or for the next request of the running turn.
+/// How many prompts may wait, in the queue or for the next request of the running turn.
 const QUEUE: usize = 16;
 
 const TITLE_CHARS: usize = 60;
@@ -26,7 +26,7 @@ pub(super) struct PromptQueue {
     pub(super) waiting: VecDeque<Prompt>,
     /// Prompts that join the running turn at its next request.
     pub(super) steering: VecDeque<WaitingMessage>,
-    /// Prompts that were cancelled while they waited. Their turns are recorded after the present activity.
+    /// Prompts that were cancelled while they waited. Their turns are recorded after the current activity.
     pub(super) given_up: Vec<Prompt>,
 }
 
@@ -40,7 +40,7 @@ impl PromptQueue {
         self.given_up.extend(self.steering.drain(..).map(|message| message.prompt));
     }
 
-    /// Forgets prompts that are in no log. Bridges send them again, and other clients see that the daemon is gone.
+    /// Forgets prompts that are not in the log. Bridges send them again, and other clients see that the daemon is gone.
     pub(super) fn forget(&mut self) {
         self.steering.clear();
         self.waiting.clear();
@@ -52,8 +52,8 @@ impl PromptQueue {
 }
 
 impl SessionMachine {
-    /// Decides about a prompt: it starts, joins the running turn, is queued, or is refused. What its client asks for wins
-    /// over the session's policy.
+    /// Decides whether a prompt starts, joins the running turn, is queued, or is refused. The client's wish takes
+    /// precedence over the session's policy.
     pub(super) fn take_prompt(&mut self, prompt: Prompt, backlog_full: bool) -> Result<PromptTaken, PromptRefused> {
         if self.evicting {
             return Err(PromptRefused::BeingEvicted);
@@ -87,7 +87,7 @@ impl SessionMachine {
         }
     }
 
-    /// The origins of the running turn's prompts and of those that wait.
+    /// The origins of the running turn's prompts and of the waiting prompts.
     pub fn prompted(&self) -> Vec<Origin> {
         let started = self.state.open.turn.iter().map(|turn| turn.origin.clone());
         let joined = self.state.open.turn.iter().flat_map(|turn| &turn.steering).map(|joined| joined.origin.clone());
@@ -104,7 +104,7 @@ impl SessionMachine {
         self.effect(Effect::TurnOpened { number, trace, editor });
         let message = PromptMessage { turn: turn.clone(), message: message.unwrap_or_default(), content };
         if self.is_hosted() {
-            // A child reads slash commands and everything else that a prompt names by itself.
+            // A child resolves slash commands and all other references in a prompt itself.
             let after = self.record_message(message, false, Prepared::default(), None);
             self.start_turn(turn, Purpose::Answer, after);
         } else if let Some(command) = slash::read(&message.content) {
@@ -117,7 +117,7 @@ impl SessionMachine {
         }
     }
 
-    /// What the prompt names has been read: the model is asked, or a notice says why not.
+    /// Continues a prompt whose references have been read: asks the model, or explains in a notice why not.
     pub(super) fn continue_prompt(&mut self, mut prepared: Prepared) {
         let mut message = match std::mem::take(&mut self.activity) {
             Activity::Expanding(message) => message,
@@ -190,7 +190,8 @@ impl SessionMachine {
         Some(format!("{words}…"))
     }
 
-    /// The activity has ended: prompts that were given up are recorded, and the next prompt or the eviction follows.
+    /// Continues after an activity: records the cancelled prompts, then starts the next prompt, closes or considers
+    /// eviction.
     pub(super) fn take_next(&mut self) {
         self.publish();
         self.record_given_up();
@@ -201,7 +202,7 @@ impl SessionMachine {
         }
     }
 
-    /// A client has withdrawn a prompt that waits. One that leaves no message is answered at once.
+    /// Handles the withdrawal of a waiting prompt. A prompt whose message is not recorded is answered at once.
     pub(super) fn give_up_prompt(&mut self, prompt: Option<Prompt>) {
         match prompt {
             Some(Prompt { turn, origin, dropped_if_cancelled: true, .. }) => {
@@ -212,8 +213,8 @@ impl SessionMachine {
         }
     }
 
-    /// Prompts that were cancelled while they waited have a turn in the log all the same, whose end answers them, unless
-    /// they leave no message.
+    /// Records a turn for each prompt that was cancelled while it waited; the end of that turn answers the prompt. A
+    /// prompt whose message is not recorded gets no turn.
     fn record_given_up(&mut self) {
         for prompt in std::mem::take(&mut self.queue.given_up) {
             let Prompt { turn, origin, content, message, dropped_if_cancelled, .. } = prompt;

@@ -1,4 +1,4 @@
-//! Permission questions and inquiries: who answers them, who cannot, and what becomes of those that stay unanswered.
+//! Permission questions and inquiries: how they are answered or rejected, and what happens while no client is attached.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use crate::inquiry::{Inquiry, InquiryAnswer};
 use crate::tool::NotificationKind;
 use crate::{Answer, CallId, Choice, Decision, EventKind, Given, Outcome, Question, QuestionId, StopReason, visible};
 
-/// The longest reason of a client that cannot answer, as it is reported.
+/// The maximum number of characters that are reported of the reason why a client cannot answer.
 const REASON_CHARS: usize = 200;
 
-/// Who answers when no client is attached and the configuration denies.
+/// The name that is recorded for the answer when no client is attached and the configuration denies.
 const NOBODY: &str = "acpd, because no client is attached";
 
 impl SessionMachine {
     pub(super) fn settle_question(&mut self, id: QuestionId, answer: Answer) {
         if self.is_suspending() {
-            // The question is asked again when the session comes back.
+            // The question is asked again when the session is reopened.
             return;
         }
         let Some(question) = self.open_question(&id).cloned() else { return };
@@ -38,7 +38,7 @@ impl SessionMachine {
             (Given::Decided(Decision::Cancelled), _) => Decision::Cancelled,
             (_, Some(reply)) => reply.decision(),
             (Given::Decided(decision), None) => question.admit(*decision),
-            // An option that acpd does not offer.
+            // The client named an option that acpd does not offer.
             (Given::Option(_), None) => Decision::Chose(Choice::RejectOnce),
         };
         let call = question.call.clone();
@@ -63,7 +63,7 @@ impl SessionMachine {
         self.publish();
     }
 
-    /// The answer to an inquiry is the outcome of its call. An approved plan changes the mode, too.
+    /// Settles an inquiry: the answer is the outcome of its call. An approved plan also changes the mode.
     fn settle_inquiry(&mut self, call: CallId, inquiry: &Inquiry, answer: &InquiryAnswer, words: Option<&str>) {
         if let InquiryAnswer::Chose(choice) = answer
             && let Some(mode) = inquiry.mode_after(choice)
@@ -106,7 +106,7 @@ impl SessionMachine {
         self.reject_unanswerable();
     }
 
-    /// Rejects the questions that none of the attached clients can answer, and says why.
+    /// Rejects the questions that none of the attached clients can answer, and reports why.
     pub(super) fn reject_unanswerable(&mut self) {
         if self.evicting {
             return;
@@ -125,7 +125,7 @@ impl SessionMachine {
         }
     }
 
-    /// Rejects a question for a reason that the person and the model see.
+    /// Rejects a question for a reason that the user and the model see.
     fn reject_question(&mut self, question: QuestionId, reason: &str) {
         let Some(open) = self.open_question(&question).cloned() else { return };
         let call = open.call;
@@ -147,7 +147,8 @@ impl SessionMachine {
         self.publish();
     }
 
-    /// With no client attached, questions wait, are denied, or are denied after a while, as configured.
+    /// Handles open questions while no client is attached: they wait, or are denied at once or after a timeout, as
+    /// configured.
     pub(super) fn mind_questions(&mut self) {
         if self.evicting || self.has_clients() || self.state.open.questions.is_empty() {
             return;
@@ -159,7 +160,7 @@ impl SessionMachine {
         }
     }
 
-    /// The same for questions that have just come back from the log, whose clients are coming back, too.
+    /// Does the same for questions that were restored from the log. Their clients get this much time to reconnect.
     pub(super) fn mind_questions_after(&mut self, grace: Duration) {
         match self.policy.unattended {
             Unattended::Wait => {}
@@ -175,7 +176,7 @@ impl SessionMachine {
         }
     }
 
-    /// A question is open, and the person may not be looking.
+    /// Notifies the user of an open question, because they may not be watching.
     pub(super) fn notify_waiting(&mut self) {
         let Some(asked) = self.state.open.questions.last() else { return };
         let about =

@@ -3,7 +3,7 @@
 //! A turn whose permission question is open is not ended when the daemon stops, restarts or dies: the question stays open
 //! in the log, and clients that attach later are asked it. Nothing is planned and no model is asked until it is answered.
 //! Then the call is planned again, with the environment of the client that came back, and runs if it still does what the
-//! person was shown.
+//! user was shown.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::history::SessionMeta;
 use crate::tool::{OutcomeKind, ToolRequest};
 use crate::{CallId, EventKind, MessageId, SessionState, StopReason};
 
-/// How long a question that has just come back does not count as unattended: its client is coming back, too.
+/// How long a restored question does not count as unattended, because its client is reconnecting.
 const RETURN: Duration = Duration::from_secs(10);
 
 const LOST_QUESTION: &str = "The daemon stopped while a sub-agent waited for your answer. A sub-agent cannot go on after \
@@ -26,8 +26,8 @@ const LOST_AGENT_QUESTION: &str = "The daemon stopped while the agent waited for
                                    turn has ended; send the prompt again.";
 
 impl Beginning {
-    /// How a session begins whose log is loaded. A clean mark counts only if all events before it
-    /// are there, and nothing is open but a turn that waits for an answer.
+    /// Determines how a session begins whose log is loaded. A clean mark counts only if all events before it are there,
+    /// and nothing is open except a turn that waits for an answer.
     pub fn from_log(state: &SessionState, meta: &SessionMeta) -> Self {
         let is_at_rest = state.open.turn.is_none() || state.is_waiting();
         if meta.clean && meta.last == state.head.number && is_at_rest { Self::Continued } else { Self::Repaired }
@@ -65,7 +65,7 @@ impl SessionMachine {
         }
     }
 
-    /// Takes up what the log leaves open: a turn that waits goes on waiting, and anything else is closed.
+    /// Continues from what the log leaves open: a waiting turn goes on waiting, and everything else is closed.
     fn recover(&mut self) {
         self.end_background();
         if !self.state.is_waiting() {
@@ -82,8 +82,8 @@ impl SessionMachine {
         self.mind_questions_after(RETURN);
     }
 
-    /// Says why a turn ends that waits only for answers to its sub-agents. Their conversations are not in the log, so
-    /// they could not be continued.
+    /// Explains why a turn ends that waits only for answers to questions of its sub-agents. Their conversations are not
+    /// in the log, so they could not be continued.
     pub(super) fn explain_lost_question(&mut self) {
         if self.state.open.turn.is_some() && !self.state.open.questions.is_empty() && !self.state.is_waiting() {
             let lost = if self.is_hosted() { LOST_AGENT_QUESTION } else { LOST_QUESTION };
@@ -120,7 +120,8 @@ impl SessionMachine {
         }
     }
 
-    /// Closes the session with its question open. Model and tools end; what had started gets its outcome first.
+    /// Closes the session with its question open. The model and the tools stop; calls that had started get their
+    /// outcome first.
     pub(super) fn suspend(&mut self) {
         self.effect(Effect::DisarmDenyTimer);
         let mut running = match std::mem::take(&mut self.activity) {

@@ -4,7 +4,7 @@ use crate::briefing::TypedSlashCommand;
 use crate::checkpoint::RestoreDirection;
 use crate::{Content, Payload, SessionState};
 
-/// Name, description, and what may follow the name.
+/// The built-in commands: name, description, and a hint at the argument.
 pub const COMMANDS: [(&str, &str, Option<&str>); 9] = [
     ("help", "Show these commands", None),
     ("status", "Show the session, its model, mode and usage", None),
@@ -29,7 +29,7 @@ pub enum SlashCommand {
     Restore(RestoreDirection),
 }
 
-/// A prompt is a command if its one block of text begins with the name of one.
+/// Reads a prompt as a built-in command: it must be one block of text that begins with the name of a command.
 pub fn read(content: &[Content]) -> Option<SlashCommand> {
     let [Content { payload: Payload::Text { text }, .. }] = content else { return None };
     let text = text.trim().strip_prefix('/')?;
@@ -49,7 +49,7 @@ pub fn read(content: &[Content]) -> Option<SlashCommand> {
     }
 }
 
-/// A prompt may call a command of the project if its first block begins with what could be the name of one.
+/// Reads a prompt as a call of a custom command: its first block must begin with a possible name of one.
 pub fn call(content: &[Content]) -> Option<TypedSlashCommand> {
     let [Content { payload: Payload::Text { text }, .. }, ..] = content else { return None };
     let text = text.trim_start().strip_prefix('/')?;
@@ -58,7 +58,7 @@ pub fn call(content: &[Content]) -> Option<TypedSlashCommand> {
     could_be.then(|| TypedSlashCommand { name: name.to_owned(), arguments: arguments.trim().to_owned() })
 }
 
-/// The folders at the root of a file system. A word behind a slash that is one of them is a path and no command.
+/// The folders at the root of a file system. A slash followed by one of these names is a path and not a command.
 const ROOT_FOLDERS: [&str; 23] = [
     "bin",
     "boot",
@@ -85,12 +85,12 @@ const ROOT_FOLDERS: [&str; 23] = [
     "Applications",
 ];
 
-/// Whether the name of an unknown command is rather that of a file or folder.
+/// Whether the name of an unknown command looks like that of a file or folder.
 pub fn is_path(name: &str) -> bool {
     name.contains('.') || ROOT_FOLDERS.contains(&name)
 }
 
-/// Names that differ from what was typed by little, or go on from it, as they are typed; three at most.
+/// Returns at most three names that are similar to the typed one or begin with it, with their slash.
 pub fn near<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let far = 1 + typed.chars().count() / 4;
     let mut near: Vec<(usize, &str)> = names
@@ -101,7 +101,7 @@ pub fn near<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Vec<String
     near.into_iter().take(3).map(|(_, name)| format!("`/{name}`")).collect()
 }
 
-/// How many letters must be put in, taken out or changed to make one word of the other.
+/// The edit distance: how many letters must be inserted, removed or changed to turn one word into the other.
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();

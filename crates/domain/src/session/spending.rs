@@ -1,6 +1,6 @@
-//! Limits on spending. Between two requests to the model the machine compares what was spent with the limits. Beyond one
-//! of them the person is asked before the turn goes on: with a permission question about a call that only the log knows,
-//! so that the question is shown, answered and kept across restarts like every other.
+//! Limits on spending. Between two requests to the model, the machine compares what was spent with the limits. Beyond a
+//! limit, the user is asked before the turn continues. That is a permission question about a call that exists only in
+//! the log, and it is therefore shown, answered and kept across restarts like every other.
 
 use super::activity::Activity;
 use super::effect::{Effect, Purpose, StartTurn, TurnOrder};
@@ -10,7 +10,7 @@ use crate::{
     Access, CallId, EventKind, MessageId, Outcome, Question, QuestionId, StopReason, ToolCard, ToolContent, ToolKind,
 };
 
-/// What has been spent beyond this session, and how often the person has agreed to go on.
+/// What all sessions have spent today, and how often the user has agreed to continue.
 #[derive(Debug, Default)]
 pub(super) struct SpendingWatch {
     /// What all sessions together have spent today, as far as this one knows.
@@ -19,7 +19,7 @@ pub(super) struct SpendingWatch {
     day_granted: u32,
 }
 
-/// What waits for the person's consent to go on.
+/// What is held back until the user agrees to continue.
 #[derive(Debug)]
 pub enum Held {
     Start(StartTurn),
@@ -27,7 +27,7 @@ pub enum Held {
 }
 
 impl SessionMachine {
-    /// Has the backend of the turn begin, unless a limit is reached.
+    /// Starts the backend of the turn, unless a limit is reached.
     pub(super) fn start_backend(&mut self, start: StartTurn) {
         match self.limit_reached() {
             Some(reason) => self.ask_to_go_on(Held::Start(start), reason),
@@ -35,7 +35,8 @@ impl SessionMachine {
         }
     }
 
-    /// Passes an order to the backend. One that is followed by a request to the model waits if a limit is reached.
+    /// Passes an order to the backend. An order that leads to a request to the model is held back if a limit is
+    /// reached.
     pub(super) fn order(&mut self, order: TurnOrder) {
         match self.limit_reached().filter(|_| self.is_between_requests()) {
             Some(reason) => self.ask_to_go_on(Held::Order(order), reason),
@@ -43,7 +44,7 @@ impl SessionMachine {
         }
     }
 
-    /// Why the turn may not go on; None if no limit is reached.
+    /// Why the turn may not continue; None if no limit is reached.
     fn limit_reached(&self) -> Option<String> {
         let Activity::Turn(running) = &self.activity else { return None };
         if running.purpose == Purpose::Compact {
@@ -103,12 +104,12 @@ impl SessionMachine {
         self.mind_questions();
     }
 
-    /// Whether a call stands for the question whether to go on.
+    /// Whether a call represents the question whether to continue beyond a limit.
     pub(super) fn is_about_budget(&self, call: &CallId) -> bool {
         self.state.open.calls.get(call).is_some_and(|open| open.card.tool == BUDGET)
     }
 
-    /// The question whether to go on is answered. A turn that came back from the log continues after the call.
+    /// Handles the answer to the question whether to continue. A turn restored from the log continues after the call.
     pub(super) fn settle_budget(&mut self, call: CallId, allowed: bool) {
         if !allowed {
             self.append(EventKind::ToolEnded { call, outcome: Outcome::declined(None) });

@@ -1,9 +1,9 @@
 //! Steering: prompts that join the running turn.
 //!
-//! A prompt that steers waits until the turn is between two requests to its model: all calls of the last response have
+//! A steering prompt waits until the turn is between two requests to its model: all calls of the last response have
 //! their outcomes. Then its message is appended as a [`EventKind::UserMessage`] with a [`SteeringPrompt`], and the next
-//! request holds it. That event is the moment at which the prompt is inserted. The end of the turn answers it together
-//! with the prompt that started the turn. A prompt whose turn ends before it could be inserted becomes a turn of its own.
+//! request holds it. With that event the prompt is inserted. The end of the turn answers it together with the prompt
+//! that started the turn. If the turn ends before the prompt is inserted, the prompt becomes a turn of its own.
 
 use super::activity::Activity;
 use super::effect::{Effect, Purpose, TurnOrder};
@@ -17,13 +17,13 @@ use crate::{MessageId, StopReason, TurnId};
 /// A prompt that waits for the next request of the running turn.
 pub(super) struct WaitingMessage {
     pub(super) prompt: Prompt,
-    /// What the prompt names, once that has been read.
+    /// The result of reading what the prompt refers to, once that is done.
     expansion: Option<Prepared>,
 }
 
 impl SessionMachine {
-    /// Whether a prompt with this content can join what the session is doing. A built-in slash command is no message to
-    /// the model, and therefore waits for its turn.
+    /// Whether this prompt can join what the session is doing. A built-in slash command is not a message to the model,
+    /// and therefore waits for its turn.
     pub(super) fn can_be_steered_by(&self, prompt: &Prompt) -> bool {
         let takes_messages = match &self.activity {
             Activity::Turn(running) => running.purpose == Purpose::Answer,
@@ -91,7 +91,8 @@ impl SessionMachine {
         !is_refused
     }
 
-    /// Continues a turn that its model has ended, if a message waits for it. A turn that failed or may ask no more ends.
+    /// Continues a turn that its model has ended, if a message waits for it. A turn that failed or may make no more
+    /// requests ends.
     pub(super) fn continue_with_steering(&mut self, reason: &StopReason) -> bool {
         let may_continue = match reason {
             StopReason::EndTurn | StopReason::MaxTokens => true,
@@ -110,7 +111,7 @@ impl SessionMachine {
         true
     }
 
-    /// The turn is over. What waited for it becomes the next prompts, before those that were queued.
+    /// Queues the prompts that waited for a turn that is over, before the prompts that were queued already.
     pub(super) fn queue_left_steering(&mut self) {
         while let Some(left) = self.queue.steering.pop_back() {
             self.queue.waiting.push_front(left.prompt);

@@ -1,8 +1,8 @@
 //! Sub-agents of a turn: when they start, what they may use, and where their reports go.
 //!
-//! Sub-agents that may only look work beside each other, up to a limit; one that may do more works
-//! alone. One in the background does not hold its call up: its report waits until the model asks for
-//! it, and the turn does not end before.
+//! Read-only sub-agents work in parallel, up to a limit; a sub-agent that may do more works alone. A sub-agent in the
+//! background does not block its call: its report is kept until the model asks for it, and the turn does not end
+//! before.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -19,21 +19,21 @@ use crate::{AgentId, CallId, EventKind, Mode, ModelId, Outcome, ToolContent, Tur
 /// How many steps of a sub-agent are shown.
 const STEPS: usize = 20;
 
-/// How many sub-agents that have ended can be continued.
+/// How many ended sub-agents can be continued.
 const CONTINUED: usize = 8;
 
-/// Sub-agents that may wait for their start.
+/// How many sub-agents may wait to be started.
 const QUEUE: usize = 32;
 
 /// The sub-agents of a running turn.
 #[derive(Debug, Default)]
 pub struct SubAgents {
-    /// Those that work, by the turns in which they do.
+    /// The working sub-agents, keyed by their turns.
     working: BTreeMap<TurnId, SubAgent>,
     queued: VecDeque<Queued>,
-    /// Reports of the background that the model has not had yet.
+    /// Reports of background sub-agents that the model has not received yet.
     reports: Vec<(AgentId, Outcome)>,
-    /// The model has ended its turn, and the turn waits for a report of the background.
+    /// Whether the model has ended its turn and the turn waits for a report from the background.
     is_awaited: bool,
 }
 
@@ -41,13 +41,13 @@ pub struct SubAgents {
 pub struct SubAgent {
     pub id: AgentId,
     pub mode: Mode,
-    /// The only tools that it may use; None for all of its mode.
+    /// The only tools that it may use; None for all tools of its mode.
     pub tools: Option<Vec<String>>,
-    /// 1 for a sub-agent of the conversation, 2 for one of that, and so on.
+    /// The nesting depth: 1 for a sub-agent of the main conversation, 2 for one that such a sub-agent started.
     depth: u32,
     /// The call that started it.
     call: CallId,
-    /// The call that gets its report; none in the background, until the report is asked for.
+    /// The call that receives its report; None in the background, until a call collects the report.
     waiting: Option<CallId>,
     background: bool,
     parent: Option<TurnId>,
@@ -82,7 +82,7 @@ struct AgentRecord {
 }
 
 impl SubAgent {
-    /// Why it may not use a tool, for its model.
+    /// Returns why the sub-agent may not use a tool, as a text for its model.
     pub(super) fn why_not(&self, tool: &str, limits: AgentLimits) -> Option<String> {
         if tool == AGENT && self.depth >= limits.depth {
             return Some("a sub-agent has no sub-agents; do the work yourself".to_owned());
@@ -103,7 +103,7 @@ impl SubAgents {
         self.working.get(turn)
     }
 
-    /// A call has ended: takes out the sub-agents that worked for it alone.
+    /// Releases the sub-agents of a call that has ended. Returns those that worked only for this call.
     pub(super) fn release(&mut self, call: &CallId) -> Vec<TurnId> {
         self.queued.retain(|queued| queued.agent.background || queued.agent.call != *call);
         for Queued { agent, .. } in &mut self.queued {
@@ -130,8 +130,8 @@ impl SubAgents {
         self.working.values_mut().chain(queued).find(|sub| sub.id == *id)
     }
 
-    /// Takes the first sub-agent that may start from the queue. Only those of one depth are compared,
-    /// because one that waits for a sub-agent of its own must not keep that one from starting.
+    /// Takes the first sub-agent that may start from the queue. Only sub-agents of the same depth are compared, because
+    /// one that waits for its own sub-agent must not keep that one from starting.
     fn next(&mut self, limits: AgentLimits) -> Option<Queued> {
         let has_room = |next: &SubAgent| {
             let mut peers = self.working.values().filter(|sub| sub.depth == next.depth);
@@ -148,7 +148,7 @@ impl SubAgents {
         self.queued.remove(at)
     }
 
-    /// A sub-agent and all that work for it.
+    /// Returns a sub-agent and, recursively, all sub-agents that work for it.
     fn family(&self, turn: &TurnId) -> Vec<TurnId> {
         let mut family = vec![turn.clone()];
         let mut at = 0;
@@ -163,7 +163,7 @@ impl SubAgents {
 }
 
 impl SessionMachine {
-    /// A call that runs wants a sub-agent, or the report of one.
+    /// Handles the request of a running call for a sub-agent, or for the report of one.
     pub(super) fn delegate(&mut self, call: CallId, request: SubAgentRequest) {
         let answer = match request {
             SubAgentRequest::Start(task) => self.enqueue_agent(&call, task),
@@ -175,7 +175,7 @@ impl SessionMachine {
         self.start_agents();
     }
 
-    /// Puts a sub-agent into the queue. Returns the outcome of the call if it is known already.
+    /// Queues a sub-agent. Returns the outcome of the call if it is known already.
     fn enqueue_agent(&mut self, call: &CallId, mut task: SubAgentTask) -> Option<Outcome> {
         let parent = self.agent_of(call);
         let limits = self.policy.agents;
@@ -192,7 +192,7 @@ impl SessionMachine {
             task.mode = task.mode.within(caller.mode);
             task.tools = both(task.tools.take(), caller.tools.as_deref());
         }
-        // Only the conversation itself can come back for a report.
+        // Only the main conversation can collect a report later.
         task.background &= caller.is_none();
         let continues = task.continues.clone();
         if let Some(id) = &continues {
@@ -256,7 +256,7 @@ impl SessionMachine {
         running.agents.queued.push_back(Queued { agent, task, resumes });
     }
 
-    /// Ids are not used twice in a session, also not after a restart, because events are numbered.
+    /// Returns a new id. It is unique in the session, even after a restart, because ids grow with the event numbers.
     fn next_agent_id(&mut self) -> AgentId {
         self.agents.last = (self.agents.last + 1).max(self.state.head.number);
         AgentId::from(format!("agent-{}", self.agents.last))
@@ -299,7 +299,7 @@ impl SessionMachine {
         }
     }
 
-    /// A sub-agent has ended: its report goes to the call that waits for it, or is kept for the model.
+    /// Handles the end of a sub-agent: its report goes to the call that waits for it, or is kept for the model.
     pub(super) fn end_agent(&mut self, turn: &TurnId, mut outcome: Outcome, resumable: bool) {
         let Some(running) = self.activity.running_mut() else { return };
         let family = running.agents.family(turn);
@@ -326,8 +326,8 @@ impl SessionMachine {
         self.pass_on_reports();
     }
 
-    /// Ends the sub-agent of the background that this call started, at the wish of a client. The model learns of it in
-    /// place of a report. Returns whether there is one.
+    /// Ends the background sub-agent that this call started, at a client's request. The model receives the cancellation
+    /// in place of a report. Returns whether there was such a sub-agent.
     pub(super) fn cancel_agent(&mut self, call: &CallId) -> bool {
         let Activity::Turn(running) = &mut self.activity else { return false };
         let is_meant = |agent: &SubAgent| agent.background && agent.call == *call;
@@ -358,8 +358,8 @@ impl SessionMachine {
         }
     }
 
-    /// Whether a turn that the model has ended goes on, because sub-agents of the background work, or
-    /// have reported what the model does not know.
+    /// Whether a turn that the model has ended continues, because background sub-agents still work or have reports that
+    /// the model has not received.
     pub(super) fn wait_for_agents(&mut self, turn: &TurnId) -> bool {
         let Activity::Turn(running) = &mut self.activity else { return false };
         if running.id != *turn || (running.agents.reports.is_empty() && !running.agents.in_background()) {
@@ -370,7 +370,7 @@ impl SessionMachine {
         true
     }
 
-    /// Gives a turn that waits for them the reports of the background.
+    /// Passes the reports of background sub-agents to a turn that waits for them.
     fn pass_on_reports(&mut self) {
         let Activity::Turn(running) = &mut self.activity else { return };
         if !running.agents.is_awaited || running.agents.reports.is_empty() {
@@ -387,7 +387,7 @@ impl SessionMachine {
         self.go_on_with(turn, summaries.join("\n\n"));
     }
 
-    /// A call of a sub-agent is recorded as such, and shown as a step of the call that waits for the sub-agent.
+    /// Records a call of a sub-agent, and shows it as a step of the call that waits for the sub-agent.
     pub(super) fn record_step(&mut self, agent: &TurnId, call: &CallId, called: &EventKind) {
         let Some(running) = self.activity.running_mut() else { return };
         let Some(sub) = running.agents.working.get_mut(agent) else { return };
@@ -408,7 +408,7 @@ impl SessionMachine {
         self.append(EventKind::Delegated { call: call.clone(), within });
     }
 
-    /// Ends sub-agents whose report is not needed any more, with the calls that they have running.
+    /// Ends sub-agents whose reports are not needed any more, and their running calls.
     pub(super) fn dismiss_agents(&mut self, agents: Vec<TurnId>) {
         let Some(running) = self.activity.running_mut() else { return };
         let dismissed: Vec<TurnId> = agents.iter().flat_map(|turn| running.agents.family(turn)).collect();
@@ -429,7 +429,7 @@ impl SessionMachine {
     }
 }
 
-/// The exit code under which the end of a sub-agent in the background is recorded.
+/// The exit code that is recorded for the end of a background sub-agent.
 fn exit_code(verdict: OutcomeKind) -> Option<i32> {
     match verdict {
         OutcomeKind::Completed => Some(0),
@@ -438,7 +438,7 @@ fn exit_code(verdict: OutcomeKind) -> Option<i32> {
     }
 }
 
-/// The tools that both lists allow; no list allows all.
+/// The tools that both lists allow; None allows all tools.
 fn both(one: Option<Vec<String>>, other: Option<&[String]>) -> Option<Vec<String>> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.into_iter().filter(|name| other.contains(name)).collect()),

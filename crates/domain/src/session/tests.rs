@@ -32,7 +32,7 @@ struct Executor {
     running: bool,
 }
 
-/// What is at work outside the machine, as the effects so far say.
+/// What runs outside the machine, according to the effects so far.
 #[derive(Default)]
 struct Work {
     expanding: bool,
@@ -51,11 +51,11 @@ struct World {
     machine: SessionMachine,
     policy: SessionPolicy,
     log: Vec<Arc<Event>>,
-    /// The fold of the log, apart from the machine's own.
+    /// The state folded from the log, independently of the machine.
     folded: SessionState,
     work: Work,
     around: Surroundings,
-    /// What is stored beside the log.
+    /// The summary that is stored beside the log.
     stored: Option<SessionMeta>,
     attached: Vec<u64>,
     prompts: u32,
@@ -95,7 +95,7 @@ impl World {
         world
     }
 
-    /// Opens the session again from what is stored: its log, and what stands beside it.
+    /// Reopens the session from what is stored: its log and its summary.
     fn reopen(&mut self, clean: bool) {
         let mut state = SessionState::new("s".into());
         self.log.iter().for_each(|event| state.apply(event));
@@ -127,7 +127,7 @@ impl World {
         reply
     }
 
-    /// Nothing but the activity that an effect starts may be at work.
+    /// Asserts that nothing else runs when an effect starts an activity.
     fn assert_free(&self, what: &str) {
         let Work { expanding, backend, calls, restoring, closing, .. } = &self.work;
         assert!(!expanding, "{what} while a prompt is expanded");
@@ -254,7 +254,7 @@ impl World {
         }
     }
 
-    /// A log that is marked as in good order has nothing open but a turn that waits for an answer.
+    /// Checks that a cleanly closed log has nothing open except a turn that waits for an answer.
     fn check_closed(&self) {
         let state = &self.folded;
         assert!(state.open.turn.is_none() || state.is_waiting(), "a log in good order has an open turn");
@@ -373,7 +373,7 @@ impl World {
         }
     }
 
-    /// The moves of what is at work for the session.
+    /// Applies the moves of everything that works for the session.
     fn apply_work(&mut self, step: Move) {
         match step {
             Move::Expanded => {
@@ -436,7 +436,7 @@ impl World {
         }
     }
 
-    /// Lets everything that is at work end. Then the session must be at rest.
+    /// Lets everything that runs end. Then the session must be idle.
     fn settle(&mut self) {
         for _ in 0..60 {
             self.apply(Move::Expanded);

@@ -15,7 +15,7 @@ use crate::{
     TurnId, Usage,
 };
 
-/// How often hooks may send one turn back. A hook that is never content must not keep the model busy for ever.
+/// How often hooks may send one turn back. A hook that always refuses must not keep the model busy for ever.
 const SENT_BACK: u32 = 3;
 
 impl SessionMachine {
@@ -84,7 +84,7 @@ impl SessionMachine {
         }
     }
 
-    /// The model has ended its turn. The turn ends unless another model takes over or a hook objects.
+    /// Handles the end of the model's work. The turn ends unless another model takes over or a hook objects.
     fn consider_end(&mut self, turn: TurnId, reason: StopReason, fallback: Option<ModelId>) {
         if self.fall_back(&reason, fallback) || self.continue_with_steering(&reason) {
             return;
@@ -110,19 +110,19 @@ impl SessionMachine {
                 return self.nudge(turn, format!("A hook did not let the turn end: {why}"));
             }
         }
-        // A message may have come while the hooks were asked.
+        // A message may have arrived while the hooks were consulted.
         if !self.continue_with_steering(&reason) {
             self.end_turn(reason);
         }
     }
 
-    /// The turn goes on with this text as if the person had written it; people see it as a notice.
+    /// Continues the turn with this text as if the user had written it, and shows it as a notice.
     fn nudge(&mut self, turn: TurnId, text: String) {
         self.notice_passing(text.clone());
         self.go_on_with(turn, text);
     }
 
-    /// The turn goes on with this text as if the person had written it.
+    /// Continues the turn with this text as if the user had written it.
     pub(super) fn go_on_with(&mut self, turn: TurnId, text: String) {
         self.append(EventKind::UserMessage {
             turn,
@@ -138,7 +138,7 @@ impl SessionMachine {
         self.order(TurnOrder::GoOn { at, conversation });
     }
 
-    /// The model no longer sees the outcomes of these calls, and is asked again.
+    /// Clears the outcomes of these calls from the conversation, and continues the turn.
     fn clear_results(&mut self, calls: Vec<CallId>) {
         self.append(EventKind::ResultsCleared { calls });
         let (at, conversation) = (self.sync_point, self.state.conversation.clone());
@@ -171,7 +171,7 @@ impl SessionMachine {
         self.publish();
     }
 
-    /// A running turn uses the model that is set now, from its next request on.
+    /// Switches a running turn to the current model, from its next request on.
     pub(super) fn switch_model(&mut self) {
         if matches!(self.activity, Activity::Turn(_)) {
             self.effect(Effect::SwitchModel);
@@ -192,7 +192,7 @@ impl SessionMachine {
         self.append(EventKind::Used { usage, window_used, window, cost, estimated });
     }
 
-    /// What the session has cost in the currency of the price, this request included.
+    /// The cost of the session in the currency of the price, including this request.
     fn cost_with(&self, price: &Price, usage: &Usage) -> Cost {
         let before = self.state.usage.costs.amount(&price.currency);
         Cost { amount: before + price.of(usage), currency: price.currency.clone() }
@@ -227,7 +227,7 @@ impl SessionMachine {
     }
 
     pub(super) fn fail_write(&mut self, failure: TurnFailure) {
-        // A turn that waits has nothing at work, and its question is in the log already.
+        // Nothing runs for a waiting turn, and its question is in the log already.
         if !matches!(self.activity, Activity::Waiting(_)) {
             self.stop_turn(StopReason::Failed(failure));
         }
@@ -254,7 +254,7 @@ impl SessionMachine {
             Activity::Waiting(turn) => {
                 self.stop_running(RunningTurn::new(turn, Purpose::Answer), reason, self.evicting)
             }
-            // A turn that is being suspended continues in the next daemon, unless a person cancels it.
+            // A turn that is being suspended continues in the next daemon, unless a user cancels it.
             Activity::Suspending(running) if reason == StopReason::Cancelled => {
                 self.stop_running(running, reason, false);
             }
@@ -266,7 +266,7 @@ impl SessionMachine {
         }
     }
 
-    /// `unanswered` means that the open questions were not rejected: the daemon stops.
+    /// Stops a running turn. `unanswered` means that its questions were not rejected, because the daemon stops.
     fn stop_running(&mut self, mut running: RunningTurn, reason: StopReason, unanswered: bool) {
         if reason == StopReason::Cancelled {
             self.effect(Effect::CancelBackground(running.id.clone()));
@@ -293,7 +293,7 @@ impl SessionMachine {
         self.end_if_stopped();
     }
 
-    /// The turn needs no backend, no hooks and no sub-agents any more.
+    /// Drops the backend, the hooks and the sub-agents of a turn, which are not needed any more.
     pub(super) fn drop_backend(&mut self, running: &mut RunningTurn) {
         self.effect(Effect::DropTurn);
         if running.ending.take().is_some() {
@@ -342,7 +342,7 @@ impl SessionMachine {
             }
             self.append(kind);
         }
-        // Those that are left are about work of calls that were cancelled.
+        // The remaining reports are about the work of calls that were cancelled.
         self.early_reports.clear();
         self.effect(Effect::TurnClosed);
         self.queue_left_steering();

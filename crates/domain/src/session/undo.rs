@@ -1,4 +1,4 @@
-//! Undo and redo: when they may run, and what is recorded of them. The toolbox puts the files back.
+//! Undo and redo: when they may run, and what is recorded about them. The toolbox restores the files.
 
 use super::activity::{Activity, Restoration};
 use super::effect::{Effect, Reply, UndoReply};
@@ -68,8 +68,8 @@ impl SessionMachine {
         }
     }
 
-    /// A turn counts as undone if some of its files were restored: the opposite direction leads back to where it began.
-    /// If no file was touched, it can be tried again at once.
+    /// Records a cancelled restoration. The turn counts as undone if at least one file was reached: the opposite
+    /// direction then leads back to where it began. If no file was touched, it can be tried again at once.
     fn record_cut_short(&mut self, turn: TurnId, direction: RestoreDirection, files: &[Restored]) {
         let reached = |file: &Restored| file.left.as_deref() != Some(NOT_REACHED);
         if files.iter().any(reached) {
@@ -84,7 +84,8 @@ impl SessionMachine {
         }
     }
 
-    /// Even if every file was left as it is, the turn counts as undone, so that those before it can be reached.
+    /// Records a restoration. The turn counts as undone even if every file was left unchanged, so that earlier turns
+    /// can be reached.
     fn record_restored(&mut self, turn: TurnId, direction: RestoreDirection, files: &[Restored]) {
         let done = files.iter().filter(|file| file.left.is_none()).map(|file| file.path.clone()).collect();
         self.append(EventKind::Restored { message: MessageId::new(), turn, way: direction, files: done });

@@ -22,7 +22,7 @@ pub enum HooksRun {
     Some,
 }
 
-/// An event that a person who is not watching may want to know about.
+/// An event that a user who is not watching may want to know about.
 #[derive(Clone, Copy, Debug)]
 pub struct Notification<'a> {
     pub event: NotificationKind,

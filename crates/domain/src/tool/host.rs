@@ -1,4 +1,5 @@
-//! What a running tool may ask of its session. The executor of the call implements it.
+//! The requests that a running tool may make to its session. The executor of the call implements
+//! them.
 
 use futures_util::future::BoxFuture;
 
@@ -19,7 +20,7 @@ pub trait ToolHost: Send + Sync + 'static {
         Box::pin(std::future::ready(Outcome::failed("There is no log here.")))
     }
 
-    /// Changes the session's mode after the person has agreed. It takes effect with the next step
+    /// Changes the session's mode after the user has agreed. It takes effect with the next step
     /// of the turn.
     fn switch_mode(&self, _mode: Mode) -> BoxFuture<'static, Outcome> {
         Box::pin(std::future::ready(Outcome::failed("The mode cannot be changed here.")))
@@ -30,7 +31,7 @@ pub trait ToolHost: Send + Sync + 'static {
         None
     }
 
-    /// Reports that the call waits for the person, or does so no longer.
+    /// Reports that the call has started (true) or stopped (false) waiting for the user.
     fn wait_for_person(&self, _waits: bool) {}
 
     /// Shows the call's progress in place of what was shown before. The caller limits how often.

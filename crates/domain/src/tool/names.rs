@@ -1,4 +1,4 @@
-//! The names of the tools that other parts of acpd know: they treat their calls in a way of their own.
+//! The names of the tools whose calls other parts of acpd treat specially.
 
 /// The name of the plan tool. The registry declares it, and the turn runs it.
 pub const UPDATE_PLAN: &str = "update_plan";
@@ -12,7 +12,7 @@ pub const BASH_INPUT: &str = "bash_input";
 /// The name of the tool that proposes another mode. The session runs it.
 pub const SWITCH_MODE: &str = "switch_mode";
 
-/// The name of the tool that asks the person. The session answers it.
+/// The name of the tool that asks the user. The session answers it.
 pub const ASK_USER: &str = "ask_user";
 
 /// The name of the tool that proposes a plan, which ends the mode `plan`. The session answers it.

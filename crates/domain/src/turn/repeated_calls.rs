@@ -39,7 +39,7 @@ impl RepeatedCalls {
         })
     }
 
-    /// Notes the outcome of a call. One that was not run changes nothing.
+    /// Notes the outcome of a call. A call that was not run changes nothing.
     pub(super) fn note(&mut self, request: ToolRequest, failed: bool, only_reads: bool, outcome: &str) {
         if self.why_not(&request).is_some() {
             return;

@@ -82,8 +82,8 @@ impl ResponseCalls {
     }
 
     /// Takes the next call, together with those that follow it as long as all of them only read, or
-    /// all of them are for sub-agents, among which the session decides who works at once. Nothing
-    /// is taken while a call runs.
+    /// all of them are for sub-agents, which the session schedules itself. Nothing is taken while a
+    /// call runs.
     pub fn next(&mut self, tools: &[ToolSpec]) -> NextStep {
         if !self.running.is_empty() {
             return NextStep::Wait;

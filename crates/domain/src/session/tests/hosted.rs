@@ -13,14 +13,14 @@ use crate::session::AgentQuestion;
 use crate::session::effect::Effect;
 use crate::{Answer, CallId, Choice, Given, QuestionId, StopReason, Verdict};
 
-/// The child, as the effects so far say.
+/// The state of the child, according to the effects so far.
 #[derive(Default)]
 pub(super) struct Child {
-    /// It works on a prompt.
+    /// Whether it works on a prompt.
     pub(super) is_prompted: bool,
-    /// It was asked to end its prompt.
+    /// Whether it was asked to end its prompt.
     is_cancelled: bool,
-    /// Its questions that nobody has answered.
+    /// Its unanswered questions.
     questions: BTreeSet<QuestionId>,
 }
 
@@ -115,7 +115,7 @@ impl World {
         self.report(AgentReport::Called { call, message: "m".into(), first: true, fields });
     }
 
-    /// The child's prompt is over, and with it what it asked.
+    /// Ends the child's prompt, and with it the child's questions.
     fn end_prompt(&mut self, report: AgentReport) {
         if std::mem::take(&mut self.around.child).is_prompted {
             self.work.backend = None;
@@ -164,7 +164,7 @@ impl World {
         assert!(unknown.is_empty() || self.work.closing, "a question is open that the child does not have");
     }
 
-    /// Lets the child and everything else come to an end. Then the session must be at rest.
+    /// Lets the child and everything else end. Then the session must be idle.
     fn settle_hosted(&mut self) {
         for _ in 0..60 {
             self.apply_hosted(Step::Session(Move::Expanded));

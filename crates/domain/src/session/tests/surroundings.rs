@@ -1,4 +1,5 @@
-//! What a session has around it: clients that attach, the model's provider, MCP servers and folders.
+//! The surroundings of a session: clients that attach, the model's provider, MCP servers and
+//! folders.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::session::effect::{Effect, ServerRequest};
 use crate::session::eviction::BeingEvicted;
 use crate::{Environment, ModelId};
 
-/// The surroundings, as the effects so far say.
+/// The surroundings, according to the effects so far.
 #[derive(Default)]
 pub(super) struct Surroundings {
     /// An eviction was ordered, and the session has not refused it.
@@ -57,7 +58,7 @@ impl World {
         }
     }
 
-    /// A turn starts with the servers and folders that its client named last.
+    /// Checks that a turn starts with the servers and folders that its client named last.
     pub(super) fn check_start(&self) {
         if let Some(wanted) = &self.around.servers_wanted {
             let connected = self.around.connected.as_ref().map(|(request, _)| &request.servers);
@@ -103,8 +104,8 @@ impl World {
         }
     }
 
-    /// A provider's list arrives. Only a model that nobody chose may be replaced, and not while the
-    /// session leaves.
+    /// Delivers a provider's list of models. Only a default model may be replaced, and not during
+    /// an eviction.
     pub(super) fn correct_model(&mut self) {
         let may_correct = !self.folded.settings.model_chosen && !self.around.evicting;
         let before = self.log.len();
