@@ -1,8 +1,8 @@
-//! Reads the configuration: defaults, file, environment and flags become one checked `Config`.
+//! Reads the configuration: merges defaults, file, environment and flags into one checked `Config`.
 //!
-//! The daemon reads it at its start and at a reload. An invalid value is an error that names the
-//! key and the file and line, the variable or the flag; it is never replaced by a default. `paths`
-//! finds the file.
+//! The daemon reads it when it starts and on a reload. An invalid value is an error that names the
+//! key and its source: the file and line, the variable or the flag. It is never replaced by a
+//! default. `paths` finds the file.
 
 mod budget;
 #[cfg(test)]
@@ -93,10 +93,10 @@ pub struct Daemon {
     pub exit_when_idle: ExitWhenIdle,
 }
 
-/// Whether a daemon exits when no client is connected and no session is in memory.
+/// When a daemon exits while no client is connected and no session is in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitWhenIdle {
-    /// After an hour if a service manager holds the socket, and never otherwise.
+    /// After an hour if a service manager holds the socket and HTTP is off, and never otherwise.
     Auto,
     Off,
     After(Duration),
@@ -148,7 +148,7 @@ fn when_busy<'de, D: Deserializer<'de>>(value: D) -> Result<WhenBusy, D::Error> 
     one_of(value, WhenBusy::from_id, WhenBusy::ALL.map(WhenBusy::id))
 }
 
-/// `auto`, `off`, or a time.
+/// Parses `auto`, `off`, or a time.
 fn exit_when_idle<'de, D: Deserializer<'de>>(value: D) -> Result<ExitWhenIdle, D::Error> {
     let known = |given: &str| match given {
         "auto" => Some(ExitWhenIdle::Auto),
@@ -158,7 +158,7 @@ fn exit_when_idle<'de, D: Deserializer<'de>>(value: D) -> Result<ExitWhenIdle, D
     one_of(value, known, ["auto", "off", "a time such as 30m"])
 }
 
-/// A whole number of seconds, minutes or hours: `90s`, `30m`, `2h`.
+/// Parses a whole number of seconds, minutes or hours: `90s`, `30m`, `2h`.
 fn duration(text: &str) -> Option<Duration> {
     let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     let unit = match unit {
@@ -174,7 +174,7 @@ fn time<'de, D: Deserializer<'de>>(value: D) -> Result<Duration, D::Error> {
     one_of(value, duration, ["a time such as 90s, 30m or 2h"])
 }
 
-/// `wait`, `deny`, or a time.
+/// Parses `wait`, `deny`, or a time.
 fn unattended<'de, D: Deserializer<'de>>(value: D) -> Result<Unattended, D::Error> {
     let known = |given: &str| match given {
         "wait" => Some(Unattended::Wait),
@@ -203,7 +203,7 @@ pub fn load(
     Layers::read(file, environment, flags)?.check()
 }
 
-/// A configuration, and the sources to read it again.
+/// A configuration, and its sources, from which it can be read again.
 #[derive(Clone)]
 pub struct Loaded {
     pub config: Config,
@@ -288,7 +288,7 @@ mod tests {
             .map_err(|error| error.to_string().replace(&folder.path().display().to_string(), "DIR"))
     }
 
-    /// The text of a file, variables, and flags.
+    /// The text of a file, the variables, and the flags.
     type Layers<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [&'a str]);
 
     fn complaints(broken: &[Layers]) -> String {

@@ -1,7 +1,8 @@
-//! Runs the daemon: lock, bind or inherit the socket, accept clients, handle signals, drain, exit.
+//! Runs the daemon: locks, binds or inherits the socket, accepts clients, handles signals, drains,
+//! exits.
 //!
 //! `serve` starts it. It owns the locks, the listener and the actix system with its arbiters.
-//! `daemon::admission` decides which processes may connect, and the actors handle what they send.
+//! `daemon::admission` decides which processes may connect, and the actors handle their messages.
 
 mod admission;
 mod folder_watch;
@@ -45,7 +46,7 @@ use self::lock::{Attempt, Lock, LockHolder};
 
 pub use handover::Handover;
 
-/// How long running turns may take before a restart.
+/// How long running turns may take to finish before a restart.
 const RESTART_PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long the daemon waits for bridges to receive its goodbye.
@@ -54,7 +55,8 @@ const GOODBYE_DEADLINE: Duration = Duration::from_millis(500);
 /// How long a predecessor that no longer listens may take to exit.
 const PREDECESSOR_DEADLINE: Duration = Duration::from_secs(12);
 
-/// The same if a service manager took the socket over from a daemon that may have turns to finish.
+/// The same deadline if a service manager took over the socket of a daemon, which may have turns to
+/// finish.
 const DISPLACED_DEADLINE: Duration = Duration::from_secs(45);
 
 /// The pause between two attempts to take a lock.
@@ -66,12 +68,12 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 /// A socket that was open before this program ran.
 pub struct Inherited {
     pub listener: UnixListener,
-    /// Whether acpd opened it, before a restart. Otherwise a service manager did, and its file is
-    /// not ours to remove.
+    /// Whether acpd opened the socket, before a restart. Otherwise a service manager opened it, and
+    /// acpd must not remove its file.
     pub ours: bool,
 }
 
-/// What the process does after the daemon has ended in good order.
+/// What the process does after the daemon has shut down properly.
 pub enum DaemonExit {
     Stopped,
     Restart(Handover),
@@ -90,8 +92,7 @@ pub fn run(
     private_folder(&places.state)?;
     let config = loaded.config.clone();
     let is_activated = inherited.as_ref().is_some_and(|inherited| !inherited.ours);
-    // A service manager starts the daemon again for a client of the socket, but not for one over
-    // HTTP.
+    // A service manager restarts the daemon for a client of the socket, but not for an HTTP client.
     let patience = idle::limit(config.daemon.exit_when_idle, is_activated && config.http.listen.is_none());
     let locks = take_locks(places, inherited.as_ref())?;
     let system = System::new();
@@ -115,7 +116,7 @@ pub fn run(
             Shutdown::Stop => {
                 tracing::info!("stopping");
                 notify_manager(&[NotifyState::Stopping]);
-                // From here on a new daemon may be started; it waits for our locks.
+                // From here on another daemon may be started; it waits for our locks.
                 let locks = socket.close();
                 runtime.say_goodbye(GOODBYE_DEADLINE).await;
                 (DaemonExit::Stopped, locks)
@@ -123,7 +124,7 @@ pub fn run(
             Shutdown::Restart { .. } => {
                 tracing::info!("restarting");
                 notify_manager_of_reload();
-                // A client that connects from here on waits for our successor.
+                // A client that connects from here on waits for the successor.
                 let handover = Handover::of(socket.listener(), socket.is_ours())?;
                 (DaemonExit::Restart(handover), socket.into_locks())
             }
@@ -134,7 +135,7 @@ pub fn run(
     })?;
     shutdown::close(&store);
     // The process ends or is replaced now. Dropping the runtime would wait for threads that may
-    // never end, and the locks must not be released before the last thread has ended.
+    // never end, and the locks must be held until the last thread has ended.
     std::mem::forget(system);
     std::mem::forget(locks);
     Ok(parting)
@@ -149,8 +150,8 @@ fn metered(ports: &mut Ports) -> Arc<Metrics> {
 
 /// Installs the proxy and certificates that are known at the start.
 ///
-/// If the login shell may know others, connections to other machines wait for it: until the
-/// returned sender is dropped.
+/// If the login shell may set others, connections to other machines wait until the returned sender
+/// is dropped.
 fn outbound(config: &Config) -> Option<oneshot::Sender<()>> {
     let known = ResolvedNetwork::of(&config.network, &launch::environment().collect(), &Environment::default());
     let is_complete = known.is_complete();
@@ -163,11 +164,10 @@ fn outbound(config: &Config) -> Option<oneshot::Sender<()>> {
     Some(known)
 }
 
-/// Reads the login shell's environment and lays it over the daemon's own, as the base of every
-/// session.
+/// Reads the login shell's environment and merges it over the daemon's own, as the base of every
+/// session's environment.
 ///
-/// It also decides about the proxy if nothing else does. Dropping `routes` reports that this is
-/// done.
+/// It also sets the proxy if no other source does. Dropping `routes` reports that this is done.
 async fn ask_login_shell(
     places: Places,
     base: Arc<BaseEnvironment>,
@@ -192,9 +192,9 @@ fn take_locks(places: &Places, inherited: Option<&Inherited>) -> anyhow::Result<
     let patience = if is_activated { DISPLACED_DEADLINE } else { PREDECESSOR_DEADLINE };
     let deadline = Instant::now() + patience;
     let socket = &places.socket;
-    // An inherited socket accepts connections before a daemon serves it, so a connection proves
-    // nothing there. A daemon that was killed while it started a command leaves lock and socket to
-    // that child for a moment.
+    // An inherited socket accepts connections before a daemon serves it, so a connection to it
+    // proves nothing. When a daemon is killed while it starts a command, that child holds the lock
+    // and the socket for a moment.
     let is_served = |at: &Path| (inherited.is_none() || at != socket) && socket::connect(at).is_ok();
     let serves_here = |holder: Option<&LockHolder>| is_there(holder) && is_served(socket);
     let serves = format!("a daemon already serves {}", socket.display());
@@ -214,8 +214,8 @@ fn is_there(holder: Option<&LockHolder>) -> bool {
     pid.is_none_or(|pid| rustix::process::test_kill_process(pid) != Err(Errno::SRCH))
 }
 
-/// Takes a lock, and waits for its holder to exit unless `hopeless` finds that it will not. `meaning` says what it means
-/// that the lock is held.
+/// Takes a lock, and waits for its holder to exit unless `hopeless` finds that it will not.
+/// `meaning` explains in the error what a held lock means.
 fn wait_for(
     path: &Path,
     deadline: Instant,
@@ -245,7 +245,7 @@ fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Accepts clients until the daemon has to stop or restart.
+/// Accepts clients until the daemon must stop or restart.
 async fn serve(
     socket: &mut ListeningSocket,
     admission: &Admission,
@@ -263,7 +263,7 @@ async fn serve(
                 runtime.leave_when_calm();
             }
             shutdown = runtime.shutdown_requested(RESTART_PATIENCE) => break match displaced {
-                // The process that listens there now serves from here on.
+                // The process that listens there now takes over.
                 Some(SocketTaken) => Shutdown::Stop,
                 None => {
                     tracing::info!(?shutdown, "a client asked the daemon to stop or restart");
@@ -284,7 +284,7 @@ async fn serve(
     shutdown
 }
 
-/// Resolves at a signal to stop. At SIGHUP it reads the configuration again and waits on.
+/// Resolves at a signal to stop. At SIGHUP it reloads the configuration and keeps waiting.
 async fn stop_signal(signals: &mut Signals, runtime: &Runtime) -> i32 {
     while let Some(signal) = signals.next().await {
         match signal {
@@ -297,7 +297,7 @@ async fn stop_signal(signals: &mut Signals, runtime: &Runtime) -> i32 {
             other => return other,
         }
     }
-    // The stream does not end while its owner lives.
+    // The stream of signals does not end while its owner lives.
     std::future::pending().await
 }
 
@@ -317,7 +317,7 @@ fn notify_manager(state: &[NotifyState]) {
 }
 
 /// Reports to the service manager that a reload begins. The next `Ready` ends it. A restart in
-/// place counts as a reload, too: the successor sends the `Ready`.
+/// place counts as a reload, whose `Ready` the successor sends.
 fn notify_manager_of_reload() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => notify_manager(&[NotifyState::Reloading, now]),

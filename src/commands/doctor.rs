@@ -1,8 +1,8 @@
-//! `acpd doctor`: checks everything that an installation depends on, and recommends what to do
-//! about problems.
+//! `acpd doctor`: checks everything that an installation depends on, and gives advice about
+//! problems.
 //!
 //! It changes nothing, starts no daemon, and prints no secrets. The checks run concurrently, each
-//! with a deadline: one that hangs costs one line and does not hold up the others.
+//! with a deadline, so a check that hangs costs one line and does not delay the others.
 
 #![allow(clippy::print_stdout, reason = "the findings are printed")]
 
@@ -33,7 +33,7 @@ use crate::config::{Config, Layers, ShownSetting};
 use crate::launch;
 use crate::paths::Places;
 
-/// Longer than any check that has a deadline of its own.
+/// The deadline of a check, longer than any deadline inside one.
 const DEADLINE: Duration = Duration::from_secs(15);
 
 pub fn run(places: &Places, args: &Doctor) -> anyhow::Result<Ending> {
@@ -68,7 +68,7 @@ async fn examine(places: &Places) -> Vec<Finding> {
     )
     .await;
     let is_writable = !state.iter().any(Finding::is_failure);
-    // The daemon refuses to start if [models] makes no sense, although it can be read.
+    // The daemon refuses to start if [models] is inconsistent, even if it can be parsed.
     let has_models = config.as_ref().is_none_or(|config| accounts::providers(places, config).is_ok());
     let obstacles = [(config.is_none(), "config"), (!is_writable, "state"), (!has_models, "models")];
     let obstacle = obstacles.into_iter().find(|(is, _)| *is);
@@ -84,7 +84,7 @@ async fn examine(places: &Places) -> Vec<Finding> {
     let network = within("network", network).shared();
     let providers = async {
         let Some(config) = &config else { return Vec::new() };
-        // Keys are in the state folder; without it each provider would report the same problem.
+        // Keys are in the state folder; without it every provider would report the same problem.
         if !is_writable && !places.state.is_dir() {
             return vec![Finding::warn("models", "stored keys cannot be looked at", "see `state` above")];
         }

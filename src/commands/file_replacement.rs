@@ -1,8 +1,7 @@
-//! Replaces a user's file: copies it first under an unused name beside it, then replaces it
-//! atomically.
+//! Replaces a user's file atomically, and copies it before that to an unused name beside it.
 //!
-//! A link in the last component of a path is not followed; a caller that needs this resolves the
-//! path first.
+//! A link in the last component of a path is not followed. A caller that wants to follow it
+//! resolves the path first.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -14,7 +13,7 @@ use anyhow::Context;
 /// The suffix of a copy's name; a number follows if the name is taken.
 const COPY: &str = "before-acpd";
 
-/// An unused name beside the file. A dangling link counts as used.
+/// Returns an unused name beside the file. A dangling link counts as used.
 pub(super) fn name_for_copy(path: &Path) -> anyhow::Result<PathBuf> {
     let beside = |ending: String| {
         let mut name = path.as_os_str().to_owned();

@@ -9,10 +9,10 @@ use wire::method;
 use super::session_lookup;
 use crate::client::Client;
 
-/// Letters around the place where the text was found.
+/// The number of characters that are shown on each side of a match.
 const AROUND: usize = 40;
 
-/// The most results of one session; more would hide the other sessions.
+/// The most results from one session; more would hide the other sessions.
 const PER_SESSION: usize = 3;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -22,9 +22,9 @@ pub(super) struct Hit {
     pub(super) title: String,
     pub(super) cwd: String,
     pub(super) updated_at: String,
-    /// `user` or `agent`.
+    /// Who wrote the text: `user` or `agent`.
     pub(super) who: &'static str,
-    /// The text with some of its surroundings.
+    /// The match with some of the text around it.
     pub(super) text: String,
 }
 
@@ -34,7 +34,7 @@ struct Page {
     next: Option<u64>,
 }
 
-/// Returns at most `most` places where the text occurs, whatever the case of its letters.
+/// Returns at most `most` matches of a text, ignoring case.
 pub(super) async fn search(client: &mut Client, wanted: &str, most: usize) -> anyhow::Result<Vec<Hit>> {
     let mut hits = Vec::new();
     let mut cursor = Value::Null;
@@ -60,7 +60,7 @@ async fn of_session(client: &mut Client, session: &Value, wanted: &str) -> anyho
     while let Some(number) = from {
         let params = json!({ "sessionId": session["sessionId"], "from": number });
         let page: Page = client.call(method::EXPORT, params).await?;
-        // Unknown events of a newer daemon have no text that we know.
+        // The search skips unknown events of a newer daemon.
         let known = page.events.iter().filter_map(|event| serde_json::from_str::<Event>(event.get()).ok());
         known.for_each(|event| texts.add(event.kind));
         from = page.next;
@@ -78,7 +78,7 @@ async fn of_session(client: &mut Client, session: &Value, wanted: &str) -> anyho
     Ok(texts.found.into_iter().take(PER_SESSION).map(hit).collect())
 }
 
-/// Looks at the texts of a log. The pieces of one answer are joined first.
+/// Searches the texts of a log. The pieces of one answer are joined first.
 struct Texts {
     wanted: String,
     found: Vec<(&'static str, String)>,
@@ -118,7 +118,7 @@ impl Texts {
     }
 }
 
-/// The first place where the text has the words, with some of its surroundings on one line.
+/// Returns the first match in a text, with some of the text around it, on one line.
 fn snippet(text: &str, wanted: &str) -> Option<String> {
     let letters: Vec<char> = text.split_whitespace().collect::<Vec<_>>().join(" ").chars().collect();
     let lower: Vec<char> = letters.iter().map(|letter| letter.to_lowercase().next().unwrap_or(*letter)).collect();

@@ -2,7 +2,7 @@
 //! program.
 //!
 //! Both make a plan first; with `--dry-run` they only print it. A unit that was changed by hand is
-//! left alone unless `--force` is given, in which case it is copied first. Drop-ins from other
+//! not replaced unless `--force` is given, in which case it is copied first. Drop-ins from other
 //! sources are never touched.
 
 #![allow(clippy::print_stdout, reason = "what is done is printed")]
@@ -29,7 +29,7 @@ use crate::{config, launch};
 /// How long a running daemon may take to report its state.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long it may take to shut down. It has its own, shorter deadline.
+/// How long a daemon may take to shut down. It has its own, shorter deadline.
 const STOP_PATIENCE: Duration = Duration::from_secs(20);
 
 enum Step {
@@ -43,7 +43,7 @@ enum Step {
         to: PathBuf,
     },
     Remove(PathBuf),
-    /// Nothing needs to be done, for this reason.
+    /// This file stays as it is, for this reason.
     Leave {
         path: PathBuf,
         why: &'static str,
@@ -88,8 +88,8 @@ async fn install(places: &Places, args: &Install) -> anyhow::Result<Ending> {
     };
     plan.push(Step::Systemctl(&["daemon-reload"]));
     plan.push(Step::Systemctl(if blocked { &["enable", "acpd.socket"] } else { &["enable", "--now", "acpd.socket"] }));
-    // The service must be enabled too: a client of the socket starts the daemon, but an HTTP client
-    // does not.
+    // The service must be enabled, too: a client of the socket starts the daemon, but an HTTP
+    // client does not.
     let listens = listens(places);
     if listens {
         let enable: &[&str] = if blocked { &["enable", "acpd.service"] } else { &["enable", "--now", "acpd.service"] };
@@ -117,7 +117,8 @@ async fn install(places: &Places, args: &Install) -> anyhow::Result<Ending> {
     Ok(Ending::Done)
 }
 
-/// Whether the units' daemon would listen for HTTP. It does not see the variables of this terminal.
+/// Whether a daemon started by the units would listen for HTTP. It does not get the variables of
+/// this terminal.
 fn listens(places: &Places) -> bool {
     match config::load(&places.config, [], &[]) {
         Ok(config) => config.http.listen.is_some(),
@@ -128,14 +129,13 @@ fn listens(places: &Places) -> bool {
     }
 }
 
-/// The steps for the units, and whether a unit that differs was left alone.
+/// Returns the steps for the units, and whether a changed unit was kept.
 fn plan_units(units: &Units, args: &Install) -> anyhow::Result<(Vec<Step>, bool)> {
     let (mut plan, mut left) = (Vec::new(), false);
     for unit in units.all() {
         let is_drop_in = std::ptr::eq(unit, &units.hardened);
         let found = unit.look()?;
-        // Without the flag, an existing drop-in from an earlier installation is updated, but none
-        // is created.
+        // Without the flag, a drop-in from an earlier installation is updated, but none is created.
         if is_drop_in && !args.hardened && found == Found::Nothing {
             continue;
         }
@@ -201,7 +201,7 @@ async fn carry_out(plan: &[Step], places: &Places, dry_run: bool) -> anyhow::Res
     Ok(())
 }
 
-/// Tries every step, even after a failure. Returns the number of failures.
+/// Carries out every step, even after a failure. Returns the number of failures.
 async fn carry_out_all(plan: &[Step], places: &Places, dry_run: bool) -> usize {
     let mut failed = 0;
     for step in plan {
@@ -255,7 +255,7 @@ struct Serving {
     pid: u32,
     /// Whether systemd started it.
     service: bool,
-    /// The number of sessions that are working or wait for an answer.
+    /// The number of sessions that are running or wait for an answer.
     busy: usize,
 }
 

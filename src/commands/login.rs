@@ -1,5 +1,5 @@
 //! `acpd login` and `acpd logout`: ask for a provider's key at the terminal, check it, and store it
-//! in a file that only its owner can read. The daemon reads it there with the next request.
+//! in a file that only its owner can read. The daemon reads the file with its next request.
 
 #![allow(clippy::print_stdout, reason = "this is what the user reads")]
 
@@ -101,7 +101,8 @@ fn ask(question: &str) -> anyhow::Result<String> {
     }
 }
 
-/// Asks without echoing the input. The terminal echoes again afterwards, however this ends.
+/// Asks without echoing the input. The terminal echoes again afterwards, even after an error or a
+/// signal.
 fn ask_hidden(question: &str) -> anyhow::Result<String> {
     let stdin = io::stdin();
     if !stdin.is_terminal() {
@@ -118,8 +119,8 @@ fn ask_hidden(question: &str) -> anyhow::Result<String> {
     answer
 }
 
-/// Restores the terminal when a signal ends the program. The program is short-lived, so the handler
-/// stays installed.
+/// Restores the terminal when a signal ends the program. The handler stays installed, because the
+/// program ends soon.
 fn show_again_on_signals(before: Termios) -> anyhow::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]).context("cannot watch for signals")?;
     thread::spawn(move || {

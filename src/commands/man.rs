@@ -10,7 +10,7 @@ use clap::{Command, CommandFactory};
 use super::Ending;
 use crate::cli::{Cli, Man, examples};
 
-/// Files of all commands.
+/// The FILES section of every page.
 const FILES: [(&str, &str); 4] = [
     ("~/.config/acpd/config.toml", "the configuration; acpd config defaults prints all keys"),
     ("~/.local/state/acpd", "the history of sessions, keys that acpd login stored, and the daemon's log"),
@@ -41,7 +41,7 @@ pub fn run(args: &Man) -> anyhow::Result<Ending> {
     Ok(Ending::Done)
 }
 
-/// Writes the page of a command and those of its subcommands.
+/// Writes the man page of a command and of its subcommands.
 fn write(command: &Command, name: &str, folder: &Path) -> io::Result<()> {
     fs::write(folder.join(format!("{}.1", name.replace(' ', "-"))), page(command, name)?)?;
     let visible = command.get_subcommands().filter(|sub| !sub.is_hide_set());
@@ -77,7 +77,7 @@ fn listed(page: &mut Vec<u8>, title: &str, entries: &[(&str, &str)]) -> io::Resu
     entries.iter().try_for_each(|(name, about)| writeln!(page, ".TP\n{}\n{}", escaped(name), escaped(about)))
 }
 
-/// Text that means nothing special to roff: a backslash, a hyphen, and a dot at the start of a line.
+/// Escapes text for roff: a backslash, a hyphen, and a dot at the start of a line.
 fn escaped(text: &str) -> String {
     let text = text.replace('\\', "\\\\").replace('-', "\\-");
     if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }

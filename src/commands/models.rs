@@ -1,8 +1,8 @@
-//! `acpd models`: lists the available models and what is known of them, tests whether they answer,
-//! and chooses the default (`default_model`).
+//! `acpd models`: lists the available models and what is known about them, tests whether they
+//! answer, and sets the default (`default_model`).
 //!
-//! It queries the providers itself, as a session started here would; no daemon is needed. It prints
-//! no key.
+//! It queries the providers itself, with the same settings as a session started here; no daemon is
+//! needed. It prints no key.
 
 #![allow(clippy::print_stdout, reason = "the list and the results are printed")]
 
@@ -36,7 +36,7 @@ pub fn run(places: &Places, args: &Models) -> anyhow::Result<Ending> {
     let environment: Environment = launch::environment().collect();
     let configured = config.models.default.clone();
     if matches!(args.action, ModelsAction::Default { .. }) {
-        // A default that does not exist must not be in the way of a better one.
+        // A default that does not exist must not prevent the user from setting another.
         config.models.default = None;
     }
     let providers = accounts::providers(places, &config)?;
@@ -74,12 +74,12 @@ impl Known<'_> {
         self.providers.offers(id, self.environment)
     }
 
-    /// The names that may have been meant instead of this one, as a question.
+    /// Suggests the names that the user may have meant, as a question.
     fn near(&self, name: &str) -> Option<String> {
         fuzzy::did_you_mean(name, self.offered.iter().map(|offered| offered.info.id.as_str()))
     }
 
-    /// Why there is no such model, and which names are near.
+    /// Returns the error for a model that does not exist, with similar names.
     fn unknown(&self, name: &str) -> anyhow::Error {
         let provider = name.split('/').next().unwrap_or_default();
         let unavailable = self.providers.unavailable(self.environment);

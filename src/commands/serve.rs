@@ -1,8 +1,8 @@
-//! `acpd serve`: runs the daemon in the foreground, or detached for the program that needs one.
+//! `acpd serve`: runs the daemon in the foreground, or detached for a program that needs one.
 //!
-//! Detached, it runs twice. The first process leaves the caller's session, starts the second and
-//! exits, which detaches the daemon from its parent. The second process is the daemon, and reports
-//! on stdout that it is ready or why it is not.
+//! Detaching takes two processes. The first one leaves the caller's session, starts the second and
+//! exits, which detaches the daemon from its parent. The second process is the daemon, which
+//! reports on stdout that it is ready or why it is not.
 
 use std::cell::Cell;
 use std::fmt;
@@ -35,7 +35,7 @@ const REHEARSAL_DEADLINE: Duration = Duration::from_secs(20);
 /// How long a daemon that cannot start answers connecting clients.
 const TURN_AWAY: Duration = Duration::from_secs(3);
 
-/// The exit code for an unknown argument, for example from a version without rehearsals.
+/// The exit code for an unknown argument, as from a version that does not know `--rehearse`.
 const WRONG_USAGE: i32 = 2;
 
 /// A socket-activated daemon could not start, and the waiting clients have received the reason.
@@ -53,9 +53,10 @@ pub fn run(places: &Places, args: &Serve) -> anyhow::Result<Ending> {
         detach(places, args)?;
         return Ok(Ending::Done);
     }
-    // Before any thread starts, since this clears the variables that describe the sockets.
+    // This must run before any thread starts, because it removes the variables that describe the
+    // sockets.
     let inherited = ListenFd::from_env().take_unix_listener(0).context("cannot use the inherited socket")?;
-    // A second descriptor, for the case that the daemon cannot serve the first.
+    // A second descriptor of the socket, in case the daemon cannot serve clients on the first.
     let waiting = match &inherited {
         Some(listener) if !args.claim && !args.rehearse => listener.try_clone().ok(),
         Some(_) | None => None,
@@ -69,7 +70,7 @@ pub fn run(places: &Places, args: &Serve) -> anyhow::Result<Ending> {
     if args.background
         && let Err(error) = &served
     {
-        // The starting process reads this. If it has exited, the log has the error too.
+        // The starting process reads this. If it has exited, the error is also in the log.
         let _ = writeln!(io::stdout(), "{error:#}");
     }
     served.map(|()| Ending::Done)
@@ -94,9 +95,9 @@ fn serve(places: &Places, args: &Serve, inherited: Option<UnixListener>, is_read
     }
 }
 
-/// Answers clients on the service manager's socket with the reason why there is no daemon;
-/// otherwise they would keep waiting. It stays for a moment: a client that retries would otherwise
-/// have the manager start the daemon so often that it gives up.
+/// Answers clients on the service manager's socket with the reason why there is no daemon; without
+/// an answer they would wait. It keeps running for a moment, because otherwise a client that
+/// retries would make the manager start the daemon so often that the manager gives up.
 fn turn_away(listener: &UnixListener, reason: &str) {
     let hint = "fix this, then check with `acpd doctor`; the log: journalctl --user --unit acpd.service";
     let error = RpcError::internal("The acpd daemon cannot start", json!({ "reason": reason, "hint": hint }));
@@ -112,8 +113,8 @@ fn turn_away(listener: &UnixListener, reason: &str) {
             Err(_) => return,
         }
         while let Ok((mut client, _)) = listener.accept() {
-            // The line fits the buffer of a fresh connection. Failures are ignored, because the
-            // client is gone then.
+            // The line fits the buffer of a new connection. Failures are ignored, because they mean
+            // that the client is gone.
             let _ = client.set_nonblocking(true).and_then(|()| client.write_all(&line));
         }
     }
@@ -124,8 +125,8 @@ fn load(places: &Places, args: &Serve) -> anyhow::Result<Loaded> {
     Loaded::read(file, launch::environment().collect(), flags(args))
 }
 
-/// Asks the installed program itself whether it could start, because it may know other keys than
-/// this one.
+/// Runs the installed program to find out whether it could start, because it may accept other
+/// configuration keys than this one.
 fn rehearsal(places: &Places, args: &Serve) -> Box<Rehearse> {
     let (places, args) = (places.clone(), args.clone());
     Box::new(move || {
@@ -158,7 +159,7 @@ async fn rehearse(mut command: tokio::process::Command) -> Result<(), RehearsalE
     }
 }
 
-/// The command line of the daemon that these arguments describe.
+/// Returns the command line of the daemon that these arguments describe.
 fn command(program: &Path, places: &Places, args: &Serve) -> Command {
     let mut daemon = Command::new(program);
     daemon.arg("--socket").arg(&places.socket).arg("serve");
@@ -169,17 +170,17 @@ fn command(program: &Path, places: &Places, args: &Serve) -> Command {
     daemon
 }
 
-/// The settings from the flags, including the short forms.
+/// Returns the settings from the flags, including the short forms.
 fn flags(args: &Serve) -> Vec<String> {
     let http = args.http.iter().map(|address| format!("http.listen={address}"));
     args.set.iter().cloned().chain(http).collect()
 }
 
-/// Reports readiness and closes the pipe, because its reader waits for the end.
+/// Reports readiness and closes the pipe, because its reader waits for the end of the stream.
 fn say_ready() -> anyhow::Result<()> {
     let nothing = File::options().write(true).open("/dev/null").context("cannot open /dev/null")?;
     let mut stdout = io::stdout().lock();
-    // The daemon stays even if the starting process has exited meanwhile.
+    // The daemon keeps running even if the starting process has exited.
     let _ = stdout.write_all(launch::READY.as_bytes()).and_then(|()| stdout.flush());
     rustix::stdio::dup2_stdout(nothing).context("cannot let go of stdout")
 }
@@ -187,7 +188,7 @@ fn say_ready() -> anyhow::Result<()> {
 fn detach(places: &Places, args: &Serve) -> anyhow::Result<()> {
     rustix::process::setsid().context("cannot leave the session of the terminal")?;
     let mut daemon = command(&launch::own_program()?, places, args);
-    // A bridge of an older version may have passed on variables that only concern its own editor.
+    // A bridge of an older version may have passed on variables that concern only its own editor.
     daemon.env_clear().envs(launch::shared_environment());
     daemon.arg("--background").stdin(Stdio::null()).spawn().context("cannot run acpd itself")?;
     Ok(())

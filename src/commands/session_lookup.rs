@@ -1,7 +1,7 @@
 //! Finds a session by its id, or by a unique prefix or suffix of it.
 //!
 //! It searches the sessions in memory and then the stored ones, page by page, and changes nothing.
-//! The connection must be initialized to search the stored ones.
+//! To search the stored ones, the connection must be initialized.
 
 use std::fmt;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::client::{Client, Refused};
 /// The number of characters of a whole id.
 const WHOLE: usize = 36;
 
-/// The search stops after this many matches, because they would only be listed.
+/// The search stops after this many matches, because more would not be listed.
 const SHOWN: usize = 8;
 
 /// There is no such session, or the id is ambiguous.
@@ -75,7 +75,7 @@ pub(super) async fn stored(client: &mut Client, cwd: Option<&Path>) -> anyhow::R
     }
 }
 
-/// Returns the whole id.
+/// Finds a session and returns its whole id.
 pub(super) async fn find(client: &mut Client, given: &str) -> anyhow::Result<String> {
     let live = in_memory(client).await?;
     let mut found: Vec<String> = live.iter().map(|card| card.id.to_string()).filter(|id| fits(id, given)).collect();
@@ -103,7 +103,7 @@ pub(super) fn fits(id: &str, given: &str) -> bool {
     !given.is_empty() && (id.starts_with(given) || id.ends_with(given))
 }
 
-/// Whether a session with exactly this id is stored. Reading a long list instead would be slow.
+/// Whether a session with exactly this id is stored. Reading the whole list instead would be slow.
 async fn is_stored(client: &mut Client, given: &str) -> anyhow::Result<bool> {
     if given.len() != WHOLE {
         return Ok(false);

@@ -60,7 +60,7 @@ fn print(recipe: &Recipe, program: &Path, args: &Setup) -> anyhow::Result<()> {
 }
 
 fn write(recipe: &Recipe, file: &SettingsFile, program: &Path) -> anyhow::Result<()> {
-    // A file that is kept elsewhere may be a link here; the link is preserved.
+    // The settings file may be a link to a file elsewhere; the link stays.
     let path = fs::canonicalize(&file.path).unwrap_or_else(|_| file.path.clone());
     let before = match fs::read_to_string(&path) {
         Ok(text) => text,
@@ -83,7 +83,7 @@ fn write(recipe: &Recipe, file: &SettingsFile, program: &Path) -> anyhow::Result
     Ok(())
 }
 
-/// Merges the settings into the file. An existing acpd entry keeps what was added to it, such as
+/// Merges the settings into the file. An existing acpd entry keeps the user's additions, such as
 /// `env`.
 fn merge(before: &str, file: &SettingsFile, name: &str, whole: &str, path: &Path) -> anyhow::Result<String> {
     let refuse = || format!("{} was left alone", path.display());
@@ -98,7 +98,7 @@ fn merge(before: &str, file: &SettingsFile, name: &str, whole: &str, path: &Path
     members.iter().try_fold(before.to_owned(), set).with_context(refuse)
 }
 
-/// The program that an editor's settings start as acpd; None if they name none.
+/// Returns the program that an editor's settings start as acpd, or None if they have no such entry.
 pub fn command_of(file: &SettingsFile) -> Option<String> {
     let there = jsonc::read(&fs::read_to_string(&file.path).ok()?).ok()?;
     Some(jsonc::get(&there, &[file.agents, "acpd", "command"])?.as_str()?.to_owned())

@@ -7,13 +7,13 @@ use anyhow::{Context, bail};
 use tokio::process::Command;
 
 /// The deadline for calls that do work. Starting a socket or stopping a daemon takes a moment, but
-/// a manager that does not answer must not block for ever.
+/// a manager that does not answer must not block forever.
 const DEADLINE: Duration = Duration::from_secs(40);
 
 /// The deadline for queries, which need no work.
 const QUICK: Duration = Duration::from_secs(5);
 
-/// Why there is no user manager, or None if there is one.
+/// Returns why there is no user manager, or None if there is one.
 pub(super) async fn absence() -> Option<String> {
     match output(&["show", "--property=Version"], QUICK).await {
         Ok(output) if output.status.success() => None,
@@ -31,7 +31,7 @@ pub(super) async fn run(arguments: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One property of a unit; empty if there is none.
+/// Returns one property of a unit, or an empty string if there is none.
 pub(super) async fn property(unit: &str, name: &str) -> String {
     match output(&["show", unit, "--value", "--property", name], QUICK).await {
         Ok(output) => String::from_utf8_lossy(&output.stdout).trim().to_owned(),
@@ -50,7 +50,7 @@ async fn output(arguments: &[&str], deadline: Duration) -> anyhow::Result<Output
     })
 }
 
-/// The first line of its output.
+/// Returns the first line of the output of `systemctl`.
 fn words(output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
     said.lines().next().unwrap_or("it gave no reason").to_owned()

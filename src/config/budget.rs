@@ -1,4 +1,4 @@
-//! The section `[budget]`: what may be spent before the user is asked whether to go on.
+//! `[budget]`: how much may be spent before the user is asked whether to continue.
 
 use domain::budget::{SpendingLimit, SpendingLimits};
 use serde::Deserialize;

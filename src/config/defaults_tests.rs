@@ -1,18 +1,19 @@
-//! Compares `defaults.toml` with the code: it has every key that the code knows, no other key, and
-//! the default values of the code.
+//! Compares `defaults.toml` with the code: it must have every key that the code knows, no other
+//! key, and the default values of the code.
 
 use models::ModelsConfig;
 use toml::{Table, Value};
 
 use super::{Config, DEFAULTS, load};
 
-/// Other programs' names for keys, which are accepted so that their configuration can be copied.
+/// Names that other programs use for keys. They are accepted, so that configuration can be copied
+/// from there.
 const ALIASES: [&str; 1] = ["type"];
 
 /// A name that no key has or resembles.
 const NOBODY: &str = "zzzz";
 
-/// Returns the defaults with their commented examples turned on.
+/// Returns the defaults with their commented examples enabled.
 fn with_examples() -> Table {
     let is_example =
         |line: &&str| line.strip_prefix('#').is_some_and(|rest| !rest.is_empty() && !rest.starts_with(' '));
@@ -43,7 +44,7 @@ fn known(root: &Table, path: &[Step]) -> Vec<String> {
     }
 }
 
-/// Returns the names in a table, and in its siblings if users choose the names of such tables.
+/// Returns the names in a table, and in its siblings if users choose the names of these tables.
 fn named(root: &Table, path: &[Step], table: &Table) -> Vec<String> {
     let own = table.keys().cloned();
     let Some((_, above)) = path.split_last().filter(|(_, above)| !above.is_empty() && known(root, above).is_empty())
@@ -62,7 +63,7 @@ enum Step {
     Number(usize),
 }
 
-/// Every table, with the way to it.
+/// Collects every table with its path.
 fn tables(value: &Value, path: &[Step], found: &mut Vec<(Vec<Step>, Table)>) {
     let below = |step| path.iter().cloned().chain([step]).collect::<Vec<_>>();
     match value {
@@ -108,7 +109,7 @@ fn the_defaults_are_those_of_the_code() {
 
 #[test]
 fn every_key_has_a_word_about_it() {
-    // A key stands below its comment, or below another key that shares it.
+    // A key stands below its comment, or below another key with the same comment.
     let mut described = false;
     for (line, number) in DEFAULTS.lines().zip(1..) {
         if line.starts_with("# ") {

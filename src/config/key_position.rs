@@ -11,7 +11,7 @@ pub(super) fn line_of(text: &str, key: &str) -> Option<usize> {
     Some(line_at(text, offset))
 }
 
-/// Whether the text sets a dotted key. No name in the key may contain a dot.
+/// Whether the text sets a dotted key. The names in the key must not contain dots.
 pub(super) fn holds(text: &str, key: &str) -> bool {
     let Ok(root) = text.parse::<toml::Table>() else { return false };
     let mut names = key.split('.');
@@ -19,7 +19,7 @@ pub(super) fn holds(text: &str, key: &str) -> bool {
     names.fold(first, |value, name| value?.get(name)).is_some()
 }
 
-/// Returns the line of a byte, counted from 1.
+/// Returns the line that contains a byte, counted from 1.
 pub(super) fn line_at(text: &str, offset: usize) -> usize {
     let before = &text.as_bytes()[..offset.min(text.len())];
     1 + before.iter().filter(|byte| **byte == b'\n').count()

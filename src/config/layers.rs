@@ -1,4 +1,5 @@
-//! The layers of the configuration, one over the other: defaults, file, environment, flags.
+//! The layers of the configuration: defaults, file, environment, flags. Later layers override
+//! earlier ones.
 //!
 //! Every layer is TOML text, so all are read, checked and shown in the same way. An error names the
 //! layer at fault: the file and line, the variable or the flag.
@@ -28,7 +29,7 @@ pub(super) struct Layer {
     pub(super) text: String,
 }
 
-/// Where a value came from, for error messages.
+/// The source of a value, for error messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum LayerOrigin {
     Defaults,
@@ -38,8 +39,7 @@ pub(super) enum LayerOrigin {
 }
 
 impl Layers {
-    /// Reads the file (a missing one is empty), the variables that are ours, and `KEY=VALUE` from
-    /// flags.
+    /// Reads the file (a missing one is empty), the variables of acpd, and `KEY=VALUE` from flags.
     pub fn read(
         file: &Path,
         environment: impl IntoIterator<Item = (String, String)>,
@@ -54,11 +54,11 @@ impl Layers {
         ]))
     }
 
-    /// Checks all layers and returns the configuration.
+    /// Checks all layers and returns the merged configuration.
     ///
     /// Each layer is first checked alone over the defaults, so an error can name the layer at
-    /// fault. Keys that must fit together may come from several layers, so these are checked at the
-    /// end.
+    /// fault. Keys that must be consistent with each other may come from several layers, so these
+    /// are checked at the end.
     pub fn check(&self) -> anyhow::Result<Config> {
         let (defaults, others) = self.0.split_first().context("there are no defaults")?;
         for layer in others {
@@ -73,8 +73,8 @@ impl Layers {
         }
     }
 
-    /// Returns the error for a fault in the whole. Each layer is valid alone, so the last one that
-    /// sets the key is at fault.
+    /// Returns the error for a fault in the merged configuration. Each layer is valid alone, so the
+    /// last layer that sets the key is at fault.
     fn blame(&self, fault: &Fault) -> anyhow::Error {
         let says = |layer: &&Layer| fault.key.as_deref().is_some_and(|key| key_position::holds(&layer.text, key));
         match self.0.iter().rev().find(says).or(self.0.last()) {
@@ -131,7 +131,7 @@ fn as_toml(pairs: BTreeMap<String, String>) -> String {
     text
 }
 
-/// What is wrong, and with which key if it is known.
+/// A fault in the configuration, and its key if that is known.
 struct Fault {
     key: Option<String>,
     why: String,
@@ -169,8 +169,8 @@ fn fault(error: &ConfigError) -> Fault {
             let key = [key.clone(), inner.key].into_iter().flatten().collect::<Vec<_>>().join(".");
             Fault { key: Some(with_dots(key)), why: inner.why }
         }
-        // Serde names an unknown field only in its text; the key so far is that of the section
-        // around it.
+        // Serde names an unknown field only in the text of the error. The `At` error around it has the
+        // key of the section.
         ConfigError::Message(text) => {
             match text.strip_prefix("unknown field `").and_then(|rest| rest.split_once('`')) {
                 Some((field, expected)) => Fault { key: Some(field.to_owned()), why: unknown(field, expected) },
@@ -182,7 +182,7 @@ fn fault(error: &ConfigError) -> Fault {
     }
 }
 
-/// Inserts dots: the crate writes `list[0]name`, and we write `list[0].name`.
+/// Inserts dots: the `config` crate writes `list[0]name` instead of `list[0].name`.
 fn with_dots(key: String) -> String {
     let mut dotted = String::with_capacity(key.len() + 1);
     for letter in key.chars() {
@@ -194,8 +194,8 @@ fn with_dots(key: String) -> String {
     dotted
 }
 
-/// Suggests the nearest name, or lists all names if none is near. `expected` is what serde prints
-/// after the field's name.
+/// Suggests the most similar name, or lists all names if none is similar. `expected` is what serde
+/// prints after the field's name.
 fn unknown(field: &str, expected: &str) -> String {
     let names: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
     match similar::get_close_matches(field, &names, 1, 0.6).first() {
@@ -205,8 +205,7 @@ fn unknown(field: &str, expected: &str) -> String {
 }
 
 impl Layer {
-    /// Checks the syntax, before anything else: the error of the `config` crate would span several
-    /// lines.
+    /// Checks the syntax first, because the `config` crate's error would span several lines.
     fn check_syntax(&self) -> anyhow::Result<()> {
         let Err(error) = toml::de::DeTable::parse(&self.text) else { return Ok(()) };
         let place = match (&self.origin, error.span()) {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
-    /// Empty: the proxy of the environment. `off`: none.
+    /// The proxy: empty for the environment's proxy, `off` for none, or an address.
     pub proxy: String,
     pub no_proxy: Vec<String>,
     pub certificates: Vec<PathBuf>,

@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 use super::key_position;
 use super::layers::{LayerOrigin, Layers, variable_of};
 
-/// Tables whose members are secret, and names of keys that are secret.
+/// Tables whose members are secret; below, names of keys whose values are secret.
 const SECRET_TABLES: [&str; 2] = ["headers", "env"];
 const SECRET_NAMES: [&str; 4] = ["token", "password", "secret", "authorization"];
 
@@ -21,7 +21,7 @@ type Values = BTreeMap<String, (Value, String)>;
 pub struct ShownSetting {
     pub key: String,
     pub value: Value,
-    /// `default`, a file with its line, a variable, or `--set`.
+    /// The source of the value: `default`, a file with its line, a variable, or `--set`.
     pub source: String,
 }
 
@@ -104,7 +104,7 @@ fn gather(table: &DeTable<'_>, above: &str, leaves: &mut Vec<(String, Value)>) {
     }
 }
 
-/// Hides secrets in a value. A list of tables is one value, so its members are checked here, too.
+/// Hides secrets in a value. A list of tables is one value, so its members are checked here.
 fn visible(above: &str, name: &str, value: Value) -> Value {
     let table = above.rsplit('.').next().unwrap_or_default();
     match value {
@@ -116,8 +116,7 @@ fn visible(above: &str, name: &str, value: Value) -> Value {
         value if value == "" => value,
         _ if is_secret(above, name) => HIDDEN.into(),
         Value::String(address) if table == "network" && name == "proxy" => network::without_password(&address).into(),
-        // The arguments of a command that prints a key may be secret; the name of the command is
-        // not.
+        // The arguments of a command that prints a key may be secret; its name is not.
         Value::String(command) if table == "key" && name == "command" => {
             let program = command.split_whitespace().next().unwrap_or_default();
             if program.len() < command.len() { format!("{program} {HIDDEN}").into() } else { command.into() }

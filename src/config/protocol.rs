@@ -25,7 +25,7 @@ pub struct ProtocolExtras {
     pub fork: bool,
 }
 
-/// Extras that clients of a certain name and version do not get.
+/// The extras that clients with a certain name and version do not receive.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClientRule {

@@ -2,7 +2,7 @@
 //! login shell, in this order.
 //!
 //! A daemon that a bridge started has neither proxy nor certificates in its environment (`launch`),
-//! because one editor's settings would then apply to all. `acpd serve` in a terminal or under
+//! because the settings of one editor would then apply to all. `acpd serve` in a terminal or under
 //! systemd keeps its environment.
 
 use domain::Environment;
@@ -41,7 +41,8 @@ impl Source {
 }
 
 impl ResolvedNetwork {
-    /// Resolves the settings. `shell` is the login shell's environment, as far as it is known.
+    /// Resolves the settings. `shell` is the login shell's environment, which is empty while it is
+    /// unknown.
     pub fn of(settings: &config::Network, own: &Environment, shell: &Environment) -> Self {
         let variables = |environment: &Environment| Network::of_variables(|name| environment.get(name));
         let environments = [(Source::Own, variables(own)), (Source::LoginShell, usable(variables(shell)))];

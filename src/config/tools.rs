@@ -33,7 +33,7 @@ pub struct Sandbox {
     pub file_writes: FileWrites,
 }
 
-/// Reads the value through a string, so that an error lists the possible values.
+/// Parses the value from a string, so that an error lists the possible values.
 fn file_writes<'de, D: Deserializer<'de>>(value: D) -> Result<FileWrites, D::Error> {
     let known = |given: &str| match given {
         "allow" => Some(FileWrites::Allow),
@@ -65,7 +65,7 @@ impl Tools {
         settings.launcher.environment.kept.extend(self.kept_variables.clone());
     }
 
-    /// The limits of sub-agents.
+    /// Returns the limits of sub-agents.
     pub fn agents(&self) -> AgentLimits {
         AgentLimits {
             at_once: self.agents_at_once,

@@ -2,9 +2,9 @@
 //!
 //! A command that the agent runs must not be able to answer its own permission question. Therefore
 //! the daemon refuses its descendants, processes with the tag of its tools, and processes that it
-//! cannot tell apart from those. The refusal is a JSON-RPC error, so the client can show the
-//! reason. Connections are checked one at a time, because a check needs file descriptors and the
-//! waiting connections must not use them all up.
+//! cannot tell apart from these. The refusal is a JSON-RPC error, so the client can show the
+//! reason. Connections are checked one at a time, because each check needs file descriptors, and
+//! many checks at once could use them all up.
 
 use std::io;
 use std::sync::Arc;
@@ -95,6 +95,6 @@ async fn refuse(mut stream: UnixStream, reason: String) {
     tracing::warn!(reason, "refused a connection");
     let error = RpcError::invalid_request("Connection refused", json!({ "reason": reason }));
     let line = encode(Framing::Lines, &rpc::failure(&Id::null(), &error));
-    // A client that does not read in time does not get the reason.
+    // A client that does not read in time does not receive the reason.
     let _ = tokio::time::timeout(REFUSAL_DEADLINE, stream.write_all(&line)).await;
 }

@@ -1,7 +1,7 @@
 //! Reports when something in a folder may have changed.
 //!
-//! inotify reports a change at once. A timer reports one now and then in any case, because inotify
-//! does not notice a folder that is mounted over or created again.
+//! inotify reports a change at once. A timer also reports from time to time, because inotify does
+//! not notice a folder that is mounted over or created again.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use tokio::net::unix::pipe;
 use tokio::time::Instant;
 
-/// The pause after a change: a program that replaces a file removes it first.
+/// The pause after a change, because a program that replaces a file removes it first.
 const SETTLE: Duration = Duration::from_millis(100);
 
 pub(super) struct FolderWatch {
-    /// None if the kernel has no more watches; then only the timer reports.
+    /// The kernel's events, or None if the kernel has no more watches; then only the timer reports.
     inotify: Option<pipe::Receiver>,
     pause: Duration,
     /// When the timer reports next.
@@ -22,7 +22,7 @@ pub(super) struct FolderWatch {
 }
 
 impl FolderWatch {
-    /// Must be called inside a tokio runtime.
+    /// Watches a folder. Must be called inside a tokio runtime.
     pub(super) fn on(folder: &Path, pause: Duration) -> Self {
         Self { inotify: events(folder).ok(), pause, due: Instant::now() + pause }
     }
@@ -44,7 +44,7 @@ impl FolderWatch {
         self.drain();
     }
 
-    /// Discards the events: the caller looks at the file itself.
+    /// Discards the events, because the caller inspects the file itself.
     fn drain(&self) {
         let Some(inotify) = &self.inotify else { return };
         let mut events = [0; 4096];

@@ -1,8 +1,8 @@
 //! Restarts the daemon in place: the process runs the installed program and keeps its socket.
 //!
-//! Clients can connect to the socket all the while. It is passed on the way service managers pass
-//! theirs (`LISTEN_FDS`). If the installed program cannot be run, the running one starts again, so
-//! a broken installation does not end the daemon.
+//! Clients can connect to the socket all the while. It is passed in the way of service managers
+//! (`LISTEN_FDS`). If the installed program cannot be run, the running one starts again, so a
+//! broken installation does not end the daemon.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -21,7 +21,7 @@ const RUNNING: &str = "/proc/self/exe";
 
 pub struct Handover {
     listener: OwnedFd,
-    /// Whether acpd created the socket and removes its file in the end.
+    /// Whether acpd created the socket and must remove its file at the end.
     ours: bool,
 }
 
@@ -31,8 +31,8 @@ impl Handover {
         Ok(Self { listener, ours })
     }
 
-    /// Replaces this process with the installed program, called as `command` builds it. Returns
-    /// only if that fails.
+    /// Replaces this process with the installed program, run as `command` specifies. Returns only
+    /// if that fails.
     pub fn become_successor(&self, command: impl Fn(&Path) -> Command) -> anyhow::Error {
         if let Err(error) = rustix::io::fcntl_setfd(&self.listener, FdFlags::empty()) {
             return anyhow::Error::new(error).context("cannot pass the socket to the restarted daemon");

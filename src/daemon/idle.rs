@@ -7,14 +7,14 @@ use tokio::time::Instant;
 
 use crate::config::ExitWhenIdle;
 
-/// The limit if nothing is configured and a service manager starts the daemon again.
+/// The default limit if a service manager starts the daemon again.
 const USUAL: Duration = Duration::from_secs(3600);
 
-/// The longest pause between two checks. A check costs a wake-up, so only short limits are checked
-/// more often.
+/// The longest pause between two checks. Each check wakes the process, so only short limits are
+/// checked more often.
 const LOOK: Duration = Duration::from_secs(60);
 
-/// Returns how long the daemon may be idle, or None if it stays.
+/// Returns how long the daemon may be idle, or None if it never exits.
 pub(super) fn limit(setting: ExitWhenIdle, activated: bool) -> Option<Duration> {
     match setting {
         ExitWhenIdle::Off => None,
@@ -23,8 +23,8 @@ pub(super) fn limit(setting: ExitWhenIdle, activated: bool) -> Option<Duration> 
     }
 }
 
-/// Resolves when no client was connected and no session was in memory for that long. A client that
-/// connects at this very moment receives a goodbye like any other, and reaches the next daemon.
+/// Resolves when no client has been connected and no session in memory for this long. A client that
+/// connects at this very moment receives a goodbye, like any other, and reaches the next daemon.
 pub(super) async fn over(runtime: &Runtime, patience: Option<Duration>) {
     let Some(patience) = patience else { return std::future::pending().await };
     let pause = (patience / 4).clamp(Duration::from_millis(50), LOOK);

@@ -1,11 +1,11 @@
 //! The socket of a running daemon: accepts clients, and binds the socket again if its file was
 //! deleted.
 //!
-//! Logging out deletes the runtime folder, and the daemon would run on where no client can reach
-//! it. It binds the socket again at its place or, while that fails, in the state folder. The
+//! Logging out deletes the runtime folder, and no client could reach the daemon any more. The
+//! daemon binds the socket again at its usual path or, while that fails, in the state folder. The
 //! lock file in the state folder names the socket in use. The daemon never displaces a socket on
-//! which another process listens, such as systemd after `systemctl --user enable
-//! --now acpd.socket`: that process serves from then on, and this daemon stops.
+//! which another process listens, such as systemd after `systemctl --user enable --now
+//! acpd.socket`: that process serves from then on, and this daemon stops.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,39 +26,39 @@ const RETRY: Duration = Duration::from_secs(1);
 /// The longest pause between two checks of the socket file.
 const LOOK: Duration = Duration::from_secs(60);
 
-/// Another process listens where this daemon did.
+/// Another process now listens on the path of this daemon's socket.
 pub(super) struct SocketTaken;
 
 pub(super) struct ListeningSocket {
     listener: Listener,
-    /// The file of the listener. None if it was deleted before it could be inspected.
+    /// The socket file. None if it was deleted before it could be inspected.
     file: Option<Claim>,
-    /// Whether the file is ours to remove. Otherwise a service manager created it.
+    /// Whether acpd created the file and must remove it. Otherwise a service manager created it.
     is_ours: bool,
-    /// Where clients look for the daemon.
+    /// The path at which clients look for the daemon.
     place: PathBuf,
-    /// Where the daemon listens while that path cannot be used.
+    /// The path at which the daemon listens while the usual one cannot be used.
     refuge: PathBuf,
-    /// Whether the log already reports the loss.
+    /// Whether the loss of the socket is already in the log.
     is_lost: bool,
     watch: FolderWatch,
     locks: Locks,
 }
 
-/// The locks that keep other daemons away for as long as the process lives.
+/// The locks that keep other daemons away while this process lives.
 pub(super) struct Locks {
-    /// Beside the socket.
+    /// The lock beside the socket.
     pub(super) serving: Lock,
-    /// In the state folder.
+    /// The lock in the state folder.
     pub(super) keeping: Lock,
 }
 
 /// The state of the socket file.
 enum State {
     Ours,
-    /// Deleted, or a socket on which no process listens.
+    /// The file was deleted, or no process listens on it.
     Gone,
-    /// A socket on which another process listens.
+    /// Another process listens on it.
     Taken,
 }
 
@@ -145,8 +145,7 @@ impl ListeningSocket {
         tokio::task::spawn_blocking(look).await.unwrap_or(State::Ours)
     }
 
-    /// Binds the socket at its usual place, or else in the state folder until the usual place is
-    /// back.
+    /// Binds the socket at its usual path or, until that is possible, in the state folder.
     async fn bind_again(&mut self) {
         match bind(self.place.clone()).await {
             Ok((listener, claim)) => {
@@ -190,8 +189,8 @@ impl ListeningSocket {
         self.is_ours = true;
     }
 
-    /// Writes the socket in use to both lock files. The one beside the socket may have been deleted
-    /// with it.
+    /// Writes the path of the socket in use to both lock files. The lock file beside the socket may
+    /// have been deleted with it.
     fn note(&mut self, socket: &Path) {
         let path = beside(socket, "lock");
         if !self.locks.serving.is_at(&path)

@@ -1,9 +1,10 @@
 //! Lock files: at most one daemon per socket and per state folder, and at most one program that
 //! starts a daemon.
 //!
-//! The kernel ties a lock to the open file, so it ends with its holder, however that ends. The file
-//! itself is never removed, because a lock on a removed file would exclude no one. It contains the
-//! holder's process id and the daemon's socket, from which every client finds the running daemon.
+//! The kernel ties a lock to the open file, so the lock ends with its holder, however that ends.
+//! The file itself is never removed, because a lock on a removed file would exclude no one. It
+//! contains the holder's process id and the daemon's socket, with which every client finds the
+//! running daemon.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -26,15 +27,15 @@ pub struct Lock {
 #[derive(Debug)]
 pub enum Attempt {
     Taken(Lock),
-    /// Another process holds it: this one, if it has written its process id yet.
+    /// Another process holds it. This is its process id, if it has written that yet.
     Held(Option<u32>),
 }
 
-/// The holder of a lock, as it is written in the lock file.
+/// The holder of a lock, as recorded in the lock file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockHolder {
     pub pid: u32,
-    /// The socket of the daemon that it is or starts.
+    /// The socket of the daemon that the holder is or starts.
     pub socket: Option<PathBuf>,
 }
 
@@ -70,8 +71,8 @@ impl Lock {
         self.write(Some(socket));
     }
 
-    /// Returns the holder of a lock, unless it is free or its holder has not written its process id
-    /// yet.
+    /// Returns the holder of a lock. Returns None if the lock is free, or if its holder has not
+    /// written its process id yet.
     pub fn holder(path: &Path) -> Option<LockHolder> {
         let mut file = File::open(path).ok()?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
@@ -92,8 +93,8 @@ impl Lock {
         matches!((named, own), (Ok(named), Ok(own)) if named == own)
     }
 
-    /// Writes the lock file. A full disk is not an error: the lock holds without its text. The
-    /// process id comes first, in one write.
+    /// Writes the lock file. A full disk is not an error, because the lock works without its text.
+    /// The process id comes first, in one write.
     fn write(&mut self, socket: Option<&Path>) {
         let mut text = format!("{}\n", std::process::id()).into_bytes();
         if let Some(socket) = socket {

@@ -2,9 +2,9 @@
 //! does not have.
 //!
 //! The daemon runs the shell once, in the background, with a deadline; a shell that does not finish
-//! is killed and ignored. It runs like a tool's command, under the helper: without a terminal,
-//! because an interactive shell would be stopped on one, and so that the shell and its children end
-//! at the deadline or with a killed daemon.
+//! is killed and ignored. Like a tool's command, it runs under the helper: without a terminal, on
+//! which an interactive shell would be stopped, and with the guarantee that the shell and its
+//! children end at the deadline or with a killed daemon.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -47,7 +47,7 @@ pub async fn environment(places: &Places, runner: PathBuf) -> Option<Environment
     ];
     let command = CommandSpec {
         runner,
-        // The shell's error messages must not come between the markers.
+        // The shell's error messages must not appear between the markers.
         program: "/bin/sh".to_owned(),
         arguments: vec!["-c".to_owned(), r#"exec "$0" -ilc "$1" 2>/dev/null"#.to_owned(), shell, script],
         environment: variables.map(|(name, value)| (name.to_owned(), value)).into(),

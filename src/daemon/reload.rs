@@ -1,7 +1,7 @@
-//! Reads the configuration again while the daemon runs, on SIGHUP and on `acpd ctl reload`.
+//! Reloads the configuration while the daemon runs, on SIGHUP and on `acpd ctl reload`.
 //!
-//! An invalid configuration changes nothing. The changed keys are sorted by when they take effect,
-//! written to the log and returned to the client that asked.
+//! An invalid configuration changes nothing. The changed keys are grouped by when they take effect,
+//! logged, and returned to the client that requested the reload.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,14 +13,14 @@ use crate::config::Loaded;
 use crate::logging;
 use crate::paths::Places;
 
-/// Returns a function that reloads the configuration, each time it is called.
+/// Returns a function that reloads the configuration each time it is called.
 pub(super) fn reloader(places: &Places, loaded: Loaded, parts: Parts) -> Box<Reload> {
     let reloader =
         Arc::new(Reloader { places: places.clone(), parts, start: loaded.clone(), current: Mutex::new(loaded) });
     Box::new(move || {
         let reloader = reloader.clone();
         Box::pin(async move {
-            // Reading files would block the thread of an actor.
+            // Reading files would block an arbiter.
             let done = tokio::task::spawn_blocking(move || reloader.reload()).await;
             let done = done
                 .unwrap_or_else(|_| Err(anyhow::anyhow!("cannot read the configuration because of a defect in acpd")));
@@ -59,7 +59,7 @@ impl Reloader {
     }
 }
 
-/// Sorts changed keys by when the change takes effect.
+/// Groups changed keys by when the change takes effect.
 fn sorted(keys: Vec<String>) -> ReloadCard {
     let mut card = ReloadCard::default();
     for key in keys {

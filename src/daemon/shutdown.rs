@@ -22,7 +22,7 @@ const DRAIN_DEADLINE: Duration = Duration::from_secs(10);
 /// How long HTTP clients may take after that to receive their last messages.
 const HTTP_DEADLINE: Duration = Duration::from_secs(3);
 
-/// How long the threads of the actors may take to end once they are idle.
+/// How long the arbiters may take to end once they are idle.
 const THREADS_DEADLINE: Duration = Duration::from_secs(2);
 
 /// How long the store may take to write everything to the disk.
@@ -45,8 +45,7 @@ pub(super) async fn drain(runtime: &Runtime, http: Option<HttpServer>, signals: 
     }
 }
 
-/// Resolves at a signal to stop. SIGHUP is ignored: the service manager already knows that the
-/// daemon stops.
+/// Resolves at a signal to stop. SIGHUP is ignored, because the daemon is already stopping.
 async fn second_signal(signals: &mut Signals) {
     while let Some(signal) = signals.next().await {
         if signal != SIGHUP {
@@ -56,7 +55,7 @@ async fn second_signal(signals: &mut Signals) {
     std::future::pending().await
 }
 
-/// Ends the threads of the actors, except those that are blocked.
+/// Ends the arbiters, except those that are blocked.
 pub(super) fn end_threads(arbiters: Vec<Arbiter>) {
     let ends = arbiters.into_iter().map(|arbiter| {
         arbiter.stop();
@@ -122,7 +121,7 @@ mod tests {
             });
         });
         hangs.recv().unwrap();
-        // Ends, although the thread does not.
+        // This returns, although one thread does not end.
         end_threads(vec![arbiter, Arbiter::new()]);
     }
 

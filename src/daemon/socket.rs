@@ -1,4 +1,4 @@
-//! Connects to the daemon's socket and binds it, also where its path is too long for the kernel.
+//! Connects to the daemon's socket and binds it, even if its path is too long for the kernel.
 //!
 //! The daemon and all its clients use this module. It knows nothing about the messages, and never
 //! displaces a socket on which another process listens.
@@ -27,16 +27,15 @@ use crate::client::deadline::timeout;
 
 pub type Listener = uds_local_socket::tokio::Listener;
 
-/// The longest path that fits into `sun_path`, without the closing zero.
+/// The longest path that fits into `sun_path`, without the terminating zero byte.
 const LONGEST: usize = 107;
 
-/// How long a dead daemon's socket may stay open. A daemon that was killed while it started a
-/// command leaves its lock and its socket to that child for a moment, and the child may release the
-/// lock first.
+/// How long a dead daemon's socket may stay open. When a daemon is killed while it starts a
+/// command, that child holds its lock and its socket for a moment, and may release the lock first.
 const LEFT_OPEN: Duration = Duration::from_millis(500);
 const STEP: Duration = Duration::from_millis(10);
 
-/// How long a listener may take to make room in its queue.
+/// How long a listener may take to accept earlier connections if its queue is full.
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// Connects to the process that listens at `path`.
@@ -47,7 +46,7 @@ pub fn connect(path: &Path) -> io::Result<UnixStream> {
 fn connect_within(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     let address = Address::of(path)?;
     let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // The queue of a listener that never accepts fills up, and connecting would then wait for ever.
+    // The queue of a listener that never accepts fills up, and connecting would then wait forever.
     net::sockopt::set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
     net::connect(&socket, &SocketAddrUnix::new(address.name.as_os_str())?).map_err(|error| match error {
         Errno::WOULDBLOCK => {
@@ -64,7 +63,7 @@ pub fn has_no_listener(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 
-/// Whether a process listens at this path, according to the kernel. This does not connect.
+/// Whether a process listens at this path, according to the kernel. Does not connect.
 pub fn has_listener(path: &Path) -> bool {
     const ACCEPTS: u32 = 0x1_0000;
     let name = [b" ", path.as_os_str().as_bytes()].concat();
@@ -84,8 +83,8 @@ pub fn has_listener(path: &Path) -> bool {
 pub fn bind(path: &Path) -> anyhow::Result<(Listener, Claim)> {
     clear(path)?;
     let address = Address::of(path)?;
-    // The crate's own removal at drop would delete any file with that name, including a successor's
-    // socket.
+    // By default the crate removes any file with this name when the listener is dropped, even a
+    // successor's socket.
     let options = ListenerOptions::new().name(address.name()?).mode(0o600).reclaim_name(false);
     let listener =
         options.create_tokio_as::<Listener>().with_context(|| format!("cannot bind the socket {}", path.display()))?;
@@ -115,13 +114,13 @@ fn clear(path: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Takes over a listener that another program bound, or this one before a restart. Must be called
+/// Adopts a listener that another program bound, or this one before a restart. Must be called
 /// inside a tokio runtime.
 pub fn adopt(listener: UnixListener) -> anyhow::Result<Listener> {
     Listener::try_from(OwnedFd::from(listener)).context("cannot use the inherited socket")
 }
 
-/// The socket file as we bound it. Releasing it removes the file, unless another file has that name
+/// The socket file that we bound. Releasing it removes the file, unless another file has that name
 /// by then.
 #[derive(Clone)]
 pub struct Claim {
@@ -129,7 +128,8 @@ pub struct Claim {
     file: Identity,
 }
 
-/// Device, inode and modification time: the kernel reuses an inode's number as soon as it is free.
+/// Device, inode and modification time. The time is needed because the kernel reuses the number of
+/// a freed inode.
 type Identity = (u64, u64, i64, i64);
 
 impl Claim {
@@ -142,8 +142,8 @@ impl Claim {
         &self.path
     }
 
-    /// Whether the file still exists. As long as the listener is open, no other file gets its
-    /// inode. The time is not compared, because any program may touch the file.
+    /// Whether the file still exists. While the listener is open, no other file gets its inode. The
+    /// time is not compared, because any program may touch the file.
     pub fn is_ours(&self) -> bool {
         identity(&self.path).is_ok_and(|(device, inode, ..)| (device, inode) == (self.file.0, self.file.1))
     }

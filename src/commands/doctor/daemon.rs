@@ -1,5 +1,5 @@
-//! Checks the daemon, its socket and its store from outside. It starts nothing: it connects to a
-//! socket that systemd holds only if a daemon is already running.
+//! Checks the daemon, its socket and its store from outside. It starts nothing: if systemd holds
+//! the socket, it connects only if a daemon is already running.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -20,12 +20,13 @@ use crate::daemon::socket;
 use crate::launch;
 use crate::paths::Places;
 
-/// How long the daemon may take to answer, which leaves time for the checks around the request.
+/// How long the daemon may take to answer. This leaves time for the other checks within the
+/// deadline.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What earlier checks have found out about the installation.
+/// What earlier checks have found.
 pub(super) struct Known {
-    /// The check that prevents a daemon from starting, if one does.
+    /// The name of the check whose failure prevents a daemon from starting, if there is one.
     pub(super) obstacle: Option<&'static str>,
     /// Whether systemd listens on the daemon's behalf.
     pub(super) is_activated: bool,
@@ -52,7 +53,7 @@ pub(super) async fn check(places: &Places, known: &Known) -> Vec<Finding> {
         findings.push(describe(status));
     }
     let store = places.history();
-    // Counting a big store takes a moment, and the disk may be slow.
+    // Measuring a large store takes a moment, and the disk may be slow.
     let found = tokio::task::spawn_blocking(move || StoreFolder::look(&store)).await;
     findings.push(check_store(places, status.as_ref(), found.unwrap_or_default(), known));
     findings
@@ -71,13 +72,13 @@ fn none_runs(known: &Known) -> Finding {
     }
 }
 
-/// Queries the daemon's state. The finding explains why it does not answer.
+/// Requests the daemon's state. If the daemon does not answer, the finding explains why.
 async fn look(places: &Places, holder: &LockHolder) -> Result<StatusCard, Finding> {
     let pid = holder.pid;
     let end = format!("stop it with `kill {pid}`; the next client starts another daemon");
     if is_stopped(pid) {
         let says = format!("{holder} is suspended and does not answer");
-        // A suspended process does not act on a plain `kill`.
+        // A suspended process does not react to a plain `kill`.
         let advice = format!("resume it with `kill -CONT {pid}`, or kill it with `acpd ctl stop --force`");
         return Err(Finding::fail("daemon", says, advice));
     }
@@ -108,7 +109,7 @@ fn is_stopped(pid: u32) -> bool {
 
 async fn ask(places: &Places) -> anyhow::Result<StatusCard> {
     let mut client = Client::over(socket::connect(&places.socket)?)?;
-    // A daemon of another home reports it in this answer.
+    // A daemon that belongs to another home reports that in this answer.
     let _: HelloResult = client.call(method::HELLO, launch::hello(places, None)).await?;
     client.call(method::STATUS, json!({})).await
 }
@@ -116,7 +117,7 @@ async fn ask(places: &Places) -> anyhow::Result<StatusCard> {
 fn describe(status: &StatusCard) -> Finding {
     let mine = env!("CARGO_PKG_VERSION");
     let StatusCard { version, pid, sessions, connections, .. } = status;
-    // One of the connections is that of this check.
+    // One of the connections is our own.
     let clients = connections.saturating_sub(1);
     let says = format!("process {pid}; sessions in memory: {sessions}, clients: {clients}");
     if version == mine {
@@ -159,8 +160,8 @@ fn check_socket(places: &Places, holder: Option<&LockHolder>, known: &Known) -> 
     }
 }
 
-/// The finding about a socket without a daemon. The kernel reports whether a process listens on it;
-/// connecting would start a daemon.
+/// Returns the finding about a socket without a daemon. The kernel reports whether a process
+/// listens on it; connecting would start a daemon.
 fn unserved(socket: &Path, known: &Known) -> Finding {
     let path = socket.display();
     match socket::has_listener(socket) {
@@ -189,12 +190,12 @@ fn not_there(places: &Places) -> Finding {
     }
 }
 
-/// What the disk shows of the store.
+/// The state of the store, as found on the disk.
 #[derive(Default)]
 struct StoreFolder {
     /// Its size in bytes; None if there is no such folder.
     size: Option<u64>,
-    /// Why the daemon cannot write to it.
+    /// The reason why the daemon cannot write to it, if there is one.
     obstacle: Option<Finding>,
 }
 
@@ -253,7 +254,7 @@ fn check_store(places: &Places, status: Option<&StatusCard>, found: StoreFolder,
     }
 }
 
-/// The total size of the files in a folder in bytes; None if there is no such folder.
+/// Returns the total size of the files in a folder in bytes, or None if there is no such folder.
 fn size(folder: &Path) -> Option<u64> {
     let entries = fs::read_dir(folder).ok()?;
     let sizes = entries.flatten().map(|entry| match entry.metadata() {

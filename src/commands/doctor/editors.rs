@@ -1,4 +1,5 @@
-//! Checks which editors that can use acpd are installed, and which are configured for it.
+//! Checks which of the editors that can use acpd are installed, and which of these are configured
+//! for it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use crate::commands::setup::editors::recipes;
 use crate::launch;
 use crate::paths::Places;
 
-/// An editor, by the names of its programs and by install locations that are not on a PATH.
+/// An editor, with the names of its programs and its install locations outside PATH.
 struct Known {
     name: &'static str,
     editor: Editor,
@@ -78,7 +79,7 @@ fn judge(known: &Known, place: &Path, places: &Places, path: Option<&str>) -> Fi
     let says = format!("{} ({})", known.name, place.display());
     let setup = format!("acpd setup {}", known.editor.name());
     let Some(file) = recipes(known.editor, places).into_iter().find_map(|recipe| recipe.file) else {
-        // Whether a Lua or Lisp configuration starts acpd cannot be determined.
+        // This program cannot find out whether a Lua or Lisp configuration starts acpd.
         return Finding::ok("editors", format!("{says}; its settings: {setup}"));
     };
     let amiss = |what: String| Finding::warn("editors", format!("{says} {what}"), format!("{setup} --write"));
@@ -90,7 +91,7 @@ fn judge(known: &Known, place: &Path, places: &Places, path: Option<&str>) -> Fi
     }
 }
 
-/// Whether a path is the running program, under any name.
+/// Whether a path leads to the running program, under any name.
 fn is_this(program: &Path) -> bool {
     let real = |path: PathBuf| fs::canonicalize(&path).unwrap_or(path);
     launch::own_program().is_ok_and(|own| real(own) == real(program.to_owned()))

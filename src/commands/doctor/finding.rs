@@ -3,7 +3,7 @@
 use serde::Serialize;
 use terminal::style::{Colors, Style, visible_text};
 
-/// The width that remains beside the state and the name of a check.
+/// The width that remains for text beside the state and the name of a check.
 const WIDTH: usize = 80 - MARGIN;
 const MARGIN: usize = 6 + NAME;
 const NAME: usize = 11;
@@ -38,7 +38,7 @@ impl Finding {
         Self { check, state: State::Fail, says: says.into(), advice: Some(advice.into()) }
     }
 
-    /// The finding as lines that fit a terminal; an arrow marks the advice.
+    /// Formats the finding as lines that fit a terminal; an arrow marks the advice.
     pub(super) fn render(&self, colors: Colors) -> String {
         let (word, style) = match self.state {
             State::Ok => ("ok", Style::Green),
@@ -64,7 +64,7 @@ pub(super) fn human(bytes: u64) -> String {
     }
 }
 
-/// Wraps at spaces. A word without spaces stays whole, so that a path can be copied.
+/// Wraps text at spaces. A longer word stays whole, so that a path can be copied.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for line in text.lines() {

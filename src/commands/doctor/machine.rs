@@ -36,7 +36,7 @@ fn same(one: &Path, other: &Path) -> bool {
     real(one) == real(other)
 }
 
-/// The first program of this name in the folders of a PATH.
+/// Returns the first program of this name in the folders of a PATH.
 pub(super) fn which(name: &str, path: Option<&str>) -> Option<PathBuf> {
     if name.contains('/') {
         return is_program(Path::new(name)).then(|| name.into());
@@ -123,7 +123,8 @@ impl Systemd {
         matches!(self, Self::Installed { socket, .. } if socket == "active")
     }
 
-    /// The finding about systemd. `obstacle` is the check that prevents a daemon from starting.
+    /// Returns the finding about systemd. `obstacle` is the check that prevents a daemon from
+    /// starting.
     pub(super) fn finding(&self, obstacle: Option<&str>) -> Finding {
         let (socket, enabled, service, command) = match self {
             Self::Absent(why) => {

@@ -1,5 +1,5 @@
-//! Checks the proxy and certificates that a daemon started by an editor would use, and whether
-//! those of this terminal differ.
+//! Checks the proxy and certificates that a daemon started by an editor would use, and whether this
+//! terminal has others.
 
 use domain::Environment;
 

@@ -28,11 +28,11 @@ pub(super) async fn check(places: &Places, config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// The finding about a provider. None if there is nothing to report: an unconfigured provider has
-/// no key, or a local one does not run.
+/// Returns the finding about a provider, or None if there is nothing to report: a provider that is
+/// not configured has no key, or a local one does not run.
 fn judge(survey: &Survey, configured: bool) -> Option<Finding> {
     let Survey { provider, address, key, models, local } = survey;
-    // A password, and a key among the parameters.
+    // The address may contain a password, or a key among its parameters.
     let address = network::without_password(address);
     let address = address.split('?').next().unwrap_or_default();
     let key = match key {

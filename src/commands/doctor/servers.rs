@@ -39,8 +39,8 @@ fn judge(name: &str, server: &BTreeMap<&str, &Value>, path: Option<&str>) -> Fin
     }
 }
 
-/// The address without its query and user information, which may hold a key: a finding is often
-/// shown to others.
+/// Removes the query and the user information from an address. They may contain a key, and users
+/// show findings to others.
 fn without_query(url: &str) -> String {
     let path_ends = url.find(['?', '#']).unwrap_or(url.len());
     let url = &url[..path_ends];

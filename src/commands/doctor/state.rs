@@ -37,7 +37,8 @@ pub(super) fn check(places: &Places) -> Finding {
     Finding::ok("state", format!("{path}{missing}"))
 }
 
-/// Checks that a path is a folder in which acpd can write. `is_ours` says that it must belong to the user.
+/// Checks that a path is a folder in which acpd can write. If `is_ours`, it must belong to the
+/// user.
 pub(super) fn usable(check: &'static str, folder: &Path, is_ours: bool) -> Result<(), Finding> {
     let at = folder.display();
     match fs::metadata(folder) {
@@ -97,7 +98,7 @@ fn write(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// The advice for a store that reports this reason.
+/// Returns advice for a store that reports this reason.
 pub(super) fn advice_for_store(reason: &str, folder: &Path) -> String {
     let has = |words: &[&str]| words.iter().any(|word| reason.to_lowercase().contains(word));
     if has(&["was removed or replaced"]) {

@@ -1,4 +1,5 @@
-//! The units as files: their text for this program, and whether an existing file may be replaced.
+//! The files of the units: their text for this program, and whether an existing file may be
+//! replaced.
 //!
 //! The first line of a written file carries a checksum. A file with a matching checksum has not
 //! been changed since.
@@ -71,7 +72,7 @@ impl Unit {
         let text = match fs::read_to_string(&self.path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // A dangling link also belongs to the user.
+                // A dangling link was made by the user, too.
                 let is_link = fs::symlink_metadata(&self.path).is_ok();
                 return Ok(if is_link { Found::Changed } else { Found::Nothing });
             }
@@ -96,7 +97,7 @@ fn is_unchanged(text: &str) -> bool {
     u64::from_str_radix(sum, 16) == Ok(checksum(rest))
 }
 
-/// FNV-1a: protects against accidents, not against malice.
+/// Computes FNV-1a, which detects accidental changes but not malicious ones.
 fn checksum(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -112,7 +113,7 @@ fn quoted(path: &Path) -> String {
     format!("\"{}\"", specified(&escaped))
 }
 
-/// Escapes per cent signs, which would begin a specifier.
+/// Escapes percent signs, which would begin a specifier.
 fn specified(text: &str) -> String {
     text.replace('%', "%%")
 }

@@ -1,6 +1,6 @@
 //! `acpd models default`: shows the model of new sessions, or writes it into the configuration file.
 //!
-//! Comments and layout of the file stay. A running daemon is asked to reload it.
+//! Comments and layout of the file are preserved. A running daemon is asked to reload it.
 
 #![allow(clippy::print_stdout, reason = "the default is printed")]
 
@@ -21,7 +21,8 @@ use crate::commands::{Ending, ask, file_replacement};
 use crate::launch;
 use crate::paths::Places;
 
-/// Sets the default if a model is given, and shows it otherwise. `configured` is the present setting.
+/// Sets the default if a model is given, and shows it otherwise. `configured` is the current
+/// setting.
 pub(super) async fn run(
     places: &Places,
     known: &Known<'_>,
@@ -65,7 +66,7 @@ async fn choose(known: &Known<'_>, current: &str) -> anyhow::Result<Option<Strin
 
 /// Writes the default into the file, or removes it, and has a running daemon reload the file.
 pub(super) async fn set(places: &Places, model: Option<&str>) -> anyhow::Result<Ending> {
-    // A file that is kept elsewhere may be a link here; the link is preserved.
+    // The configuration file may be a link to a file elsewhere; the link stays.
     let path = fs::canonicalize(&places.config).unwrap_or_else(|_| places.config.clone());
     let before = match fs::read_to_string(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
@@ -88,7 +89,7 @@ pub(super) async fn set(places: &Places, model: Option<&str>) -> anyhow::Result<
     Ok(Ending::Done)
 }
 
-/// The text of a configuration with another `models.default`, or without one.
+/// Returns the text of a configuration with another `models.default`, or without one.
 fn with_default(text: &str, model: Option<&str>) -> anyhow::Result<String> {
     let mut document: DocumentMut = text.parse().context("it is not valid TOML")?;
     let Some(model) = model else {
@@ -101,7 +102,7 @@ fn with_default(text: &str, model: Option<&str>) -> anyhow::Result<String> {
     let models = models.as_table_like_mut().context("`models` is not a table in it")?;
     let mut value = Value::from(model);
     match models.get_mut("default") {
-        // The comments around the value and its key stay.
+        // The comments around the key and its value are preserved.
         Some(item) => {
             if let Some(before) = item.as_value() {
                 *value.decor_mut() = before.decor().clone();

@@ -1,4 +1,4 @@
-//! The settings for each editor, and where it reads them. The texts are the files of
+//! The settings for each editor, and the file from which it reads them. The texts are in
 //! `examples/editors`.
 
 use std::borrow::Cow;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::cli::Editor;
 use crate::paths::Places;
 
-/// The path of the program in the texts, to be replaced.
+/// The path of the program in the texts, which is replaced by the real one.
 pub const PLACEHOLDER: &str = "/home/you/.cargo/bin/acpd";
 
 /// The name of acpd's entry in the texts.
@@ -32,17 +32,17 @@ pub struct SettingsFile {
 }
 
 impl Recipe {
-    /// The text with the program's path. JSON, Lua and Emacs Lisp write such strings in the same
-    /// way.
+    /// Returns the text with the program's path. Strings are written in the same way in JSON, Lua
+    /// and Emacs Lisp.
     pub fn text(&self, program: &Path) -> String {
         let quoted = serde_json::Value::from(program.to_string_lossy()).to_string();
         self.template.replace(&format!("\"{PLACEHOLDER}\""), &quoted)
     }
 
-    /// The recipe for an entry of its own, whose sessions an agent answers.
+    /// Returns the recipe for a separate entry, whose sessions the given agent answers.
     pub fn for_agent(self, agent: &str) -> Self {
         let entry = format!("{ENTRY}-{agent}");
-        // Emacs Lisp has no commas.
+        // Emacs Lisp has no commas between elements.
         let comma = if self.template.starts_with('(') { "" } else { "," };
         let template = self
             .template

@@ -1,5 +1,5 @@
-//! Sets one value in a JSON file that people edit by hand. Comments, trailing commas and layout
-//! stay as they are.
+//! Sets one value in a JSON file that users edit by hand. Comments, trailing commas and layout are
+//! preserved.
 //!
 //! Text in, text out; the caller reads and writes files.
 
@@ -8,7 +8,7 @@ use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstRootNode};
 use serde_json::{Map, Value};
 
-/// Some editors write this mark before the text. No JSON parser accepts it.
+/// Some editors write this mark at the start of a file. No JSON parser accepts it.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// The extensions to JSON that editors accept in their settings: comments and trailing commas.
@@ -41,12 +41,12 @@ pub(super) fn set(text: &str, path: &[&str], value: &Value) -> anyhow::Result<St
     Ok(changed)
 }
 
-/// The value at this path.
+/// Returns the value at this path.
 pub(super) fn get<'a>(root: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(root, |value, name| value.get(name))
 }
 
-/// The value of the whole text.
+/// Parses the whole text.
 pub(super) fn read(text: &str) -> anyhow::Result<Value> {
     CstRootNode::parse(split_mark(text).1, &OPTIONS)?.to_serde_value().context("the file is empty")
 }
@@ -55,7 +55,7 @@ fn split_mark(text: &str) -> (&str, &str) {
     text.split_at(if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len_utf8() } else { 0 })
 }
 
-/// Changes the syntax tree and writes it out.
+/// Changes the syntax tree and writes it as text.
 fn edit(text: &str, path: &[&str], value: &Value) -> anyhow::Result<String> {
     let root = CstRootNode::parse(text, &OPTIONS)?;
     let (last, way) = path.split_last().context("there is no path to set")?;
@@ -70,7 +70,7 @@ fn edit(text: &str, path: &[&str], value: &Value) -> anyhow::Result<String> {
     Ok(root.to_string())
 }
 
-/// The same change on the parsed value, for comparison.
+/// Makes the same change in the parsed value, for comparison.
 fn put(root: &mut Value, path: &[&str], value: &Value) -> anyhow::Result<()> {
     let Some((name, rest)) = path.split_first() else {
         *root = value.clone();
