@@ -53,7 +53,7 @@ struct RuntimeState {
     /// Checks whether the installed program could start. Set by the program.
     rehearse: OnceLock<Box<Rehearse>>,
     directory: Swap<Addr<Directory>>,
-    /// The number of directories before this one.
+    /// The number of directories that have been replaced.
     directories: watch::Sender<u32>,
     arbiters: Vec<ArbiterHandle>,
     next_arbiter: AtomicUsize,

@@ -259,8 +259,8 @@ pub(crate) fn describe(
             })
             .collect(),
         doing: state.open.calls.values().filter(|open| open.started).map(|open| open.card.title.clone()).collect(),
-        // The code that shows the card fills this in, because the end of a background command is
-        // not reported.
+        // The code that shows the card fills this in, because the end of a background command does
+        // not publish a new card.
         background: Vec::new(),
     }
 }

@@ -357,7 +357,8 @@ mod tests {
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished() && greedy.room().now_or_never().is_none());
         assert!(modest.room().now_or_never().is_some());
-        // A session goes on when most of its own is written, whatever the others have.
+        // A session continues when most of its own events are written, whatever the other sessions
+        // have.
         greedy.settle(1, 1, Settled::Written);
         waiting.await.unwrap();
         // A session that ends releases what it held.

@@ -40,8 +40,7 @@ pub(crate) struct Compacted {
     pub(crate) conversation: Conversation,
 }
 
-/// Continues a turn that was about to end: something was added to the conversation, which is safe
-/// once event number `at` is.
+/// Continues a turn with a changed conversation. The change is safe once event number `at` is.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct GoOn {
@@ -144,7 +143,8 @@ enum Doing {
 enum SummaryForm {
     /// As the conversation itself, after the same beginning as in all other requests.
     Conversation,
-    /// As one text, because the conversation does not fit.
+    /// As one text, because the conversation does not fit, or because the model did not answer it
+    /// with a summary.
     Words {
         /// The maximum number of tokens of older messages.
         room: u64,

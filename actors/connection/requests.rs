@@ -28,10 +28,10 @@ struct Request {
     session: Option<SessionId>,
 }
 
-/// What remains of a withdrawn request.
+/// The kind of a request, by what remains of it after it is withdrawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// A prompt, answered as cancelled in the words of the client's version.
+    /// A prompt, which is answered as cancelled in the form of the client's protocol version.
     Prompt,
     /// Nothing remains: the request changes nothing, or what it created is deleted.
     Traceless,

@@ -155,7 +155,7 @@ impl Session {
                 sub.record(prompt(&turn, text));
                 tell(&sub.turn, GoOn { at: after, conversation: sub.conversation.clone() });
             }
-            // Retries and the like are not shown; the user sees that the call goes on.
+            // Retries and similar notices are not shown; the user sees that the call continues.
             TurnReport::Noticed { .. } | TurnReport::Begun { .. } | TurnReport::Summarising { .. } => {}
             TurnReport::Called { call, message, request } => {
                 self.deliver(Input::SubAgentCalled { agent: turn, call, message, request }, ctx);

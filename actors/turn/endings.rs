@@ -183,7 +183,7 @@ impl Turn {
             (Doing::Summarising { summary, form: SummaryForm::Conversation, .. }, StopReason::EndTurn)
                 if summary.trim().is_empty() =>
             {
-                // Some models go on with the task instead, and call a tool.
+                // Some models continue with the task instead, and call a tool.
                 self.summarise_words(ctx);
             }
             (Doing::Summarising { summary, .. }, StopReason::EndTurn | StopReason::MaxTokens)
