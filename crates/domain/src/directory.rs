@@ -6,7 +6,7 @@
 //!
 //! - At most one session per id is in memory or being opened. The right to open one is a permit ([`PermitId`]). It goes
 //!   to one caller, and to the next waiting caller if it is dropped unused.
-//! - A deletion starts only when no session of that id can write any more, and is confirmed only when it is on the disk.
+//! - A deletion starts only when no session of that id can write any more, and is confirmed only when the disk has it.
 //! - A session that was idle may refuse its eviction. One that a client closed or deleted may not.
 //! - Every caller is answered, even when a session panics, a deletion fails or the daemon stops.
 

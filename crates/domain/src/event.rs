@@ -207,8 +207,7 @@ pub enum EventKind {
     ResultsCleared {
         calls: Vec<CallId>,
     },
-    /// A prompt was cancelled before it was inserted, and its client wants no message of it in the
-    /// conversation.
+    /// A prompt was cancelled before it was inserted, and its client wants its message kept out of the conversation.
     PromptDropped {
         /// The id of the turn that the prompt would have started.
         prompt: TurnId,

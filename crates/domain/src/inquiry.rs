@@ -53,7 +53,7 @@ pub enum InquiryPurpose {
     /// The answer is information for the model.
     #[default]
     Answer,
-    /// The user approves a plan: each choice is the mode in which the session goes on.
+    /// The user approves a plan: each choice is the mode in which the session continues.
     Plan,
 }
 
@@ -213,7 +213,7 @@ impl Inquiry {
         outcome.with_raw(raw)
     }
 
-    /// Returns the mode in which the session goes on after this choice.
+    /// Returns the mode in which the session continues after this choice.
     pub fn mode_after(&self, choice: &InquiryChoice) -> Option<Mode> {
         match self.purpose {
             InquiryPurpose::Answer => None,

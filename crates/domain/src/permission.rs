@@ -214,7 +214,7 @@ pub enum Decision {
     Cancelled,
     /// The daemon stopped before the question was answered. Nothing was run.
     Unanswered,
-    /// The user closed the form of an inquiry without an answer. The turn goes on.
+    /// The user closed the form of an inquiry without an answer. The turn continues.
     Dismissed,
 }
 

@@ -18,7 +18,7 @@ const PAGE: usize = 24 << 10;
 /// The name of the tool that searches.
 pub const RECALL: &str = "recall";
 
-/// What the model wants to see again.
+/// What the model asks to see again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecallRequest {
     /// Everything that contains all of these words, whatever their case is.

@@ -1,8 +1,8 @@
 //! The rules of a session as a state machine without I/O.
 //!
-//! [`SessionMachine::step`] takes one [`Input`] and returns the [`Effect`]s that follow from it, in order. The `Session`
-//! actor delivers inputs and carries effects out; it decides nothing that is decided here. Because a machine is a plain
-//! value, tests explore interleavings of inputs that no conversation would produce in time.
+//! [`SessionMachine::step`] takes one [`Input`] and returns the [`Effect`]s that follow from it, in order. The
+//! `Session` actor delivers inputs and carries out effects; it makes none of the decisions that are made here. Because
+//! a machine is a plain value, tests can explore interleavings of inputs that are too rare in real conversations.
 
 pub mod activity;
 mod background;

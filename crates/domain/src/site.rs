@@ -187,8 +187,9 @@ impl SeenTable {
 /// The maximum number of folders that are remembered as entered.
 const ENTERED: usize = 10_000;
 
-/// The folders below the working folder in which a model has read a file, and whose notes it therefore has. It is kept in
-/// memory only: after a restart the model gets the notes again.
+/// The folders below the working folder in which a model has read a file, and whose notes it has
+/// therefore received. They are kept in memory only: after a restart the model gets the notes
+/// again.
 #[derive(Debug, Default)]
 pub struct EnteredFolders(Mutex<HashSet<PathBuf>>);
 

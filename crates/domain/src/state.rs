@@ -67,7 +67,7 @@ pub struct SessionFolders {
     pub cwd: PathBuf,
     /// The real path of `cwd` when the session began. It is stored beside the log.
     pub real_cwd: Option<PathBuf>,
-    /// The folders beside `cwd` that file tools may use.
+    /// The folders besides `cwd` that file tools may use.
     pub extra_roots: Vec<PathBuf>,
 }
 

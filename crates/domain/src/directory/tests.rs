@@ -1,5 +1,5 @@
-//! Explores interleavings of callers, sessions, the disk and the directory's rules, and checks the invariants that
-//! `directory.rs` lists after every step. At the end everything under way is finished, and no caller may still wait.
+//! Explores interleavings of callers, sessions, the disk and the directory's rules. After every step it checks the
+//! invariants that `directory.rs` lists. At the end all pending work is finished, and no caller may still wait.
 
 use std::collections::VecDeque;
 
@@ -326,7 +326,7 @@ impl World {
         assert!(self.deleted.iter().all(|id| !self.logs.contains_key(id)), "a deletion was lost");
     }
 
-    /// Finishes everything that is under way.
+    /// Finishes all pending work.
     fn settle(&mut self) {
         loop {
             let sessions: Vec<Incarnation> = self.sessions.keys().copied().collect();

@@ -1,4 +1,4 @@
-//! What a session is doing. It does one thing at a time: the variants of [`Activity`] exclude each other.
+//! The activity of a session. There is one at a time: the variants of [`Activity`] exclude each other.
 
 use std::collections::BTreeMap;
 
@@ -55,7 +55,7 @@ pub struct RunningTurn {
     pub agent_usage: Usage,
     /// What the session had cost when the turn began.
     pub costs_before: Costs,
-    /// How often the user has agreed to go on beyond the limits of a turn.
+    /// How often the user has agreed to continue beyond the limits of a turn.
     pub granted: u32,
     /// What is held back until the user agrees to continue beyond a limit.
     pub held: Option<Held>,

@@ -1,4 +1,4 @@
-//! The attached clients, and the bridges that came back on another connection.
+//! The attached clients, and the bridges that have reconnected.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

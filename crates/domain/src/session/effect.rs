@@ -26,21 +26,21 @@ pub enum Effect {
     Publish,
     Reply(Reply),
 
-    /// A turn begins: with the event of this number, and for this editor.
+    /// Reports that a turn begins with the event of this number, for this editor.
     TurnOpened {
         number: u64,
         trace: Option<Trace>,
         editor: Option<Arc<dyn Editor>>,
     },
-    /// A turn from the log waits for an answer.
+    /// Reports that a turn restored from the log waits for an answer.
     TurnReopened {
         number: u64,
         turn: TurnId,
     },
     TurnClosed,
-    /// Tools run in this environment from now on.
+    /// Sets the environment in which tools run from now on.
     UseEnvironment(Arc<Environment>),
-    /// Tools may use this editor from now on.
+    /// Sets the editor that tools may use from now on.
     UseEditor(Arc<dyn Editor>),
     /// Replaces the session's MCP servers by these.
     ConnectServers(ServerRequest),
@@ -66,7 +66,7 @@ pub enum Effect {
     SwitchModel,
     /// Drops the backend of the turn and all its sub-agents.
     DropTurn,
-    /// Ends the commands that the turn has started in the background.
+    /// Ends the commands that the turn left running in the background.
     CancelBackground(TurnId),
     /// Asks the hooks whether the turn may end, and delivers `HooksAnswered`.
     ConsultHooks {

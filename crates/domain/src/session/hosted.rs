@@ -1,8 +1,8 @@
 //! Sessions that a child agent answers: its reports, its questions, and how its turns end.
 //!
-//! A turn is started by the same effect as a turn of the native engine. The child runs its tools itself, so there are no
-//! executors; what it reports is appended as it comes. A turn that is stopped ends when the child has ended its prompt,
-//! which the actor enforces after a while.
+//! A turn starts with the same effect as a turn of the native engine. The child runs its tools itself, so there are no
+//! executors; its reports are appended as they arrive. A stopped turn ends when the child has ended its prompt, and the
+//! actor ends a child that does not do so in time.
 
 use super::activity::{Activity, RunningTurn};
 use super::effect::Effect;
@@ -127,7 +127,7 @@ impl SessionMachine {
         true
     }
 
-    /// Whether there was a prompt before the one that runs.
+    /// Whether there was a prompt before the running one.
     fn has_earlier_turns(&self) -> bool {
         self.state.messages > u64::from(self.state.open.turn.is_some())
     }

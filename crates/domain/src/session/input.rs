@@ -90,7 +90,7 @@ pub enum Input {
     SetEnvironment(Arc<Environment>),
     /// The bridge that sent the prompt of a waiting turn is back, and offers this to its tools.
     EditorReturned(Arc<dyn Editor>),
-    /// Folders beside the working folder, as the last request to open the session named them.
+    /// The folders besides the working folder that the last request to open the session named.
     SetRoots(Vec<PathBuf>),
     Notice {
         text: String,
@@ -106,7 +106,7 @@ pub enum Input {
         text: String,
         setting: Option<Setting>,
     },
-    /// What the backend of the running turn reports. Reports of a turn that was stopped are ignored.
+    /// A report from the backend of the running turn. Reports of a stopped turn are ignored.
     Turn {
         turn: TurnId,
         report: TurnReport,
@@ -138,7 +138,7 @@ pub enum Input {
         message: MessageId,
         request: ToolRequest,
     },
-    /// A sub-agent asks for a tool that is not worth trying.
+    /// A sub-agent asks for a call that is not worth trying again.
     SubAgentBarred {
         agent: TurnId,
         call: CallId,
@@ -150,12 +150,12 @@ pub enum Input {
         spent: Spent,
         window: u64,
     },
-    /// What the executor of a call reports. Reports of calls that are over are ignored.
+    /// A report from the executor of a call. Reports of calls that are over are ignored.
     Call {
         call: CallId,
         report: CallReport,
     },
-    /// What the child agent of a hosted session reports, in a turn or without one.
+    /// A report from the child agent of a hosted session, in a turn or without one.
     Agent(AgentReport),
     /// The child asks for permission, and the call has been compared with the rules.
     AgentAsked(AgentQuestion),
@@ -261,7 +261,7 @@ pub enum TurnReport {
         message: MessageId,
         seal: serde_json::Value,
     },
-    /// The response that was being streamed broke off and does not count.
+    /// The response that was being streamed broke off and must be ignored.
     Abandoned {
         message: MessageId,
     },
@@ -272,7 +272,7 @@ pub enum TurnReport {
         tool: String,
         title: String,
     },
-    /// The calls of a response, before any of them is taken up.
+    /// The calls of a response, before any of them is started.
     Requested {
         message: MessageId,
         calls: Vec<RequestedCall>,

@@ -160,7 +160,8 @@ impl SessionMachine {
         }
     }
 
-    /// Does the same for questions that were restored from the log. Their clients get this much time to reconnect.
+    /// Does the same as `mind_questions` for questions restored from the log. Their clients get this much time to
+    /// reconnect.
     pub(super) fn mind_questions_after(&mut self, grace: Duration) {
         match self.policy.unattended {
             Unattended::Wait => {}
@@ -184,8 +185,8 @@ impl SessionMachine {
         self.notify(NotificationKind::Waiting, about);
     }
 
-    /// Whether the session closes with its questions open. Answers that arrive meanwhile must not be recorded, because
-    /// nothing would act on them.
+    /// Whether the session is closing with its questions open. Answers that arrive meanwhile must not be recorded,
+    /// because nothing would act on them.
     pub(super) fn is_suspending(&self) -> bool {
         match &self.activity {
             Activity::Suspending(_) => true,

@@ -1,9 +1,9 @@
-//! How a session begins, and turns that outlive the daemon.
+//! How a session begins, and how a turn continues after a restart of the daemon.
 //!
-//! A turn whose permission question is open is not ended when the daemon stops, restarts or dies: the question stays open
-//! in the log, and clients that attach later are asked it. Nothing is planned and no model is asked until it is answered.
-//! Then the call is planned again, with the environment of the client that came back, and runs if it still does what the
-//! user was shown.
+//! A turn with an open permission question does not end when the daemon stops, restarts or dies. The question stays
+//! open in the log, and clients that attach later are asked. Nothing is planned and no model is asked until it is
+//! answered. Then the call is planned again, with the environment of the client that reconnected, and runs if it still
+//! does what the user was shown.
 
 use std::time::Duration;
 
@@ -112,7 +112,7 @@ impl SessionMachine {
             after: self.sync_point,
         }));
         self.publish();
-        // Calls that were recorded and not asked about when the daemon stopped are checked again.
+        // Calls that were recorded but not yet asked about when the daemon stopped are checked again.
         let asked = |call: &CallId| self.state.open.questions.iter().any(|asked| asked.question.call == *call);
         let unasked: Vec<CallId> = calls.into_iter().filter(|call| call != answered && !asked(call)).collect();
         for call in unasked {

@@ -10,8 +10,8 @@ use crate::mcp::McpServer;
 
 #[derive(Default)]
 pub(super) struct ServerChoice {
-    /// What the current servers were connected for. None before they were connected, and after they
-    /// were lost.
+    /// The request for which the current servers were connected. None before they were connected,
+    /// and after they were lost.
     current: Option<Connected>,
     /// The servers to connect at the next turn.
     next: Option<Vec<McpServer>>,
@@ -66,7 +66,7 @@ impl SessionMachine {
         self.effect(Effect::ConnectServers(request));
     }
 
-    /// The servers are gone. The next turn tries to connect them again.
+    /// Handles the loss of the servers. The next turn tries to connect them again.
     pub(super) fn lose_servers(&mut self, text: String) {
         let lost = self.servers.current.take().map(|current| current.servers);
         // A client may have named others meanwhile.

@@ -1,4 +1,4 @@
-//! Built-in slash commands, typed as a prompt: what they are and how they are read. The model sees none of them.
+//! Built-in slash commands, typed as a prompt: the list of them, and how they are read. The model sees none of them.
 
 use crate::briefing::TypedSlashCommand;
 use crate::checkpoint::RestoreDirection;

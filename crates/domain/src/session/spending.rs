@@ -55,7 +55,7 @@ impl SessionMachine {
         accounts.into_iter().find_map(|((scope, spent, limit), granted)| exceeded(scope, &spent, limit, granted))
     }
 
-    /// What was spent in each scope, and its limit.
+    /// The amount spent in each scope, and the limit of that scope.
     fn accounts(&self, costs_before: &Costs) -> [(Scope, Spending, SpendingLimit); 3] {
         let limits = &self.policy.spending;
         let costs = &self.state.usage.costs;

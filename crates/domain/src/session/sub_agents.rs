@@ -404,7 +404,7 @@ impl SessionMachine {
         if let Some(call) = waiting {
             self.append(EventKind::ToolProgressed { call, content: vec![ToolContent::text(shown)] });
         }
-        // Right before the call itself, so that no reader starts between the two.
+        // Appended right before the call itself, so that no reader starts between the two.
         self.append(EventKind::Delegated { call: call.clone(), within });
     }
 

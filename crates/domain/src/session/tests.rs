@@ -1,6 +1,6 @@
-//! Explores interleavings of inputs. The world below plays everyone around a session: clients, the backend of a turn,
-//! executors, hooks, the toolbox, the disk and crashes. It believes effects and not the machine's own state, and after
-//! each step it checks the invariants of docs/architecture.md.
+//! Explores interleavings of inputs. The world below plays everything around a session: clients, the backend of a turn,
+//! executors, hooks, the toolbox, the disk and crashes. It relies on the effects, not on the machine's own state, and
+//! after each step it checks the invariants of docs/architecture.md.
 
 mod hosted;
 mod moves;
@@ -43,7 +43,7 @@ struct Work {
     hooks: Option<TurnId>,
     restoring: bool,
     closing: bool,
-    /// The idle timer is armed, or the Directory has been asked to evict.
+    /// Whether the idle timer is armed, or the Directory has been asked to evict.
     may_evict: bool,
 }
 
@@ -59,7 +59,7 @@ struct World {
     stored: Option<SessionMeta>,
     attached: Vec<u64>,
     prompts: u32,
-    /// Prompts that were taken and are not answered yet. Each is answered once.
+    /// Accepted prompts that are not answered yet. Each is answered once.
     unanswered: BTreeSet<TurnId>,
     last_turn: Option<TurnId>,
     old_turn: Option<TurnId>,

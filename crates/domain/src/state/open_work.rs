@@ -64,7 +64,7 @@ pub struct Asked {
     pub question: Question,
 }
 
-/// A command or a sub-agent that goes on after the call that started it.
+/// A command or a sub-agent that continues after the call that started it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BackgroundWork {
     /// The call that started it.

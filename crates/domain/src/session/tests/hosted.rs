@@ -1,5 +1,5 @@
-//! Explores interleavings of a session that a child agent answers: what the child reports, asks and leaves undone, in
-//! between everything else that happens to a session.
+//! Explores interleavings of a session that a child agent answers: the child's reports, questions
+//! and failures, between all other inputs of a session.
 
 use std::collections::BTreeSet;
 

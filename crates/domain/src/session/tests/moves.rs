@@ -1,4 +1,4 @@
-//! What can happen to a session, and how it may be configured.
+//! The moves that can happen to a session, and the configurations it may have.
 
 use std::time::Duration;
 
