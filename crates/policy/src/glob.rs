@@ -1,19 +1,19 @@
-//! Globs of bounded size. Every glob comes from outside (a model, a project, the operator), and `globset` reads nested
-//! braces by recursion: a pattern that is nested deeply enough overflows the stack, which ends the whole daemon. All globs
-//! are therefore built here, and clippy forbids `globset`'s own constructors elsewhere.
+//! Globs of bounded size. Globs come from untrusted sources (a model, a project, the operator), and `globset` parses
+//! nested braces recursively: a deeply nested pattern overflows the stack, which ends the whole daemon. All globs are
+//! therefore built here, and clippy forbids `globset`'s own constructors elsewhere.
 
 use globset::{GlobBuilder, GlobMatcher};
 
-/// The longest pattern in bytes.
+/// The longest pattern, in bytes.
 pub const LONGEST: usize = 1024;
 
-/// How deeply braces may be nested.
+/// The deepest nesting of braces.
 const DEEPEST: usize = 4;
 
-/// How many alternatives all braces of one pattern may have together.
+/// The most alternatives in all braces of one pattern together.
 const MAX_ALTERNATIVES: usize = 100;
 
-/// Why a text is not used as a glob.
+/// The reason why a text is not accepted as a glob.
 #[derive(Debug, thiserror::Error)]
 pub enum BadGlob {
     #[error("it is longer than {LONGEST} bytes")]
@@ -29,7 +29,7 @@ pub enum BadGlob {
 /// What `*` matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Star {
-    /// Anything but `/`; only `**` crosses path parts.
+    /// Anything but `/`; only `**` crosses path components.
     WithinPart,
     Anything,
 }
@@ -46,7 +46,7 @@ pub fn glob(text: &str, star: Star) -> Result<GlobMatcher, BadGlob> {
     Ok(builder.literal_separator(star == Star::WithinPart).build()?.compile_matcher())
 }
 
-/// Whether a text stays within the bounds; for patterns that another crate compiles.
+/// Checks that a text stays within the bounds, for patterns that another crate compiles.
 ///
 /// # Errors
 ///
@@ -56,7 +56,7 @@ pub fn check(text: &str) -> Result<(), BadGlob> {
         return Err(BadGlob::TooLong);
     }
     let (mut depth, mut alternatives) = (0_usize, 0);
-    // Brackets and backslashes may take a brace its meaning. Such a brace is counted all the same.
+    // In brackets or after a backslash a brace is literal. It is counted all the same.
     for byte in text.bytes() {
         match byte {
             b'{' => {
@@ -94,7 +94,7 @@ mod tests {
             glob(&format!("{{{}}}", "a,".repeat(200)), Star::Anything),
             Err(BadGlob::TooManyAlternatives)
         ));
-        // An unbalanced brace resets nothing.
+        // An unbalanced brace must not reset the count.
         assert!(matches!(glob("}}}}{{{{{a}}}}}", Star::Anything), Err(BadGlob::TooDeep)));
         assert!(matches!(glob("[{]\\{{{{{", Star::Anything), Err(BadGlob::TooDeep)));
     }
@@ -104,7 +104,7 @@ mod tests {
         for pattern in ["**/*.{rs,toml}", "src/**/{a,{b,c{d,e}}}.ts", "[!a-z]?", "mcp__*", "*.example.com"] {
             assert!(glob(pattern, Star::WithinPart).is_ok(), "{pattern}");
         }
-        // The largest ones compile, too: a matcher that cannot be built would be a panic in `globset`.
+        // The largest patterns must compile too: `globset` panics on a matcher that it cannot build.
         for text in ["*?".repeat(512), "[!a]".repeat(256), "**/".repeat(341), "{*,?}".repeat(50)] {
             assert!(glob(&text, Star::WithinPart).is_ok(), "{text}");
         }

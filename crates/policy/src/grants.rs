@@ -1,9 +1,9 @@
-//! What an "always" answer covers for a shell command.
+//! Decides what an "always" answer about a shell command covers.
 //!
 //! A command of a known shape is covered by its first words: no argument that the shape accepts makes it run another
-//! program or write where the person would not expect it. Every other command is covered exactly as it is written. A
-//! text that is not plain (see `shell::plain`) is not covered at all: neither several commands nor any word that the
-//! shell would expand, because the person was not shown what it becomes.
+//! program or write to an unexpected place. Every other command is covered exactly as it is written. Text that is not
+//! plain (see `shell::plain`) is not covered at all. That excludes several commands in one text and words that the
+//! shell would expand, because the user did not see what they expand to.
 
 use domain::Grant;
 
@@ -13,11 +13,11 @@ mod shapes;
 
 use shapes::{Operands, Options, Rest, SHAPES, Shape};
 
-/// The longest command that is covered exactly. A longer one could not be recognised in the text of the option.
+/// The longest command that is covered exactly. The user could not recognise a longer one in the text of the option.
 const LONGEST: usize = 200;
 
 pub fn always_grant(command: &str) -> Option<Grant> {
-    // Only what the shell itself treats as space around a command.
+    // Only characters that the shell itself treats as space around a command.
     let command = command.trim_matches([' ', '\t', '\n']);
     let words = plain(command)?;
     if words.is_empty() || words.iter().any(|word| word.names_files) {
@@ -43,7 +43,7 @@ impl Shape {
     }
 
     fn allows(&self, arguments: &[&str]) -> bool {
-        // A modifier may stand after the percent sign.
+        // A modifier may follow the percent sign.
         let has = |word: &str, text: &str| word.replace("%+", "%").replace("%-", "%").replace("% ", "%").contains(text);
         if self.never.is_some_and(|text| arguments.iter().any(|word| has(word, text))) {
             return false;
@@ -104,7 +104,7 @@ fn is_listed(option: &str, known: &str) -> bool {
     known.split_ascii_whitespace().any(|known| known == option)
 }
 
-/// The first words of all shapes.
+/// Returns the first word of every shape.
 #[cfg(test)]
 pub(crate) fn programs_with_shapes() -> impl Iterator<Item = &'static str> {
     SHAPES.iter().filter_map(|shape| shape.words().next())
@@ -145,7 +145,7 @@ mod tests {
         }
     }
 
-    /// Each of these begins like a command that is covered by its first words, or runs whatever its arguments say.
+    /// Each of these either begins like a command that is covered by its first words, or runs what its arguments name.
     #[test]
     fn commands_that_could_run_or_write_something_else_are_covered_exactly() {
         let commands = [

@@ -1,12 +1,13 @@
-//! Files that programs run or obey by themselves: start-up files of shells and editors, configuration that names
-//! programs, hooks. Writing one is as good as running a command later, so neither "accept edits" nor an "always" answer
-//! about edits covers it. Pure: decided by the path alone.
+//! Files that programs run or obey without being asked to: start-up files of shells and editors, configuration that
+//! names programs, hooks. Writing one can run a command later, so neither "accept edits" nor an "always" answer about
+//! edits covers it. Pure: decides by the path alone.
 //!
-//! What a build runs by design (makefiles, build scripts, `package.json`) is the project's own code and is not listed.
+//! Files that a build runs by design (makefiles, build scripts, `package.json`) are the project's own code and are not
+//! listed.
 
 use std::path::{Component, Path};
 
-/// Names of files, in any folder.
+/// File names that count in any folder.
 const NAMES: [&str; 37] = [
     ".bash_aliases",
     ".bash_login",
@@ -44,11 +45,11 @@ const NAMES: [&str; 37] = [
     "mise.toml",
     "sitecustomize.py",
     "usercustomize.py",
-    // Every folder that git takes for a repository has a file of this name.
+    // Every folder that git recognises as a repository has a file of this name.
     "HEAD",
 ];
 
-/// Folders, with all that is in them.
+/// Folders whose whole contents count.
 const FOLDERS: [&str; 13] = [
     ".acpd",
     ".cargo",
@@ -65,7 +66,7 @@ const FOLDERS: [&str; 13] = [
     ".zed",
 ];
 
-/// Whether some program may, by itself, run this file or a program that it names.
+/// Returns whether some program may run this file, or a program that it names, without being asked to.
 pub fn runs_implicitly(path: &Path) -> bool {
     let is_one = |part: Component<'_>, names: &[&str]| {
         let Component::Normal(name) = part else { return false };

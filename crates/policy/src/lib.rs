@@ -1,8 +1,8 @@
-//! Which tool calls run, which are asked about and which are denied: permission rules, the reader of shell commands, and the
+//! Decides which tool calls run, are asked about or are denied: permission rules, the parser of shell commands, and the
 //! grants that an "always" answer creates.
 //!
-//! Pure: everything here is decided from the texts of calls and rules. It must not touch files, processes or the network,
-//! and must not know the tools themselves; `built_in` lists their names and kinds.
+//! Pure: decides by the texts of calls and rules alone. Must not touch files, processes or the network, and must not
+//! know the tools themselves; `built_in` lists their names and kinds.
 
 pub mod built_in;
 pub mod glob;

@@ -1,7 +1,7 @@
-//! Whether the text of a shell command reaches acpd's own files: its state, keys, token, socket and configuration.
+//! Decides whether a shell command reaches acpd's own files: its state, keys, token, socket and configuration.
 //!
-//! This is a seat belt: a determined command can build a path that no reader of its text sees. The wall is the sandbox, which
-//! `process::protected_files` sets up.
+//! This prevents accidents only: a determined command can build a path that its text does not show. The security
+//! boundary is the sandbox, see `process::protected_files`.
 
 mod naming;
 mod trees;

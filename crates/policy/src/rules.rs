@@ -1,16 +1,16 @@
-//! Permission rules of the operator and of projects: which calls run, ask or are denied, by tool and by what they
-//! touch.
+//! Permission rules of the operator and of projects. They decide which calls run, ask or are denied, by the tool and by
+//! what the call touches.
 //!
 //! A rule is a text such as `bash(git push)`, `edit(src/**)`, `web_fetch(*.example.com)` or `mcp__github__*`:
 //!
 //! - The tool is its name, with `*` for any letters, or its kind: `read`, `search`, `edit`, `delete`, `move`,
 //!   `execute`, `fetch`. A rule about `edit` that denies or asks covers `delete`, `move` and changes by `memory`, and
 //!   one about `read` covers `move` of the same file, because the file could be read under its new name.
-//! - For `bash` the pattern is the first words of a command, or a glob of the whole command if it has a `*`, `?` or
-//!   `[`. A rule that denies or asks counts for every program that the command would run, see `command`. Text for a
+//! - For `bash` the pattern is the first words of a command, or a glob of the whole command if it contains `*`, `?` or
+//!   `[`. A rule that denies or asks applies to every program that the command would run, see `command`. Text for a
 //!   running command (`bash_input`) may be commands for a shell, so such a rule at least asks about it.
 //! - For tools that name files it is a glob of the path. A relative glob matches at any depth, and one that matches a
-//!   folder covers its contents. A search counts by the folder that it searches, and leaves out files that may not be
+//!   folder covers its contents. A search is matched by the folder that it searches, and skips files that may not be
 //!   read, see `HiddenFiles`. A rule about reading asks about a command that plainly names such a file.
 //! - For `web_fetch` it is a glob of the host.
 //!
@@ -37,10 +37,10 @@ use crate::glob::{BadGlob, Star, glob};
 pub(crate) use command::CommandRule;
 pub use hidden_files::{Exposure, HiddenFiles};
 
-/// Characters of a rule that are shown in a message about it.
+/// The most characters of a rule in a message about it.
 const LONGEST_SHOWN: usize = 200;
 
-/// Denying wins over asking, and asking over allowing.
+/// The rules that apply to a session. Denying takes precedence over asking, and asking over allowing.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Rules {
@@ -50,10 +50,10 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// The verdict of the rules about a call; None if no rule matches. `real` is the same call with the paths of its
-    /// files without symlinks, if those differ. A rule may name either.
+    /// Returns the verdict about a call; None if no rule matches. `real` is the same call with the symlinks in its
+    /// paths resolved, if that makes a difference. A rule may match either.
     pub fn verdict(&self, card: &ToolCard, real: Option<&ToolCard>) -> Option<Verdict> {
-        // What a card touches is found out once for all rules: reading a command takes time.
+        // The target of a card is computed once for all rules, because parsing a command takes time.
         let cards: Vec<_> = std::iter::once(card).chain(real).map(|card| (card, call_target(card))).collect();
         let against = |rules: &[Rule]| {
             let fits = |rule: &Rule| cards.iter().map(|(card, target)| rule.fits_a_part(card, target)).max();
@@ -68,8 +68,8 @@ impl Rules {
         }
     }
 
-    /// The verdict about reading a file in a situation where no question can be asked: denied, or to be asked about.
-    /// The file is given by all its names.
+    /// Returns the verdict about reading a file where no question can be asked: `Deny`, `Ask`, or None. `names` are all
+    /// names of the file.
     pub fn reading_verdict(&self, names: &[&Path]) -> Option<Verdict> {
         let bars = |rule: &Rule| {
             rule.is_about("read_file", ToolKind::Read)
@@ -81,7 +81,7 @@ impl Rules {
         self.ask.iter().any(bars).then_some(Verdict::Ask)
     }
 
-    /// Whether fetching from this host is denied or must be asked about. For redirects, where no question can be
+    /// Returns whether a rule denies or asks about fetching from this host. For redirects, where no question can be
     /// asked.
     pub fn forbids_host(&self, tool: &str, host: &str) -> bool {
         let host = host.to_ascii_lowercase();
@@ -97,7 +97,7 @@ impl Rules {
         RuleTexts { allow: texts(&self.allow), ask: texts(&self.ask), deny: texts(&self.deny) }
     }
 
-    /// Adds the rules that are not there yet.
+    /// Adds those of the rules that are not present yet.
     pub fn extend_with_new(&mut self, more: Rules) {
         let add = |known: &mut Vec<Rule>, more: Vec<Rule>| {
             for rule in more {
@@ -111,7 +111,7 @@ impl Rules {
         add(&mut self.deny, more.deny);
     }
 
-    /// Adds the rules of another place, such as the project's to the operator's.
+    /// Adds the rules of another source, such as the project's to the operator's.
     pub fn extend(&mut self, more: Rules) {
         self.allow.extend(more.allow);
         self.ask.extend(more.ask);
@@ -119,7 +119,7 @@ impl Rules {
     }
 }
 
-/// The operator's rules: those for everywhere, and those for single projects.
+/// The operator's rules: those that apply everywhere, and those for single projects.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Permissions {
@@ -129,13 +129,13 @@ pub struct Permissions {
     pub project: Vec<ProjectRules>,
 }
 
-/// More rules for sessions in a folder or below it. They are part of the operator's configuration and not of the
+/// Additional rules for sessions in a folder or below it. They are part of the operator's configuration and not of the
 /// project, which may come from anyone.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProjectRules {
     pub folder: PathBuf,
-    /// The same without symlinks.
+    /// The folder without symlinks.
     #[serde(skip)]
     real: Option<PathBuf>,
     #[serde(default)]
@@ -147,14 +147,14 @@ pub struct ProjectRules {
 }
 
 impl Permissions {
-    /// Notes what the folders of projects are without symlinks. `real_path` looks that up, and may block.
+    /// Resolves the symlinks in the folders of projects. `real_path` does the lookup, and may block.
     pub fn resolve(&mut self, real_path: impl Fn(&Path) -> Option<PathBuf>) {
         for project in &mut self.project {
             project.real = real_path(&project.folder);
         }
     }
 
-    /// The rules for a session in this folder, given as the session names it and without symlinks.
+    /// Returns the rules for a session in this folder, given as the session names it and without symlinks.
     pub fn within(&self, cwd: &Path, real: &Path) -> Rules {
         let mut rules = Rules { allow: self.allow.clone(), ask: self.ask.clone(), deny: self.deny.clone() };
         for ProjectRules { folder, real: real_folder, allow, ask, deny } in &self.project {
@@ -171,13 +171,13 @@ impl Permissions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Match {
     No,
-    /// The text does not show it; only running the command would.
+    /// The text does not show whether it matches; only running the command would.
     Maybe,
     Yes,
 }
 
-/// One rule, read from its text. Clones share the compiled globs: a clone of a glob itself would begin with empty
-/// caches, and filling those for hundreds of rules takes longer than comparing them.
+/// One parsed rule. Clones share the compiled globs, because a cloned glob starts with empty caches, and filling them
+/// for hundreds of rules takes longer than matching.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Rule {
@@ -186,7 +186,7 @@ pub struct Rule {
     pattern: Option<Arc<Pattern>>,
 }
 
-/// Why a text is no rule.
+/// The reason why a text is not a rule.
 #[derive(Debug, thiserror::Error)]
 pub enum BadRule {
     #[error("the rule `{0}` must look like `tool` or `tool(pattern)`")]
@@ -207,7 +207,7 @@ enum Tool {
     Name(Arc<GlobMatcher>),
 }
 
-/// The text of a pattern in each of its three meanings. The tool of the call decides which one counts.
+/// A pattern compiled for each of its three meanings. The tool of the call decides which one applies.
 #[derive(Clone, Debug)]
 struct Pattern {
     command: command::CommandPattern,
@@ -238,7 +238,7 @@ impl TryFrom<String> for Rule {
         };
         tool.check(&text, name, pattern)?;
         let pattern = match pattern {
-            // The same as no pattern.
+            // These patterns match everything, like no pattern.
             None | Some("*" | "**") => None,
             Some(pattern) if pattern.starts_with('~') => return Err(BadRule::Home(text)),
             Some(pattern) => Some(Arc::new(Pattern {
@@ -270,7 +270,7 @@ fn anywhere(pattern: &str) -> String {
 }
 
 impl Rule {
-    /// As it was written.
+    /// Returns the rule as it was written.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -279,25 +279,26 @@ impl Rule {
         self.tool.is(tool, kind)
     }
 
-    /// Whether a rule that denies or asks is about this tool. One about editing also covers deleting, moving and
-    /// changes of the memory, which is a file. A rule that allows does not, so permission to edit is no permission to
-    /// delete.
+    /// Returns whether a rule that denies or asks is about this tool. One about editing also covers deleting, moving
+    /// and changes of the memory, which is a file. For a rule that allows this does not hold: permission to edit is not
+    /// permission to delete.
     fn is_against(&self, tool: &str, kind: ToolKind) -> bool {
         let changes_files = matches!(kind, ToolKind::Delete | ToolKind::Move) || changes_memory(tool, kind);
         self.is_about(tool, kind) || (changes_files && self.is_about(tool, ToolKind::Edit))
     }
 
-    /// Whether it covers everything that the call touches, which allowing requires.
+    /// Returns whether the rule covers everything that the call touches. A rule that allows must.
     fn fits_all(&self, card: &ToolCard, target: &CallTarget<'_>) -> bool {
         if card.tool == APPLY_PATCH && card.kind != ToolKind::Edit && matches!(self.tool, Tool::Kind(_)) {
-            // The patch removes files and changes others, so no rule about one kind of tools covers all of it.
+            // The patch deletes or moves files and may change others, so no rule about one kind of tool covers all of
+            // it.
             return false;
         }
         let Some(pattern) = self.pattern.as_ref() else { return self.is_about(&card.tool, card.kind) };
         self.is_about(&card.tool, card.kind)
             && match target {
                 CallTarget::Command(command) => pattern.command.fits_all(command),
-                // What a program makes of its input cannot be seen.
+                // What a program does with its input is unknown.
                 CallTarget::Input(_) => false,
                 CallTarget::Host(host) => pattern.host.is_match(host),
                 CallTarget::Files => {
@@ -308,7 +309,7 @@ impl Rule {
             }
     }
 
-    /// Whether it matches anything that the call touches, which is enough for denying and asking.
+    /// Returns whether the rule matches anything that the call touches. That is enough for denying and asking.
     fn fits_a_part(&self, card: &ToolCard, target: &CallTarget<'_>) -> Match {
         if !self.is_against(&card.tool, card.kind) {
             return match target {
@@ -332,7 +333,8 @@ impl Rule {
 }
 
 impl Rule {
-    /// Whether a rule about commands may be about a text that is written to a running command, which may be a shell.
+    /// Returns whether a rule about commands may apply to text that is written to a running command, which may be a
+    /// shell.
     fn fits_input(&self, text: &command::ComparedCommand<'_>) -> Match {
         match &self.pattern {
             _ if !self.is_about(BASH, ToolKind::Execute) => Match::No,
@@ -341,14 +343,14 @@ impl Rule {
         }
     }
 
-    /// Whether it is about reading a file that a command plainly names, such as `cat .env`.
+    /// Returns whether the rule is about reading a file that a command plainly names, such as `cat .env`.
     fn is_about_a_file_in(&self, command: &command::ComparedCommand<'_>) -> bool {
         self.is_about("read_file", ToolKind::Read)
             && self.pattern.as_ref().is_some_and(|pattern| command.names().any(|name| pattern.covers(Path::new(name))))
     }
 
-    /// Whether it forbids reading a file that would be moved, because the file could be read under its new name. A
-    /// patch may move several.
+    /// Returns whether the rule is about reading a file that the call would move, because the file could be read under
+    /// its new name. A patch may move several.
     fn keeps_in_place(&self, card: &ToolCard) -> bool {
         let moved = match (card.kind, card.tool.as_str()) {
             (ToolKind::Move, APPLY_PATCH) => card.locations.as_slice(),
@@ -370,13 +372,13 @@ impl Tool {
 }
 
 impl Pattern {
-    /// Whether it matches the path or a folder above it.
+    /// Returns whether the pattern matches the path or a folder above it.
     fn covers(&self, path: &Path) -> bool {
         path.ancestors().any(|part| self.path.is_match(part))
     }
 }
 
-/// What a pattern is compared with.
+/// The part of a call that a pattern is matched against.
 enum CallTarget<'a> {
     Command(command::ComparedCommand<'a>),
     /// Text for a running command.
@@ -386,7 +388,7 @@ enum CallTarget<'a> {
     Nothing,
 }
 
-/// Looking at the memory is another kind.
+/// Returns whether a call changes the memory. Viewing it is a call of another kind.
 fn changes_memory(tool: &str, kind: ToolKind) -> bool {
     tool == MEMORY && kind == ToolKind::Other
 }
@@ -408,8 +410,8 @@ fn call_target(card: &ToolCard) -> CallTarget<'_> {
     }
 }
 
-/// The whole command or URL, as the tool understood it. The input is not used: it comes from the model, and may name
-/// the same thing in several ways.
+/// Returns the whole command or URL as the tool understood it. The input is not used, because it comes from the model
+/// and may name the same thing in several ways.
 fn shown(card: &ToolCard) -> Option<&str> {
     match card.preview.first()? {
         ToolContent::Text { text } => Some(text),

@@ -1,9 +1,9 @@
-//! Splits shell text into its simple commands without running any of it, including those in groups, pipes, loops,
-//! functions, substitutions and here-documents. Quotes are removed as the shell would remove them, and words whose
-//! value only the shell knows (variables, globs, the output of commands) are marked.
+//! Parses shell text into its simple commands without running any of it, including those in groups, pipes, loops,
+//! functions, substitutions and here-documents. Quotes are removed as the shell would remove them. Words whose value
+//! only the shell knows (variables, globs, the output of commands) are marked.
 //!
-//! Rules that forbid something look at every command found here. Where shells differ, or the grammar is ambiguous,
-//! this reader therefore finds a command too many rather than one too few.
+//! Rules that deny are matched against every command found here. Where shells differ, or the grammar is ambiguous, this
+//! parser therefore finds a command too many rather than one too few.
 
 #[cfg(test)]
 mod fuzz;
@@ -20,42 +20,42 @@ pub use mentions::{evaluates_later, may_mention};
 pub use plain::{PlainWord, plain};
 pub use programs::{Programs, base, evaluates_arguments, own_arguments, programs, starts};
 
-/// The deepest nesting that is read. Deeper nesting is not written by hand.
+/// The deepest nesting that is parsed. Text written by hand is not nested more deeply.
 const DEEPEST: usize = 40;
 
-/// Words after which a command begins.
+/// Keywords after which a command begins.
 const KEYWORDS: [&str; 10] = ["if", "then", "elif", "else", "while", "until", "do", "!", "time", "coproc"];
 
-/// The longest text that is read, in bytes. A longer one asks.
+/// The longest text that is parsed, in bytes. Anything longer needs a question.
 pub const LONGEST: usize = 32 << 10;
 
 /// The commands that were found in a text.
 #[derive(Debug, Default)]
 pub struct ShellScript {
     pub commands: Vec<SimpleCommand>,
-    /// The text ends inside a construct, or is nested too deeply, so there may be more commands.
+    /// Whether the text ends inside a construct or is nested too deeply, so that there may be more commands.
     pub is_torn: bool,
 }
 
-/// A program with its arguments, as far as they are known. Redirections are left out.
+/// A program with its arguments, as far as they are known, without redirections.
 #[derive(Debug, Default)]
 pub struct SimpleCommand {
     pub words: Vec<Word>,
-    /// Its input comes from a pipe, a file or the script itself.
+    /// Whether its input comes from a pipe, a file or the script itself.
     pub is_fed: bool,
-    /// It is inside `((...))`, and probably no command at all.
+    /// Whether it is inside `((...))`, and therefore probably not a command at all.
     pub is_arithmetic: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Word {
-    /// The text without quotes. Where the word expands, this is how it was written, or empty.
+    /// The text without quotes. If the word expands, the text as written, or empty.
     pub text: String,
-    /// The shell expands it to another text, or to several words.
+    /// Whether the shell expands it to another text, or to several words.
     pub expands: bool,
-    /// It sets a variable, if it comes before the program.
+    /// Whether it sets a variable, provided that it comes before the program.
     pub is_assignment: bool,
-    /// Part of it is quoted, so it is no keyword.
+    /// Whether part of it is quoted. A quoted word is not a keyword.
     pub is_quoted: bool,
 }
 
@@ -75,14 +75,14 @@ fn read_at(text: &str, depth: usize) -> ShellScript {
     reader.script
 }
 
-/// The commands in a text that is read like one between double quotes.
+/// Returns the commands in a text that is interpreted as if it were between double quotes.
 fn read_quoted(text: &str, depth: usize) -> ShellScript {
     let mut reader = Reader { chars: text.chars().collect(), depth, ..Reader::default() };
     reader.quoted(None, &mut Word::default());
     reader.script
 }
 
-/// Whether a text would run something if the shell expanded it.
+/// Returns whether expanding a text would run something.
 fn has_substitution(text: &str) -> bool {
     text.contains("$(") || text.contains('`') || text.contains("${")
 }
@@ -92,30 +92,30 @@ struct Reader {
     chars: Vec<char>,
     at: usize,
     script: ShellScript,
-    /// Here-documents whose text begins after the end of the line.
+    /// Here-documents whose text begins on the next line.
     awaited: Vec<Heredoc>,
     depth: usize,
-    /// Inside `((`, where `<<` is an operator.
+    /// The depth of `((`. Inside it, `<<` is an operator.
     arithmetic: usize,
 }
 
 struct Heredoc {
     end: String,
-    /// Taken as it is, without substitutions.
+    /// Whether the text is literal, without substitutions.
     is_raw: bool,
     is_indented: bool,
 }
 
-/// The list of commands that is being read.
+/// The state of the list of commands that is being parsed.
 #[derive(Default)]
 struct CommandList {
     command: SimpleCommand,
-    /// Open `case` constructs, in which `)` ends a pattern.
+    /// The number of open `case` constructs, in which `)` ends a pattern.
     cases: usize,
     pattern_comes: bool,
-    /// Words of the command that set no variable.
+    /// The number of words of the command that set no variable.
     plain_words: usize,
-    /// `time` came before, whose option stands where a keyword may follow.
+    /// Whether `time` came before. Its option may precede a keyword.
     after_time: bool,
 }
 
@@ -134,7 +134,7 @@ impl CommandList {
         self.plain_words -= usize::from(popped.is_some_and(|word| !word.is_assignment));
     }
 
-    /// `for NAME` and `select NAME` may be followed by `do` at once.
+    /// Returns whether the list is `for NAME` or `select NAME`, which `do` may follow at once.
     fn awaits_do(&self) -> bool {
         self.command.words.len() == 2 && matches!(self.first(), Some("for" | "select"))
     }
@@ -168,7 +168,7 @@ impl Reader {
         found
     }
 
-    /// Reads commands up to the end of the text, or to the parenthesis that closes them.
+    /// Parses commands up to the end of the text, or to the closing parenthesis `end`.
     fn commands(&mut self, end: Option<char>) {
         self.descend();
         let mut list = CommandList::default();
@@ -188,7 +188,7 @@ impl Reader {
                     self.at += 1;
                     break;
                 }
-                // What looks like arithmetic may be a group after all, and `#` a comment.
+                // What looks like arithmetic may be a group after all, and `#` may begin a comment.
                 '#' if self.arithmetic > 0 => {
                     self.script.is_torn = true;
                     self.at += 1;
@@ -236,7 +236,7 @@ impl Reader {
         }
     }
 
-    /// A parenthesis and what is in it.
+    /// Parses a parenthesis and its contents.
     fn group(&mut self) {
         let is_arithmetic = self.ahead("((");
         self.at += 1;
@@ -251,7 +251,7 @@ impl Reader {
         let is_first = list.plain_words == 0;
         let after_time = std::mem::take(&mut list.after_time);
         match word.text.as_str() {
-            // A brace is a word like any other, and what follows it may be a command.
+            // A brace is an ordinary word here, and a command may follow it.
             "{" | "}" if self.at == before + 1 => return self.finish(list, list.command.is_fed),
             _ if word.is_quoted => {}
             "-p" | "--" if after_time => {
@@ -273,7 +273,7 @@ impl Reader {
         list.push(word);
     }
 
-    /// Completes a command; the next one may read its output.
+    /// Completes a command. `feeds_next` is whether the next one reads its output.
     fn finish(&mut self, list: &mut CommandList, feeds_next: bool) {
         let mut command = take(&mut list.command);
         list.plain_words = 0;
@@ -288,7 +288,7 @@ impl Reader {
     }
 
     fn redirect(&mut self, list: &mut CommandList) {
-        // A number right before it belongs to it.
+        // A number directly before the operator belongs to it.
         let is_number = |word: &Word| !word.text.is_empty() && word.text.chars().all(|c| c.is_ascii_digit());
         if self.at > 0 && self.chars[self.at - 1].is_ascii_digit() && list.command.words.last().is_some_and(is_number) {
             list.pop();

@@ -1,13 +1,12 @@
-//! Commands that are known well enough to be allowed by their first words.
+//! Commands that can be allowed by their first words.
 //!
-//! The test for an entry: no argument that it accepts makes the command run a program that the argument names, write
-//! to a file that it names, or change what the command does in another way that its first words do not show. What
-//! `cargo` and `go` build and test is the project's own code, which is what the person allows. If in doubt, leave it
-//! out: the exact command can still be allowed.
+//! The condition for an entry: no argument that it accepts makes the command run a program that the argument names,
+//! write to a file that the argument names, or do something else that its first words do not show. What `cargo` and
+//! `go` build and test is the project's own code, which the user knowingly allows. When in doubt, do not add an entry:
+//! the exact command can still be allowed.
 //!
-//! Builtins of the shell that evaluate their arguments (`test -v`, `printf -v`, `read`, `declare`, `let`, `eval` and
-//! others) must not be here: a subscript such as `a[$(program)]` runs a program wherever they expect the name of a
-//! variable.
+//! Shell builtins that evaluate their arguments (`test -v`, `printf -v`, `read`, `declare`, `let`, `eval` and others)
+//! must not be listed: where they expect the name of a variable, a subscript such as `a[$(program)]` runs a program.
 
 pub(super) struct Shape {
     /// The first words.
@@ -16,21 +15,21 @@ pub(super) struct Shape {
     pub(super) operands: Operands,
     /// What may follow `--`.
     pub(super) rest: Rest,
-    /// A text that no argument may contain.
+    /// Text that no argument may contain.
     pub(super) never: Option<&'static str>,
 }
 
 pub(super) enum Options {
     /// Any option is harmless.
     Any,
-    /// Only these options are known to be harmless. With others the command does not have this shape.
+    /// Only these options are known to be harmless. With any other option the command does not have this shape.
     Only(&'static str),
 }
 
 /// Arguments that are not options, and the values of options.
 pub(super) enum Operands {
     Any,
-    /// No operand, because one would change what the command does.
+    /// No operands, because one would change what the command does.
     None,
     /// Only operands inside the working folder.
     Inside,
@@ -38,11 +37,11 @@ pub(super) enum Operands {
 
 /// What may follow `--`.
 pub(super) enum Rest {
-    /// There is no `--`.
+    /// `--` is not accepted.
     Nothing,
-    /// Operands, whatever they begin with.
+    /// Operands, even if they begin with `-`.
     Operands,
-    /// Options of another program, and these alone.
+    /// Only these options, which go to another program.
     Options(&'static str),
 }
 
@@ -88,13 +87,13 @@ pub(super) const SHAPES: &[Shape] = &[
     only("rg", RG).with_rest(),
     only("sort", SORT),
     only("tree", TREE),
-    // With `e` among the letters it shows the environment of other processes.
+    // With `e` among the letters, `ps` shows the environment of other processes.
     only("ps aux", "").alone(),
     only("ps -ef", "").alone(),
     only("git blame", GIT_LOG).with_rest(),
-    // A name would create a branch.
+    // An operand would create a branch.
     only("git branch", "-a -r -v --all --remotes --list --show-current --merged --no-merged").alone(),
-    // The placeholders of signatures run gpg.
+    // The placeholders for signatures run gpg.
     only("git diff", GIT_LOG).with_rest().never("%G"),
     only("git log", GIT_LOG).with_rest().never("%G"),
     only("git ls-files", "-c -d -m -o -s -u -z --cached --deleted --modified --others --stage --exclude-standard")
@@ -149,23 +148,23 @@ impl Shape {
     }
 }
 
-/// No `-l`, which runs `pr`.
+/// Excludes `-l`, which runs `pr`.
 const DIFF: &str = "-a -b -B -c -i -N -q -r -s -u -U -w -x -y --brief --color --ignore-all-space --ignore-blank-lines \
     --ignore-case --ignore-space-change --new-file --recursive --report-identical-files --side-by-side \
     --strip-trailing-cr --suppress-common-lines --text --unified --width";
 
-/// No `-exec` and its like, no `-delete`, no `-fprint` and its like.
+/// Excludes `-exec`, `-delete`, `-fprint` and their variants.
 const FIND: &str = "-L -H -P -a -amin -and -atime -cmin -ctime -depth -empty -executable -follow -group -iname -ipath \
     -iregex -iwholename -links -ls -maxdepth -mindepth -mmin -mount -mtime -name -newer -not -o -or \
     -path -perm -print -print0 -prune -readable -regex -regextype -size -type -user -wholename -writable \
     -xdev";
 
-/// No `-x`, no `-X`, and no `-l`, which runs `ls`.
+/// Excludes `-x` and `-X`, and `-l`, which runs `ls`.
 const FD: &str = "-H -I -a -d -e -g -i -p -s -t -E -L -0 --hidden --no-ignore --absolute-path --max-depth \
     --extension --glob --ignore-case --full-path --case-sensitive --type --exclude --follow";
 
-/// No `--pre` and no `--hostname-bin`. A later version of ripgrep may add a similar option, so this lists the harmless
-/// ones.
+/// Excludes `--pre` and `--hostname-bin`. Lists the harmless options, because a later version of ripgrep may add
+/// another harmful one.
 const RG: &str = "-A -B -C -F -H -I -L -N -P -S -T -U -c -e -g -h -i -l -m -n -o -q -s -t -u -v -w -x --after-context \
     --before-context --context --count --count-matches --files --files-with-matches \
     --files-without-match --fixed-strings --glob --heading --hidden --iglob --ignore-case --json \
@@ -173,32 +172,32 @@ const RG: &str = "-A -B -C -F -H -I -L -N -P -S -T -U -c -e -g -h -i -l -m -n -o
     --only-matching --pcre2 --regexp --smart-case --sort --stats --type --type-not --with-filename \
     --word-regexp";
 
-/// No `-o`, no `-T` and no `--compress-program`.
+/// Excludes `-o`, `-T` and `--compress-program`.
 const SORT: &str = "-b -c -d -f -g -h -i -k -M -m -n -r -s -t -u -V -z --key --reverse --numeric-sort --unique \
     --field-separator --human-numeric-sort --version-sort";
 
-/// No `-o`.
+/// Excludes `-o`.
 const TREE: &str = "-a -d -f -h -i -l -s -D -F -I -L -P -C --dirsfirst --noreport --gitignore";
 
-/// No `--output`, no `--ext-diff` and no `-O`.
+/// Excludes `--output`, `--ext-diff` and `-O`.
 const GIT_LOG: &str = "-1 -C -G -L -M -S -U -b -g -i -m -n -p -s -u -w -z --abbrev-commit --after --all --author --before \
     --branches --cached --date --decorate --diff-filter --exit-code --first-parent --follow --format \
     --graph --grep --merges --minimal --name-only --name-status --no-color --no-ext-diff --no-merges \
     --no-patch --no-renames --numstat --oneline --patch --pretty --quiet --reverse --shortstat --since \
     --staged --stat --summary --tags --unified --until --word-diff --max-count --porcelain";
 
-/// No `--config`, `--manifest-path`, `-Z`, `-C`, `--target-dir` or `--`, which gives options to the compiler.
+/// Excludes `--config`, `--manifest-path`, `-Z`, `-C`, `--target-dir`, and `--`, which passes options to the compiler.
 const CARGO: &str = "-F -j -p -q -r -v --all --all-features --all-targets --bench --benches --bin --bins \
     --document-private-items --example --examples --exclude --features --frozen --jobs --keep-going \
     --lib --locked --message-format --no-default-features --no-deps --offline --package --profile \
     --quiet --release --test --tests --verbose --workspace";
 
-/// The same, and what only tests have.
+/// The options of `CARGO`, and those that only tests have.
 const CARGO_TEST: &str = "-F -j -p -q -r -v --all --all-features --all-targets --bench --benches --bin --bins --doc --example \
     --examples --exclude --features --frozen --jobs --keep-going --lib --locked --message-format \
     --no-default-features --no-fail-fast --no-run --offline --package --profile --quiet --release --test \
     --tests --verbose --workspace";
 
-/// Options of the tests themselves. No `--logfile`, which names a file to write.
+/// Options of the test binaries. Excludes `--logfile`, which names a file to write.
 const LIBTEST: &str = "-q --color --exact --format --ignored --include-ignored --list --no-capture --nocapture --quiet \
     --report-time --show-output --shuffle --shuffle-seed --skip --test-threads";

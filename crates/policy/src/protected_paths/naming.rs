@@ -1,4 +1,4 @@
-//! Finds out whether the text of a shell command names one of acpd's own files. Pure: looks at no files.
+//! Decides whether a shell command names one of acpd's own files. Pure: reads no files.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -8,13 +8,14 @@ use domain::Environment;
 use crate::glob::{Star, glob};
 use crate::shell::{self, Programs};
 
-/// What ends a word, besides whitespace. A path may follow any of these.
+/// Characters that end a word, besides whitespace. A path may follow any of them.
 const BETWEEN: [char; 13] = [';', '|', '&', '<', '>', '(', ')', '=', ',', ':', '`', '{', '}'];
 
 /// The most different file patterns in one command.
 const MAX_PATTERNS: usize = 500;
 
-/// `cwd` is where the command starts, and `environment` gives its variables.
+/// Returns whether a command names a protected path. `cwd` is the folder in which it starts, and `environment` has its
+/// variables.
 pub fn names_protected_path(command: &str, places: &[PathBuf], cwd: &Path, environment: &Environment) -> bool {
     if places.iter().any(|place| cwd.starts_with(place)) {
         return true;
@@ -24,7 +25,7 @@ pub fn names_protected_path(command: &str, places: &[PathBuf], cwd: &Path, envir
         return true;
     }
     let words = Words::of(command, &bare, environment);
-    // So many are written only to hide the path that they lead to.
+    // A command has this many patterns only to hide where they lead.
     if words.all.iter().filter(|word| word.contains(['*', '?', '['])).count() > MAX_PATTERNS {
         return true;
     }
@@ -35,14 +36,14 @@ pub fn names_protected_path(command: &str, places: &[PathBuf], cwd: &Path, envir
 /// The words of a command that may be paths.
 struct Words {
     all: BTreeSet<String>,
-    /// Those by which it may go to another folder.
+    /// Words that may be folders to which the command changes.
     steps: BTreeSet<String>,
 }
 
 impl Words {
-    /// Takes the words that the text shows, and those that the shell's quotes and braces make.
+    /// Collects the words as they are written, and as they are without the shell's quotes and braces.
     fn of(command: &str, bare: &str, environment: &Environment) -> Self {
-        // What braces and classes become is not worked out: any letters may stand there.
+        // Braces and character classes are not evaluated: they become wildcards.
         let open = |text: &str| without_braces(&without_classes(text));
         let split = |text: &str| -> Vec<String> {
             let words = text.split(|letter: char| letter.is_whitespace() || BETWEEN.contains(&letter));
@@ -65,7 +66,7 @@ impl Words {
     }
 }
 
-/// `[[:alpha:]]` and its like, as one letter.
+/// Replaces `[[:alpha:]]` and similar classes with `?`.
 fn without_classes(text: &str) -> String {
     let mut text = text.to_owned();
     while let Some(start) = text.find("[[:").or_else(|| text.find("[![:")).or_else(|| text.find("[^[:")) {
@@ -75,7 +76,7 @@ fn without_classes(text: &str) -> String {
     text
 }
 
-/// `{a,b}` as any letters.
+/// Replaces `{a,b}` with `*`.
 fn without_braces(text: &str) -> String {
     let mut text = text.to_owned();
     while let Some(end) = text.find('}') {
@@ -87,18 +88,18 @@ fn without_braces(text: &str) -> String {
     text
 }
 
-/// The working folder and the root of a process, which are other names of folders.
+/// Returns whether a text uses links in /proc, such as a process's working folder, which are aliases of other folders.
 fn uses_proc(text: &str) -> bool {
     text.contains("/proc/") && ["/cwd", "/root", "/fd/", "/map_files"].iter().any(|link| text.contains(link))
 }
 
-/// Whether a place can be reached by these words: a command may go to a folder above it by several steps, and name it from
-/// there. Where it is after each step is a number of folders of the place's path.
+/// Returns whether a command with these words can reach a place. It may change to a folder above it in several steps,
+/// and name it from there. Its position after each step is a depth in the path of the place.
 fn is_reached(place: &Path, words: &Words, cwd: &Path, environment: &Environment) -> bool {
     let Words { all, steps } = words;
     let wanted: Vec<Component<'_>> = place.components().filter(|part| matches!(part, Component::Normal(_))).collect();
     let depth_of = |folder: &Path| folder.components().count().saturating_sub(1);
-    // The folder that the command starts in, and those around it if it goes up. `cd` alone goes home.
+    // The starting folder, and those above it if the command goes up. `cd` alone goes to the home folder.
     let goes_up = all.iter().any(|word| word.split('/').any(|part| part == ".."));
     let starts = cwd.ancestors().take(if goes_up { usize::MAX } else { 1 });
     let home = environment.get("HOME").map(Path::new).filter(|_| all.contains("cd") || all.contains("~"));
@@ -107,7 +108,7 @@ fn is_reached(place: &Path, words: &Words, cwd: &Path, environment: &Environment
     let has_globstar = all.contains("globstar");
     let lead =
         |word: &str, from: usize| walk(word, if word.starts_with('/') { 0 } else { from }, &wanted, has_globstar);
-    // Paths from the root lead somewhere from everywhere.
+    // Absolute paths lead to the same folder from everywhere.
     let absolute = |words: &BTreeSet<String>| -> Vec<usize> {
         words.iter().filter(|word| word.starts_with('/')).filter_map(|word| lead(word, 0)).collect()
     };
@@ -129,7 +130,8 @@ fn is_reached(place: &Path, words: &Words, cwd: &Path, environment: &Environment
     false
 }
 
-/// How deep in the place's path a word leads from there. None if it leads elsewhere; all of it if it leads into the place.
+/// Returns the depth in the place's path to which a word leads from a given depth: the full depth if it leads into the
+/// place, None if it leads elsewhere.
 fn walk(word: &str, from: usize, wanted: &[Component<'_>], has_globstar: bool) -> Option<usize> {
     let mut depth = from;
     for part in Path::new(word).components() {
@@ -147,13 +149,13 @@ fn walk(word: &str, from: usize, wanted: &[Component<'_>], has_globstar: bool) -
     Some(depth)
 }
 
-/// Replaces `~` and the variables that name the user's folders.
+/// Expands `~` and the variables that name the user's folders.
 pub(super) fn expand(text: &str, environment: &Environment) -> String {
     let mut text = text.to_owned();
     for name in ["HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "ACPD_SOCKET"] {
         let Some(value) = environment.get(name).filter(|value| value.starts_with('/')) else { continue };
         text = text.replace(&format!("${{{name}}}"), value).replace(&format!("${name}"), value);
-        // Whatever is done to the value: `${HOME%/}`.
+        // Expansions with an operator, such as `${HOME%/}`, count as the plain value.
         while let Some(start) = text.find(&format!("${{{name}%")).or_else(|| text.find(&format!("${{{name}:"))) {
             let Some(end) = text[start..].find('}').map(|end| start + end) else { break };
             text.replace_range(start..=end, value);
@@ -165,18 +167,18 @@ pub(super) fn expand(text: &str, environment: &Environment) -> String {
     text
 }
 
-/// Whether a component of a path is this one, or a shell pattern that matches it.
+/// Returns whether a path component equals the wanted one, or is a shell pattern that matches it.
 pub(super) fn fits_part(part: Component<'_>, wanted: Component<'_>) -> bool {
     if part == wanted {
         return true;
     }
     let part = part.as_os_str().to_string_lossy();
-    // A pattern that is too long to be read may become anything.
+    // A pattern that is too long to compile may match anything.
     part.contains(['*', '?', '['])
         && glob(&part, Star::WithinPart).map_or(true, |glob| glob.is_match(wanted.as_os_str()))
 }
 
-/// Whether a path contains the last two components of a protected path, as in `$SOMEWHERE/.config/acpd`.
+/// Returns whether a path contains the last two components of a protected path, as in `$SOMEWHERE/.config/acpd`.
 fn has_end_of(path: &Path, place: &Path) -> bool {
     let name = |component: Component<'_>| match component {
         Component::Normal(name) => Some(name.to_owned()),
@@ -188,7 +190,7 @@ fn has_end_of(path: &Path, place: &Path) -> bool {
     parts.windows(2).any(|two| two == end)
 }
 
-/// Removes `.` and `..`, by the text alone.
+/// Removes `.` and `..` by the text alone.
 pub(super) fn clean(path: &Path) -> PathBuf {
     let mut clean = PathBuf::new();
     for component in path.components() {

@@ -1,5 +1,5 @@
-//! Finds out whether a shell command reads a whole tree that contains acpd's own files without naming them, such as
-//! `grep -r` in the home folder, and whether it calls acpd. Pure: looks at no files.
+//! Decides whether a shell command reads a whole tree that contains acpd's own files without naming them, such as `grep
+//! -r` in the home folder, and whether it calls acpd. Pure: reads no files.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use domain::Environment;
 use super::naming::{clean, expand, fits_part};
 use crate::shell::{self, Word, base};
 
-/// Programs that descend into folders without an option for it, or that take whole folders.
+/// Programs that descend into folders by default, or that work on whole folders.
 const ALWAYS: [&str; 22] = [
     "rg",
     "ag",
@@ -31,22 +31,24 @@ const ALWAYS: [&str; 22] = [
     "mksquashfs",
     "mv",
     "rclone",
-    // These give a folder another name, by which it is not known.
+    // These give a folder another name, under which it would not be recognised.
     "ln",
     "mount",
 ];
 
-/// Programs that do so with an option `-r`, `-R` or `-a`, or one that begins with `--rec`, `--arch` or `--deref`.
+/// Programs that descend into folders with an option `-r`, `-R` or `-a`, or one that begins with `--rec`, `--arch` or
+/// `--deref`.
 const WHEN_TOLD: [&str; 13] =
     ["grep", "egrep", "fgrep", "zgrep", "diff", "cp", "scp", "zip", "rm", "chmod", "chown", "chgrp", "setfacl"];
 
-/// Programs that search for a pattern, in the current folder unless another one is given.
+/// Programs that search the current folder unless another one is given.
 const SEARCHERS: [&str; 12] =
     ["rg", "ag", "ack", "ugrep", "ug", "rgrep", "grep", "egrep", "fgrep", "zgrep", "fd", "fdfind"];
 
-/// `cwd` is where the command starts, and `environment` gives its variables.
+/// Returns whether a command reads a tree with protected paths. `cwd` is the folder in which it starts, and
+/// `environment` has its variables.
 pub fn reads_protected_tree(command: &str, places: &[PathBuf], cwd: &Path, environment: &Environment) -> bool {
-    // Too long to be read.
+    // The command is too long to be parsed.
     if command.len() > shell::LONGEST {
         return true;
     }
@@ -54,7 +56,7 @@ pub fn reads_protected_tree(command: &str, places: &[PathBuf], cwd: &Path, envir
     let home = environment.get("HOME").unwrap_or("/");
     let mut at = cwd.to_owned();
     let (mut reads, mut is_near) = (false, false);
-    // The same words may appear many times, after one program and another.
+    // The same words may appear many times, after different programs.
     let mut seen = BTreeSet::new();
     for call in shell::programs(&expand(command, environment)).calls {
         let Some((program, arguments)) = call.split_first() else { continue };
@@ -76,9 +78,9 @@ pub fn reads_protected_tree(command: &str, places: &[PathBuf], cwd: &Path, envir
     reads && is_near
 }
 
-/// Whether one of the programs is, or may be, acpd itself, which could answer the person's questions.
+/// Returns whether one of the programs is or may be acpd itself, which could answer permission questions.
 pub fn calls_acpd(command: &str) -> bool {
-    // What is too long to be read may call anything.
+    // A command that is too long to be parsed may call anything.
     if command.len() > shell::LONGEST {
         return command.contains("acpd");
     }
@@ -104,7 +106,7 @@ fn reads_trees(name: &str, arguments: &[Word]) -> bool {
         || (name == "git" && arguments.iter().any(|word| word.text.starts_with("--no-ind")))
 }
 
-/// Whether the program searches its working folder, because its arguments name no other.
+/// Returns whether the program searches its working folder, because its arguments name no other.
 fn reads_here(name: &str, arguments: &[Word]) -> bool {
     if name == "find" {
         return arguments.first().is_none_or(|word| word.text.starts_with('-'));
@@ -112,7 +114,7 @@ fn reads_here(name: &str, arguments: &[Word]) -> bool {
     if name != "git" && !SEARCHERS.contains(&name) {
         return false;
     }
-    // These letters take a value. For long options that is not known, so the word after one is not counted.
+    // These letters take a value. For long options that is unknown, so the word after one is not counted.
     let letters = if name.ends_with("grep") { "efmABCDd" } else { "efmABCDdgtTjrEM" };
     let takes = |text: &str| text.starts_with("--") && !text.contains('=') || text.ends_with(|c| letters.contains(c));
     let (mut operands, mut has_pattern, mut is_value) = (0, false, false);
@@ -129,7 +131,7 @@ fn reads_here(name: &str, arguments: &[Word]) -> bool {
     operands <= usize::from(!has_pattern) + usize::from(name == "git")
 }
 
-/// The part of a word that may be a path: all of it, or the value of an option.
+/// Returns the part of a word that may be a path: all of it, or the value of an option.
 fn path_in(word: &str) -> &str {
     if !word.starts_with('-') {
         return word;
@@ -141,7 +143,7 @@ fn path_in(word: &str) -> &str {
     }
 }
 
-/// Whether a path is a protected path or a folder above it. Its components may be shell patterns.
+/// Returns whether a path is a protected path or a folder above one. Its components may be shell patterns.
 fn leads_to(path: &Path, place: &Path) -> bool {
     let mut parts = place.components();
     path.components().all(|part| parts.next().is_some_and(|wanted| fits_part(part, wanted)))

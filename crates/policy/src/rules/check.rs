@@ -1,5 +1,5 @@
-//! Finds rules that can never match, such as one about a tool that does not exist. A rule that denies and never
-//! matches would look like protection, so it is an error.
+//! Finds rules that can never match, such as one about a tool that does not exist. A denying rule that never matches
+//! would look like protection, so it is an error.
 
 use domain::ToolKind;
 
@@ -9,11 +9,11 @@ use crate::built_in;
 /// The kinds of tools that a rule can name instead of a tool.
 const KINDS: [&str; 7] = ["read", "search", "edit", "delete", "move", "execute", "fetch"];
 
-/// How the names of tools of MCP servers begin.
+/// The prefix of the names of tools of MCP servers.
 const MCP: &str = "mcp__";
 
 impl Tool {
-    /// `name` and `pattern` are the two parts of the rule.
+    /// Checks a rule. `name` and `pattern` are its two parts.
     pub(super) fn check(&self, rule: &str, name: &str, pattern: Option<&str>) -> Result<(), BadRule> {
         let kinds: Vec<(&str, ToolKind)> =
             built_in::TOOLS.into_iter().filter(|(name, kind)| self.is(name, *kind)).collect();
@@ -29,7 +29,7 @@ impl Tool {
     }
 }
 
-/// Whether the name, which may be a glob, could match a tool of an MCP server. Those tools are not known yet.
+/// Returns whether the name, which may be a glob, could match a tool of an MCP server. Those tools are not known yet.
 fn may_be_a_servers(name: &str) -> bool {
     let literal = name.split(['*', '?', '[', '{', '\\']).next().unwrap_or_default();
     literal.starts_with(MCP) || (literal.len() < name.len() && MCP.starts_with(literal))
@@ -47,7 +47,7 @@ fn advice(name: &str, tools: &[&str]) -> String {
     }
 }
 
-/// Why a pattern matches nothing that these tools touch. It is fine if it can match for some of them.
+/// Returns the reason why a pattern cannot match for any of these tools; None if it can match for some of them.
 fn wrong_with(pattern: &str, tools: &[(&str, ToolKind)]) -> Option<&'static str> {
     if matches!(pattern, "*" | "**") {
         return None;
@@ -68,7 +68,7 @@ fn wrong_with(pattern: &str, tools: &[(&str, ToolKind)]) -> Option<&'static str>
         (_, ToolKind::Execute | ToolKind::Think | ToolKind::SwitchMode | ToolKind::Other) => Some(NOTHING),
     });
     let first = reasons.next().unwrap_or(Some(NOTHING))?;
-    // The reason of a tool that accepts patterns is more helpful.
+    // The reason of a tool that accepts patterns is more helpful than the first one.
     let mut kept = Some(first);
     for reason in reasons {
         kept = Some(match reason? {

@@ -1,10 +1,11 @@
 //! Rules about shell commands.
 //!
-//! A rule that allows covers only text that is plainly one command. A rule that denies looks at every program that the
-//! text would run, through quotes, substitutions, `sudo`, `sh -c` and similar wrappers. Where the text does not show
-//! the program, the rule may apply, and the person decides.
+//! A rule that allows covers only text that is plainly one command. A rule that denies is matched against every program
+//! that the text would run, through quotes, substitutions, `sudo`, `sh -c` and similar wrappers. Where the text does
+//! not show the program, the rule may apply, and the user decides.
 //!
-//! A script, a makefile or an interpreter hides what it runs, so these rules are a seat belt. The wall is the sandbox.
+//! A script, a makefile or an interpreter hides what it runs, so these rules only prevent accidents. The security
+//! boundary is the sandbox.
 
 mod options;
 #[cfg(test)]
@@ -18,10 +19,10 @@ use super::Match;
 use crate::glob::{BadGlob, Star, glob};
 use crate::shell::{self, PlainWord, Programs, Word, base, evaluates_later, may_mention, own_arguments, plain, starts};
 
-/// What makes a word of a rule a pattern.
+/// Characters that make a rule's text a glob.
 const GLOB: [char; 3] = ['*', '?', '['];
 
-/// A command that rules are compared with. It is read once for all of them, and only if one asks.
+/// A command to match rules against. It is parsed once for all rules, and only when one needs it.
 pub(super) struct ComparedCommand<'a> {
     text: &'a str,
     programs: OnceCell<Programs>,
@@ -34,8 +35,8 @@ impl<'a> ComparedCommand<'a> {
         Self { text, programs: OnceCell::new(), evaluates_later: OnceCell::new(), bare: OnceCell::new() }
     }
 
-    /// The words that may be names of files, wherever they stand: arguments, values of options, files that are read or
-    /// written. Quotes and backslashes do not hide one.
+    /// Returns the words that may be file names, wherever they are: arguments, values of options, files that are read
+    /// or written. Quotes and backslashes are removed first.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         let bare = self.bare.get_or_init(|| self.text.replace(['\'', '"', '\\'], ""));
         let ends = |c: char| c.is_whitespace() || ";|&<>()=,:`{}@".contains(c);
@@ -46,7 +47,7 @@ impl<'a> ComparedCommand<'a> {
         self.programs.get_or_init(|| shell::programs(self.text))
     }
 
-    /// Whether something may run that the reader does not see.
+    /// Returns whether something may run that the parser does not see.
     fn may_hide(&self) -> bool {
         self.programs().hides_some || *self.evaluates_later.get_or_init(|| evaluates_later(self.text))
     }
@@ -54,9 +55,9 @@ impl<'a> ComparedCommand<'a> {
 
 #[derive(Clone, Debug)]
 pub(super) enum CommandPattern {
-    /// The first words.
+    /// The first words of the command.
     Words(Vec<String>),
-    /// All of it, with single spaces.
+    /// A glob of the whole command, with single spaces between words.
     Glob(GlobMatcher),
 }
 
@@ -68,8 +69,8 @@ impl CommandPattern {
         Ok(Self::Words(text.split_whitespace().map(str::to_owned).collect()))
     }
 
-    /// Whether the rule covers the whole command, which must be plain and run nothing that the rule does not name. A
-    /// builtin of the shell may run what it finds in the name of a file, so it must not get patterns of file names.
+    /// Returns whether the rule covers the whole command. The command must be plain and run nothing that the rule does
+    /// not name. A shell builtin may evaluate the name of a file, so its arguments must not contain file name patterns.
     pub(super) fn fits_all(&self, command: &ComparedCommand<'_>) -> bool {
         let text = command.text;
         let Some(given) = plain(text).filter(|_| text.len() <= shell::LONGEST) else { return false };
@@ -86,13 +87,13 @@ impl CommandPattern {
             }
         };
         let programs = command.programs();
-        // An assignment or a keyword such as `time` before the program is not what the rule speaks of.
+        // The rule does not cover an assignment or a keyword such as `time` before the program.
         let is_first =
             programs.calls.first().is_some_and(|call| call.len() == given.len() && call[0].text == program.text);
         fits && is_first && self.names_all(programs) && self.knows_options(programs)
     }
 
-    /// Whether each program that runs has only options that run nothing, or that the rule names.
+    /// Returns whether each program has only options that run nothing or that the rule names.
     fn knows_options(&self, programs: &Programs) -> bool {
         programs.calls.iter().filter_map(|call| call.split_first()).all(|(program, arguments)| {
             let own = own_arguments(base(&program.text), arguments);
@@ -101,7 +102,7 @@ impl CommandPattern {
         })
     }
 
-    /// Whether a word stands in the rule, as it is.
+    /// Returns whether a word appears literally in the rule.
     fn has_word(&self, word: &str) -> bool {
         match self {
             Self::Glob(glob) => glob.glob().glob().split(' ').any(|known| known == word && !known.contains(GLOB)),
@@ -109,15 +110,15 @@ impl CommandPattern {
         }
     }
 
-    /// Whether the rule also names every program that the first one runs, by the same path.
+    /// Returns whether the rule also names every program that the first one runs, by the same path.
     fn names_all(&self, programs: &Programs) -> bool {
         let is_named = |name: &str| self.has_word(name);
         let run = programs.calls.iter().skip(1).filter_map(|call| call.first()).map(|program| program.text.as_str());
-        // The reader may take an argument of a wrapper, such as the seconds of `timeout`, for the program.
+        // The parser may mistake an argument of a wrapper, such as the seconds of `timeout`, for the program.
         !programs.hides_some && run.filter(|name| !is_time(name)).all(is_named)
     }
 
-    /// Whether the rule matches any program of the command.
+    /// Returns whether the rule matches any program of the command.
     pub(super) fn fits_a_part(&self, command: &ComparedCommand<'_>) -> Match {
         if matches!(self, Self::Glob(glob) if glob.is_match(spaced(command.text))) {
             return Match::Yes;
@@ -127,8 +128,8 @@ impl CommandPattern {
         if may_fit { Match::Maybe } else { fit }
     }
 
-    /// Whether the text names what the rule speaks of, where that is not surely without effect. The reader may be wrong about
-    /// what it has read; this does not rely on it.
+    /// Returns whether the text mentions what the rule names, unless the mention certainly has no effect. Does not rely
+    /// on the parser, which may be wrong.
     fn is_mentioned(&self, text: &str) -> bool {
         match self {
             Self::Words(words) => {
@@ -172,7 +173,7 @@ impl CommandPattern {
     }
 }
 
-/// A rule about commands, for tests elsewhere.
+/// A rule about commands, for tests in other modules.
 #[cfg(test)]
 pub(crate) struct CommandRule(CommandPattern);
 
@@ -191,8 +192,8 @@ impl CommandRule {
     }
 }
 
-/// Whether the arguments begin with the wanted words. An argument that the shell expands may become any of them, or
-/// several.
+/// Returns whether the arguments begin with the wanted words. An argument that the shell expands may become any of
+/// them, or several.
 fn fits_words(wanted: &[String], given: &[Word]) -> Match {
     for (index, wanted) in wanted.iter().enumerate() {
         match given.get(index) {
@@ -205,7 +206,7 @@ fn fits_words(wanted: &[String], given: &[Word]) -> Match {
     Match::Yes
 }
 
-/// A length of time as `timeout` takes it.
+/// Returns whether a word is a duration in the format of `timeout`.
 fn is_time(word: &str) -> bool {
     let number = word.strip_suffix(['s', 'm', 'h', 'd']).unwrap_or(word);
     number.starts_with(|c: char| c.is_ascii_digit()) && number.chars().all(|c| c.is_ascii_digit() || c == '.')

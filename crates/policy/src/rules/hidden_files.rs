@@ -1,4 +1,4 @@
-//! The files that searches and listings leave out, because the model may not read them, or not without a question.
+//! The files that searches and listings skip, because the model may not read them, or only after a question.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use globset::{GlobSet, GlobSetBuilder};
 
 use super::{Rule, Rules};
 
-/// What a tool shows of files.
+/// What a tool shows of files: their names only, or their contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exposure {
     Names,
@@ -22,8 +22,8 @@ pub struct HiddenFiles {
 }
 
 impl Rules {
-    /// A file is hidden from a tool if a rule denies it to the tool itself or to reading. A search cannot ask about
-    /// single files, so it does not show the contents of those that must be asked about either.
+    /// Returns the files that a tool must hide. A file is hidden if a rule denies it to the tool itself or to reading.
+    /// A search cannot ask about single files, so it also hides the contents of those that would need a question.
     pub fn hidden_files(&self, tool: &str, kind: ToolKind, shows: Exposure) -> HiddenFiles {
         let asked: &[Rule] = match shows {
             Exposure::Names => &[],
@@ -34,7 +34,7 @@ impl Rules {
         let mut patterns = GlobSetBuilder::new();
         for rule in self.deny.iter().chain(asked).filter(about) {
             match &rule.pattern {
-                // Whether this very call may run is decided before it runs.
+                // A rule that asks about the tool as a whole was applied before the call ran.
                 None if rule.is_about(tool, kind) && !self.deny.iter().any(|denied| std::ptr::eq(denied, rule)) => {}
                 None => hidden_files.everything = true,
                 Some(pattern) => {
@@ -42,7 +42,8 @@ impl Rules {
                 }
             }
         }
-        // Each glob was compiled before, so this can only fail because of their number. Then nothing is shown.
+        // Each glob was compiled before, so this can only fail because of their number. In that case everything is
+        // hidden.
         match patterns.build() {
             Ok(patterns) => hidden_files.patterns = patterns,
             Err(_) => hidden_files.everything = true,
@@ -56,7 +57,7 @@ impl HiddenFiles {
         !self.everything && self.patterns.is_empty()
     }
 
-    /// Whether a file is hidden. It is given by all its names: the session's, and the one without symlinks.
+    /// Returns whether a file is hidden. `names` are all its names: the session's, and the one without symlinks.
     pub fn hides<'a>(&self, names: impl IntoIterator<Item = &'a Path>) -> bool {
         let covers = |path: &Path| path.ancestors().any(|part| self.patterns.is_match(part));
         self.everything || names.into_iter().any(covers)

@@ -1,4 +1,4 @@
-//! Rules, and their verdicts about calls.
+//! Tests of rules and their verdicts about calls.
 
 use domain::Access;
 use domain::tool::Location;
@@ -159,7 +159,7 @@ fn text_for_a_running_command_is_held_to_the_rules_about_commands() {
             rules(&["execute", "bash_input"], &[], &deny)
         });
         assert_eq!(deny.verdict(&input("rm -rf x\n"), None), Some(Verdict::Deny), "{about}");
-        // A shell may make anything of it.
+        // A shell may interpret it as anything.
         assert_eq!(deny.verdict(&input("yes\n"), None), Some(Verdict::Ask), "{about}");
         assert_eq!(all.verdict(&input("yes\n"), None), Some(Verdict::Deny), "{about}");
     }

@@ -1,7 +1,7 @@
-//! Compares what the reader finds in commands with what bash does. A real bash runs random commands. Its PATH holds
-//! only stubs, which record how they were called, and some wrappers that can only run these stubs.
+//! Compares the parser with a real bash that runs random commands. Its PATH contains only stubs, which record how they
+//! were called, and some wrappers that can only run these stubs.
 //!
-//! The commands are the same in every run; `PROPTEST_CASES` asks for more of them.
+//! The commands are the same in every run; `PROPTEST_CASES` sets their number.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -17,10 +17,10 @@ use super::plain;
 use crate::grants;
 use crate::rules::CommandRule;
 
-/// Programs that bash finds. The last two stand for a program that is not allowed, and for one that a rule denies.
+/// The programs that bash finds. The last two represent a program that is not allowed, and one that a rule denies.
 const STUBS: [&str; 8] = ["ls", "cat", "git", "grep", "cargo", "sort", "evil", "wipe"];
 
-/// Real programs that run others. They find the stubs and nothing else.
+/// Real programs that run others. They find only the stubs.
 const WRAPPERS: [&str; 7] = ["env", "nice", "nohup", "setsid", "stdbuf", "timeout", "xargs"];
 
 struct Stage {
@@ -59,12 +59,12 @@ impl Stage {
         Self { folder, bash }
     }
 
-    /// How stubs were called while bash ran this.
+    /// Runs a command in bash and returns how the stubs were called.
     fn run(&self, command: &str) -> Vec<Vec<String>> {
         let (log, cwd) = (self.folder.path().join("log"), self.folder.path().join("cwd"));
         fs::write(&log, "").unwrap();
-        // A process that still runs holds the pipe, so this also waits for background processes. None of them should
-        // block; one that does is ended.
+        // A process that still runs holds the pipe open, so this also waits for background processes. None of them
+        // should block; one that does is ended by the timeout.
         Command::new("timeout")
             .arg("20")
             .arg(&self.bash)
@@ -82,13 +82,13 @@ impl Stage {
         calls.map(|call| call.split('\u{1f}').map(str::to_owned).collect()).collect()
     }
 
-    /// Checks that what the reader believes about a command is what bash does.
+    /// Checks that the parser's conclusions about a command agree with what bash does.
     fn check(&self, command: &str) -> Result<(), String> {
         let ran = self.run(command);
         let words: Option<Vec<String>> = plain(command.trim_matches([' ', '\t', '\n']))
             .filter(|words| words.iter().all(|word| !word.names_files))
             .map(|words| words.into_iter().map(|word| word.text).collect());
-        // A grant covers the command whose words it was made of, and nothing else runs.
+        // A grant covers the command from whose words it was made, and nothing else may run.
         if let Some(Grant::Command(_)) = grants::always_grant(command) {
             let words = words.unwrap_or_default();
             let is_stub = words.first().is_some_and(|first| STUBS.contains(&first.as_str()));
@@ -104,7 +104,7 @@ impl Stage {
                 return Err(format!("a rule that allows `{allowed}` covers {command:?}, which runs {ran:?}"));
             }
         }
-        // What runs is seen by a rule that denies it, or may be.
+        // A denying rule must match, or possibly match, every program that ran.
         for call in &ran {
             let is_simple =
                 |word: &&String| !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
@@ -280,7 +280,7 @@ fn arguments() -> impl Strategy<Value = &'static str> {
     ])
 }
 
-/// Words that run something once they are taken for the name of a variable.
+/// Words that run something when they are evaluated as the name of a variable.
 fn subscripts() -> impl Strategy<Value = &'static str> {
     select(vec![
         "$'a[\\x24\\x28evil\\x29]'",
@@ -332,7 +332,7 @@ fn the_shell_reader_agrees_with_bash() {
     }
 }
 
-/// Commands that the reader once got wrong.
+/// Commands that the parser once got wrong.
 #[test]
 fn commands_that_were_misread_are_read_as_bash_reads_them() {
     let stage = Stage::new();
@@ -383,7 +383,7 @@ fn commands_that_were_misread_are_read_as_bash_reads_them() {
     for command in misread {
         stage.check(command).unwrap();
     }
-    // The stage records what it should.
+    // The test setup itself must record what runs.
     assert_eq!(stage.run("ls 'a b'; test -v $'a[\\x24\\x28evil\\x29]'"), [vec!["ls", "a b"], vec!["evil"]]);
 }
 

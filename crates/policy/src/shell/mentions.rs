@@ -1,11 +1,11 @@
-//! The second look at a command that a rule may deny, for what the reader of commands gets wrong or cannot know.
+//! A second check of a command that a rule may deny, for what the parser gets wrong or cannot know.
 //!
-//! The reader believes that it has found every program. Bash's grammar is large, so this module does not rely on that: a
-//! word of the rule that stands anywhere in the text must be proved to be an argument of a program that runs nothing, or
-//! the rule may be meant. The proof uses a small part of the language that every shell reads alike (`segments`).
-//! `evaluates_later` finds constructs that make bash read text a second time.
+//! The parser tries to find every program. Bash's grammar is large, so this module does not rely on it: if a word of
+//! the rule appears anywhere in the text, it must be proved to be an argument of a program that runs nothing; otherwise
+//! the rule may apply. The proof uses a small part of the language that every shell interprets alike (`segments`).
+//! `evaluates_later` finds constructs that make bash interpret text a second time.
 
-/// Programs that run nothing, whatever their arguments say. Builtins that evaluate their arguments are not among them.
+/// Programs that run nothing, whatever their arguments are. Builtins that evaluate their arguments are not among them.
 const INERT: [&str; 52] = [
     "basename",
     "cat",
@@ -61,7 +61,7 @@ const INERT: [&str; 52] = [
     "whoami",
 ];
 
-/// Subcommands of git that run nothing that their arguments name. Options that do are looked for beside.
+/// Subcommands of git that run nothing that their operands name. Options that do are checked separately.
 const INERT_GIT: [&str; 18] = [
     "add",
     "blame",
@@ -83,7 +83,7 @@ const INERT_GIT: [&str; 18] = [
     "tag",
 ];
 
-/// Names that bash reads as commands, or that change how it reads what follows.
+/// Names that bash evaluates as commands, or that change how it interprets what follows.
 const EVALUATED_NAMES: [&str; 14] = [
     "PS0",
     "PS1",
@@ -101,14 +101,14 @@ const EVALUATED_NAMES: [&str; 14] = [
     "SHELLOPTS",
 ];
 
-/// Whether all these words stand in the text, and at least one of them is not proved to be inert. Quotes and backslashes do
-/// not hide a word.
+/// Returns whether all these words appear in the text and at least one of them is not proved to be inert. Quotes and
+/// backslashes do not hide a word.
 pub fn may_mention(text: &str, program: &str, others: &[String]) -> bool {
     let bare: String = text.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
     if !has_token(&bare, program) {
         return false;
     }
-    // A later word may be put together by the shell; the program's name then makes the difference.
+    // The shell may assemble a later word from parts, so then the program's name alone decides.
     let is_literal = !text.contains(['$', '`', '*', '?', '[', '{']);
     if is_literal && !others.iter().all(|other| has_token(&bare, other)) {
         return false;
@@ -117,7 +117,8 @@ pub fn may_mention(text: &str, program: &str, others: &[String]) -> bool {
     segments.iter().any(|words| !is_explained(words, program))
 }
 
-/// Whether a plain command mentions the program only where that does nothing. Its first word was judged by the reader.
+/// Returns whether a plain command mentions the program only where that has no effect. The parser has judged the first
+/// word.
 fn is_explained(words: &[String], program: &str) -> bool {
     let Some((first, arguments)) = words.split_first() else { return true };
     let is_mentioned = arguments.iter().any(|word| has_token(word, program));
@@ -136,7 +137,7 @@ fn is_inert(name: &str, arguments: &[String]) -> bool {
     }
 }
 
-/// Whether a word stands in a text between characters that are no part of a name.
+/// Returns whether a word appears in a text as a whole name.
 fn has_token(text: &str, word: &str) -> bool {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '+');
     !word.is_empty()
@@ -147,8 +148,8 @@ fn has_token(text: &str, word: &str) -> bool {
         })
 }
 
-/// The words of each simple command of a text, if it is nothing but simple commands with quotes and operators between
-/// them. None if it has any construct, expansion, redirection of a here-document, comment or keyword.
+/// Returns the words of each simple command of a text that consists only of simple commands, quotes and operators.
+/// Returns None if it contains any other construct, expansion, here-document, comment or keyword.
 fn segments(text: &str) -> Option<Vec<Vec<String>>> {
     let mut segments = vec![Vec::new()];
     let mut word: Option<String> = None;
@@ -165,7 +166,7 @@ fn segments(text: &str) -> Option<Vec<Vec<String>>> {
                 end_word(&mut segments);
                 segments.push(Vec::new());
             }
-            // A file that is written or read. Its name becomes a word like any other, and so does the number before it.
+            // A redirection. The file name becomes an ordinary word, and so does the number before the operator.
             '>' | '<' => {
                 end_word(&mut segments);
                 if c == '<' && rest.peek() == Some(&'<') {
@@ -208,8 +209,8 @@ fn segments(text: &str) -> Option<Vec<Vec<String>>> {
     Some(segments)
 }
 
-/// Whether a text has a construct by which bash evaluates text that the reader takes for mere text, or ends a comment, a
-/// here-document or a quotation elsewhere than one would think.
+/// Returns whether a text contains a construct that makes bash evaluate text that the parser treats as data, or end a
+/// comment, a here-document or a quotation in an unexpected place.
 pub fn evaluates_later(text: &str) -> bool {
     let bare: String = text.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
     EVALUATED_NAMES.iter().any(|name| bare.contains(name))
@@ -221,7 +222,7 @@ pub fn evaluates_later(text: &str) -> bool {
         || (has_arithmetic(&bare) && has_subscript(&bare) && (text.contains("$(") || text.contains(['`', '\\'])))
 }
 
-/// `function NAME` whose body is no group: keywords follow the name.
+/// Finds `function NAME` whose body is not a group: keywords follow the name.
 fn has_strange_function(bare: &str) -> bool {
     let mut words = bare.split([' ', '\t', '\n', ';', '&', '|', '(']).filter(|word| !word.is_empty());
     while let Some(word) = words.next() {
@@ -235,7 +236,7 @@ fn has_strange_function(bare: &str) -> bool {
     false
 }
 
-/// A here-document whose end is a word that would expand elsewhere.
+/// Finds a here-document whose delimiter is a word that would expand elsewhere.
 fn has_expanding_end(bare: &str) -> bool {
     bare.match_indices("<<").any(|(at, _)| {
         let end = bare[at + 2..].trim_start_matches(['<', '-', ' ', '\t']);
@@ -243,7 +244,7 @@ fn has_expanding_end(bare: &str) -> bool {
     })
 }
 
-/// A `#` after a space where a bracket is open: it belongs to a subscript.
+/// Finds a `#` after a space inside an open bracket, where it belongs to a subscript.
 fn has_comment_in_brackets(text: &str) -> bool {
     let mut open = 0_i32;
     let mut before = ' ';
@@ -260,7 +261,7 @@ fn has_comment_in_brackets(text: &str) -> bool {
     false
 }
 
-/// `${...}` with a quote in it, whose meaning depends on where it stands.
+/// Finds `${...}` with a quote in it, whose meaning depends on the context.
 fn has_quote_in_parameter(text: &str) -> bool {
     let mut rest = text;
     while let Some(at) = rest.find("${") {
@@ -281,7 +282,7 @@ fn has_arithmetic(bare: &str) -> bool {
         || tests.iter().any(|test| bare.contains(test))
 }
 
-/// A name with a bracket right behind it.
+/// Finds a name directly followed by a bracket.
 fn has_subscript(bare: &str) -> bool {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     bare.match_indices('[').any(|(at, _)| bare[..at].chars().next_back().is_some_and(is_name))

@@ -1,25 +1,25 @@
-//! Reads a command that is exactly what it looks like: one simple command whose words bash takes as they are written.
+//! Parses a command that is exactly what it looks like: one simple command whose words bash takes literally.
 //!
-//! This is for code that allows something. It accepts a small part of the language that every shell reads alike, and
-//! refuses the rest: variables, substitutions, arithmetic, braces, `$'...'`, `$"..."`, history, comments, redirections
-//! and lists of commands. A refused command may be harmless; acpd then asks about it.
+//! Used by code that allows something. It accepts a small part of the language that every shell interprets alike, and
+//! rejects the rest: variables, substitutions, arithmetic, braces, `$'...'`, `$"..."`, history, comments, redirections
+//! and lists of commands. A rejected command may be harmless; acpd then asks about it.
 
 /// One word of a plain command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlainWord {
-    /// Without its quotes.
+    /// The text without its quotes.
     pub text: String,
-    /// The shell replaces it with names of files, or with a home folder.
+    /// Whether the shell replaces it with file names or a home folder.
     pub names_files: bool,
 }
 
-/// The words of a plain command; None if the text is anything else. Words with globs and tildes are marked.
+/// Returns the words of a plain command; None if the text is anything else. Words with globs and tildes are marked.
 pub fn plain(command: &str) -> Option<Vec<PlainWord>> {
-    // These are refused even between quotes, so that a mistake about quotes cannot let a second command through.
+    // These are rejected even between quotes, so that a mistake about quotes cannot let a second command through.
     if command.chars().any(|c| ";&|<>`(){}".contains(c) || (c.is_control() && c != '\t')) {
         return None;
     }
-    // In some locales a byte of a character that is not ASCII swallows the backslash behind it.
+    // In some locales, a byte of a non-ASCII character swallows the backslash after it.
     if !command.is_ascii() && command.contains('\\') {
         return None;
     }
@@ -62,7 +62,7 @@ impl Reader<'_> {
         Some(word)
     }
 
-    /// Whether a character without quotes makes its word a pattern of file names. None if it may mean something else.
+    /// Returns whether an unquoted character makes its word a file name pattern. None if it may have another meaning.
     fn names_files(&self, c: char) -> Option<bool> {
         match c {
             '*' | '?' | '[' => Some(true),
@@ -89,7 +89,7 @@ impl Reader<'_> {
         loop {
             match self.rest.next()? {
                 '"' => return Some(()),
-                // Both are special here, the second in a shell with history expansion.
+                // Both are special here; `!` only in a shell with history expansion.
                 '$' | '!' => return None,
                 '\\' => match self.rest.next()? {
                     escaped @ ('$' | '"' | '\\') => word.text.push(escaped),

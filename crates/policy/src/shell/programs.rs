@@ -1,6 +1,6 @@
-//! Which programs a command would run, as far as its text shows: those that are written there, and those that others
-//! run for them (`sudo`, `timeout`, `xargs`, `sh -c`, `find -exec` and similar). `hides_some` is set where a program
-//! is to run something in a way that this reader does not understand.
+//! Finds the programs that a command would run, as far as its text shows: those that it names, and those that wrappers
+//! run (`sudo`, `timeout`, `xargs`, `sh -c`, `find -exec` and similar). `hides_some` is set where a program runs
+//! something in a way that this module does not understand.
 
 mod git;
 mod hiding;
@@ -13,23 +13,23 @@ use tables::{
     WRAPPING_SUBCOMMANDS,
 };
 
-/// How many levels of programs that run others are followed.
+/// The deepest nesting of wrappers that is followed.
 const DEEPEST: usize = 12;
 
-/// The most programs of one command that are looked at.
+/// The most programs of one command that are examined.
 const MOST: usize = 2000;
 
-/// The most bytes that are looked at for one command, where the same words may be read many times.
+/// The most bytes that are examined for one command. The same words may be examined many times.
 const LARGEST: usize = 512 << 10;
 
 #[derive(Debug, Default)]
 pub struct Programs {
-    /// Each program with its arguments, the program first. Where it is uncertain which word is the program, there is
-    /// one entry for each candidate.
+    /// Each program with its arguments, the program first. If several words may be the program, there is one entry for
+    /// each.
     pub calls: Vec<Vec<Word>>,
-    /// Something is run that the text does not show.
+    /// Whether something runs that the text does not show.
     pub hides_some: bool,
-    /// Bytes that were looked at.
+    /// The number of bytes examined so far.
     weight: usize,
 }
 
@@ -42,12 +42,12 @@ pub fn programs(command: &str) -> Programs {
     found
 }
 
-/// Whether a builtin of the shell may run a command that it finds in its arguments.
+/// Returns whether a shell builtin may run a command that it finds in its arguments.
 pub fn evaluates_arguments(builtin: &str) -> bool {
     builtin == "eval" || EVALUATORS.contains(&builtin)
 }
 
-/// A program's name without its folder.
+/// Returns a program's name without its folder.
 pub fn base(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)
 }
@@ -63,7 +63,7 @@ impl Programs {
         }
     }
 
-    /// Whether a limit is reached. Then something may be hidden.
+    /// Returns whether a limit is reached. If so, something may be hidden.
     fn is_full(&mut self, depth: usize) -> bool {
         let is_full = depth > DEEPEST || self.calls.len() >= MOST || self.weight >= LARGEST;
         self.hides_some |= is_full;
@@ -72,7 +72,7 @@ impl Programs {
 
     fn add(&mut self, words: &[Word], is_fed: bool, depth: usize) {
         self.weight += words.iter().map(|word| size_of::<Word>() + word.text.len()).sum::<usize>();
-        // The reader takes `time` for a keyword, which leaves its option in front of the program.
+        // The parser treats `time` as a keyword, which leaves its option before the program.
         let is_before = |word: &Word| word.is_assignment || (word.text.starts_with('-') && !word.expands);
         let start = words.iter().position(|word| !is_before(word)).unwrap_or(words.len());
         for assignment in words[..start].iter().filter(|word| word.is_assignment) {
@@ -91,7 +91,7 @@ impl Programs {
         }
         if let Some(before) = number(SPEAKERS, name) {
             let starts = starts(arguments, before);
-            // Without a command these take it from their input.
+            // Without a program these read commands from their input.
             self.hides_some |= starts.len() <= before && (is_fed || name == "parallel");
             for start in starts {
                 self.add_text(&arguments[start..], depth);
@@ -116,14 +116,14 @@ impl Programs {
         self.hides_some |= hiding::hides(name, arguments, is_fed);
     }
 
-    /// Words that the shell expands once more when it takes them for names of variables or for arithmetic.
+    /// Adds the commands in words that the shell expands again as names of variables or as arithmetic.
     fn add_evaluated(&mut self, words: &[Word], depth: usize) {
         for word in words.iter().filter(|word| has_substitution(&word.text)) {
             self.add_script(read_quoted(&word.text, depth), depth + 1);
         }
     }
 
-    /// The commands in the values of options.
+    /// Adds the commands in the values of options.
     fn add_options(&mut self, name: &str, arguments: &[Word], depth: usize) {
         for (program, letters, long) in COMMAND_OPTIONS {
             if *program == name {
@@ -159,7 +159,7 @@ impl Programs {
             }
             let mut words = arguments[start..].to_vec();
             if FEEDERS.contains(&name) {
-                // A placeholder is replaced with an unknown text, too.
+                // A placeholder is replaced with unknown text too.
                 words.iter_mut().for_each(|word| word.expands |= word.text.contains("{}"));
                 words.push(Word::unknown());
             }
@@ -167,7 +167,7 @@ impl Programs {
         }
     }
 
-    /// `env -S "program arguments"`.
+    /// Adds the command of `env -S "program arguments"`.
     fn add_split(&mut self, arguments: &[Word], depth: usize) {
         for (index, word) in arguments.iter().enumerate() {
             if let Some(rest) = word.text.strip_prefix("--split-string=") {
@@ -184,7 +184,7 @@ impl Programs {
         let is_option = |word: &Word| word.text.starts_with(['-', '+']) && word.text.len() > 1;
         let flag = arguments.iter().position(|word| is_cluster_with(&word.text, 'c') || word.text == "--command");
         if let Some(flag) = flag {
-            // A shell takes the first word after its options, some of which have a value; `su` takes the one after the
+            // A shell runs the first word after its options, some of which take a value; `su` runs the one after the
             // flag.
             let mut may_be_value = false;
             for word in &arguments[flag + 1..] {
@@ -199,7 +199,7 @@ impl Programs {
         if let Some(text) = arguments.iter().find_map(|word| word.text.strip_prefix("--command=")) {
             return self.add_script(read(text), depth + 1);
         }
-        // Without a script it reads commands from its input, and a script's path may be another name of its input.
+        // Without a script it reads commands from its input, and the path of a script may be an alias of its input.
         let script = arguments.iter().find(|word| !is_option(word));
         let is_told = arguments.iter().any(|word| is_cluster_with(&word.text, 's'));
         self.hides_some |=
@@ -221,7 +221,7 @@ impl Programs {
         }
     }
 
-    /// Words that become shell text when they are joined.
+    /// Adds the commands in words that are joined to shell text.
     fn add_text(&mut self, words: &[Word], depth: usize) {
         self.hides_some |= words.iter().any(|word| word.expands);
         if self.is_full(depth) {
@@ -233,8 +233,8 @@ impl Programs {
     }
 }
 
-/// The positions in a wrapper's arguments at which its program may be, if this many arguments come before it. The word
-/// after an option may be the option's value or an operand.
+/// Returns the positions in a wrapper's arguments at which its program may be, if `before` operands come first. The
+/// word after an option may be the option's value or an operand.
 pub fn starts(arguments: &[Word], before: usize) -> Vec<usize> {
     let mut found = Vec::new();
     let mut certain = 0;
@@ -258,7 +258,7 @@ pub fn starts(arguments: &[Word], before: usize) -> Vec<usize> {
     found
 }
 
-/// The arguments of a program without those of the program or script that it runs.
+/// Returns the arguments of a program itself, without those of the program or script that it runs.
 pub fn own_arguments<'a>(name: &str, arguments: &'a [Word]) -> &'a [Word] {
     let before = match name {
         "sh" | "bash" | "rbash" | "dash" | "ash" | "zsh" | "ksh" => Some(0),
@@ -270,7 +270,7 @@ pub fn own_arguments<'a>(name: &str, arguments: &'a [Word]) -> &'a [Word] {
     &arguments[..end]
 }
 
-/// Whether a builtin sets a variable whose name only the shell knows. It may be one that bash evaluates.
+/// Returns whether a builtin sets a variable whose name only the shell knows. Bash may evaluate that variable.
 fn sets_unknown(name: &str, arguments: &[Word]) -> bool {
     let mut names = arguments.iter().filter(|word| !word.is_assignment);
     match name {
@@ -284,7 +284,7 @@ fn sets_unknown(name: &str, arguments: &[Word]) -> bool {
     }
 }
 
-/// Several one-letter options in one word, such as `-lc`.
+/// Returns whether a word is a cluster of one-letter options, such as `-lc`, with this letter in it.
 fn is_cluster_with(word: &str, letter: char) -> bool {
     word.strip_prefix('-').is_some_and(|letters| !letters.starts_with('-') && letters.contains(letter))
 }
@@ -293,7 +293,7 @@ fn number(table: &[(&str, usize)], name: &str) -> Option<usize> {
     table.iter().find(|(known, _)| *known == name).map(|(_, number)| *number)
 }
 
-/// The values of options that are one of these letters, or have one of these names, which may be shortened.
+/// Returns the values of options with one of these letters or one of these long names, which may be abbreviated.
 fn options_with(arguments: &[Word], letters: &str, long: &[&str]) -> Vec<Word> {
     let mut values = Vec::new();
     for (index, word) in arguments.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What the reader finds in shell text.
+//! Tests of what the parser finds in shell text.
 
 use super::*;
 

@@ -1,9 +1,9 @@
-//! Reads one word of shell text: its quotes, escapes and expansions, and the commands inside those.
+//! Parses one word of shell text: its quotes, escapes and expansions, and the commands inside them.
 
 use super::{Reader, Word, has_substitution, read_at, read_quoted};
 
 impl Reader {
-    /// Reads one word.
+    /// Parses one word.
     pub(super) fn word(&mut self) -> Word {
         let mut word = Word::default();
         while let Some(c) = self.peek() {
@@ -42,7 +42,7 @@ impl Reader {
                 }
             }
         }
-        // A bracket alone is the command `test`.
+        // A single bracket is the command `test`.
         word.expands &= word.is_quoted || !matches!(word.text.as_str(), "[" | "[[");
         word
     }
@@ -57,7 +57,7 @@ impl Reader {
         }
     }
 
-    /// Reads text in which only `$`, backticks and some backslashes are special.
+    /// Parses text in which only `$`, backticks and some backslashes are special.
     pub(super) fn quoted(&mut self, end: Option<char>, word: &mut Word) {
         while let Some(c) = self.peek() {
             match c {
@@ -83,7 +83,7 @@ impl Reader {
         self.script.is_torn |= end.is_some();
     }
 
-    /// At a dollar or a backtick.
+    /// Parses an expansion, which begins with a dollar sign or a backtick.
     fn expansion(&mut self, word: &mut Word, in_quotes: bool) {
         self.descend();
         self.expand(word, in_quotes);
@@ -127,8 +127,8 @@ impl Reader {
         }
     }
 
-    /// Reads a text after `$'`, up to the closing quote. Bash ends such a text at a NUL, and other escapes depend on
-    /// the locale; then only bash knows the result.
+    /// Parses text after `$'`, up to the closing quote. Bash ends such text at a NUL, and some escapes depend on the
+    /// locale; in those cases only bash knows the result.
     fn escaped_quotes(&mut self, word: &mut Word) {
         while let Some(c) = self.next() {
             match c {
@@ -143,7 +143,7 @@ impl Reader {
         self.script.is_torn = true;
     }
 
-    /// What an escape of `$'...'` means, if that is certain. Stands behind the backslash.
+    /// Returns the meaning of an escape in `$'...'` if it is certain. The backslash has been consumed.
     fn escape(&mut self) -> Option<char> {
         match self.next()? {
             'a' => Some('\u{7}'),
@@ -173,7 +173,7 @@ impl Reader {
         char::from_u32(code).filter(|c| (' '..='~').contains(c) || *c == '\n' || *c == '\t')
     }
 
-    /// `${...}`, in which there may be substitutions.
+    /// Parses `${...}`, which may contain substitutions.
     fn parameter(&mut self, in_quotes: bool) {
         let mut ignored = Word::default();
         while let Some(c) = self.peek() {
@@ -185,7 +185,7 @@ impl Reader {
                         '}' => return,
                         '\\' => self.at = (self.at + 1).min(self.chars.len()),
                         '\'' if !in_quotes => {
-                            // Arithmetic in a subscript expands it once more.
+                            // Arithmetic in a subscript expands the text once more.
                             let mut text = Word::default();
                             self.single_quoted(&mut text);
                             if has_substitution(&text.text) {
@@ -222,7 +222,7 @@ fn is_in_word(c: char) -> bool {
     !c.is_whitespace() && !";&|()<>".contains(c)
 }
 
-/// The name of a variable, perhaps of one in an array, perhaps to be added to.
+/// Returns whether a text is the left side of an assignment: a variable, possibly with a subscript or `+`.
 fn is_name(text: &str) -> bool {
     let name = text.strip_suffix('+').unwrap_or(text);
     let name = name.split_once('[').map_or(name, |(name, _)| name);

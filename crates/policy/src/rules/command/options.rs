@@ -1,8 +1,8 @@
-//! Options of programs that can run others. A rule that allows such a program covers it only with options that are known
-//! to run nothing, or that the rule names itself. Everything else asks: the list of dangerous options is never complete,
-//! and long options may be shortened.
+//! Options of programs that can run others. A rule that allows such a program covers it only with options that are
+//! known to run nothing, or that the rule itself names. Everything else asks: a list of dangerous options would never
+//! be complete, and long options may be abbreviated.
 
-/// A program, and options that do not make it run another one.
+/// Each program with the options that do not make it run another one.
 const HARMLESS: &[(&str, &str)] = &[
     ("sed", "-n -i -e -E -r -s -u -z --quiet --silent --regexp-extended --separate --null-data --posix --sandbox"),
     ("gsed", "-n -i -e -E -r -s -u -z --quiet --silent --regexp-extended --separate --null-data --posix --sandbox"),
@@ -91,7 +91,7 @@ const HARMLESS: &[(&str, &str)] = &[
     ("systemd-run", "--user --wait --quiet"),
 ];
 
-/// Subcommands of git, and options that do not make them run a program that the option names.
+/// Each group of git subcommands with the options that do not make them run a program that the option names.
 const GIT: &[(&str, &str)] = &[
     (
         "add blame diff diff-tree log ls-files ls-tree merge-base name-rev rev-list rev-parse shortlog show status",
@@ -127,7 +127,7 @@ const READING: &str = "-A -C -E -F -G -L -M -N -S -U -a -b -c -d -e -f -g -i -l 
     --since --staged --stage --stat --summary --tags --unified --until --untracked-files --update --verbose --verify \
     --word-diff";
 
-/// No `-S` and no `--gpg-sign`, which run gpg; no `--upload-pack`, `--receive-pack` or `--exec`.
+/// Excludes `-S` and `--gpg-sign`, which run gpg, and `--upload-pack`, `--receive-pack` and `--exec`.
 const CHANGING: &str = "-A -B -D -F -M -N -a -b -c -d -f -i -l -m -n -p -q -r -s -t -u -v -x --abort --all --allow-empty \
     --amend --annotate --author --autostash --branch --cached --continue --date --delete --depth --detach --dry-run \
     --ff --ff-only --file --follow-tags --force --force-with-lease --hard --include-untracked --index --keep-index \
@@ -136,7 +136,7 @@ const CHANGING: &str = "-A -B -D -F -M -N -a -b -c -d -f -i -l -m -n -p -q -r -s
     --set-upstream-to --show-current --signoff --skip --soft --sort --source --squash --staged --tags --theirs \
     --track --unset-upstream --verbose --worktree";
 
-/// Without `-f`: a program in a file can run others.
+/// Excludes `-f`, because an awk program in a file can run others.
 const AWK: &str = "-F -v --assign --field-separator";
 const SHELL: &str = "-e -u -x -v --norc --noprofile --posix";
 const MAKE: &str = "-B -C -f -i -j -k -n -s -w --always-make --directory --dry-run --file --jobs --keep-going \
@@ -160,24 +160,24 @@ const RG: &str = "-A -B -C -F -H -I -L -N -P -S -T -U -c -e -g -h -i -l -m -n -o
     --max-depth --multiline --no-heading --no-ignore --no-line-number --only-matching --pcre2 --regexp \
     --smart-case --sort --stats --type --type-not --with-filename --word-regexp";
 
-/// Whether every option of a program is one that runs nothing, or stands in the rule itself. Programs that run no others
-/// take any option.
+/// Returns whether every option of a program either runs nothing or is named in the rule. Programs that run no others
+/// may have any option.
 pub(super) fn are_harmless(name: &str, arguments: &[&str], is_in_rule: impl Fn(&str) -> bool) -> bool {
     if name == "git" {
         return are_harmless_for_git(arguments, is_in_rule);
     }
     let Some((_, known)) = HARMLESS.iter().find(|(program, _)| *program == name) else { return true };
     let is_tar = known == &TAR;
-    // A name with a colon is a machine that `tar` talks to by a program.
+    // In a name with a colon, the part before it is a host, which `tar` reaches by running a program.
     if is_tar && arguments.iter().any(|word| word.contains(':')) {
         return false;
     }
     arguments.iter().enumerate().all(|(index, word)| {
-        // `tar` takes its letters without a dash, too.
+        // The first argument of `tar` may be option letters without a dash.
         if is_tar && index == 0 && !word.starts_with('-') {
             return is_in_rule(word) || is_known(&format!("-{word}"), known);
         }
-        // The suffix of a copy.
+        // The suffix of the backup copy.
         let is_suffix = name.ends_with("sed") && word.starts_with("-i.");
         !is_option(word) || is_suffix || is_in_rule(word) || is_known(word, known)
     })
@@ -210,7 +210,8 @@ fn is_option(word: &str) -> bool {
     word.len() > 1 && word.starts_with(['-', '+'])
 }
 
-/// Whether an option is listed: by its whole name, or as letters that are all listed, with a number or a separator as its value perhaps.
+/// Returns whether an option is listed: by its whole name, or as letters that are all listed, possibly with a number or
+/// separators as a value.
 fn is_known(option: &str, known: &str) -> bool {
     let is_listed = |option: &str| known.split_ascii_whitespace().any(|known| known == option);
     let name = option.split_once('=').map_or(option, |(name, _)| name);

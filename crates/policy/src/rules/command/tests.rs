@@ -1,4 +1,4 @@
-//! Which commands rules match.
+//! Tests of which commands rules match.
 
 use super::*;
 

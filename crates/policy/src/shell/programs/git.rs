@@ -1,9 +1,9 @@
-//! What `git` runs: commands in the configuration that its arguments set, and those of subcommands that run others.
+//! What `git` runs: commands in configuration that its arguments set, and commands that its subcommands take.
 
 use super::tables::{HARMLESS_GIT_KEYS, is_in};
 use super::{Programs, Word, options_with, read};
 
-/// Options of git itself that have a value in the next word.
+/// Options of git itself whose value is the next word.
 const GLOBAL_VALUES: [&str; 6] = ["-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"];
 
 /// Options of subcommands whose value is a command.
@@ -20,7 +20,7 @@ const COMMANDS: [(&str, &str, &[&str]); 10] = [
     ("send-email", "", &["--sendmail-cmd", "--to-cmd", "--cc-cmd", "--header-cmd"]),
 ];
 
-/// Options of `git config` that have no value and leave open what it does.
+/// Options of `git config` that take no value and do not decide what it does.
 const CONFIG_FLAGS: [&str; 10] = [
     "--global",
     "--local",
@@ -56,7 +56,7 @@ impl Programs {
                 }
             }
         }
-        // An address may name a program to talk to.
+        // An address may name a program as its transport.
         self.hides_some |=
             rest.iter().any(|word| word.text.starts_with("ext::") || is_short_for(&word.text, "--template", 3));
         match subcommand.text.as_str() {
@@ -85,7 +85,7 @@ impl Programs {
         }
     }
 
-    /// `key=value`, as after `git -c`.
+    /// Adds the command in a setting `key=value`, as after `git -c`.
     fn add_git_setting(&mut self, setting: Option<&Word>, depth: usize) {
         let Some(setting) = setting else { return };
         let (key, value) = setting.text.split_once('=').unwrap_or((&setting.text, ""));
@@ -96,7 +96,7 @@ impl Programs {
     fn add_git_config(&mut self, arguments: &[Word], depth: usize) {
         let renames = |word: &Word| word.text == "rename-section" || is_short_for(&word.text, "--rename-section", 5);
         self.hides_some |= arguments.iter().any(renames);
-        // There is one action at most, and a subcommand comes first.
+        // There is at most one action, and a subcommand comes first.
         let is_subcommand = |word: &Word| ["get", "unset", "list"].contains(&word.text.as_str());
         let mut actions = arguments.iter().skip_while(|word| CONFIG_FLAGS.contains(&word.text.as_str()));
         let is_action = |word: &Word| {
@@ -105,8 +105,8 @@ impl Programs {
         if arguments.first().is_some_and(is_subcommand) || actions.next().is_some_and(is_action) {
             return;
         }
-        // One operand asks for a value. Where an option has a value, that may be the first, so every word may be the
-        // key.
+        // A single operand queries a value. The value of an option may look like the first operand, so every word may
+        // be the key.
         let operands: Vec<&Word> = arguments.iter().filter(|word| !word.text.starts_with('-')).collect();
         for pair in operands.windows(2) {
             if pair[0].text.contains('.') {
@@ -125,7 +125,7 @@ impl Programs {
     }
 }
 
-/// Whether a word is a long option, perhaps shortened to that many letters, with or without a value.
+/// Returns whether a word is a long option, possibly abbreviated to at least `least` letters, with or without a value.
 fn is_short_for(word: &str, option: &str, least: usize) -> bool {
     let name = word.split_once('=').map_or(word, |(name, _)| name);
     name.len() >= least && option.starts_with(name)

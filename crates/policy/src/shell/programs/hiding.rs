@@ -1,21 +1,20 @@
-//! Programs whose arguments or input make them run something, in a language that is not read here.
+//! Programs whose arguments or input make them run something, in a language that is not parsed here.
 
 use super::tables::{COMMAND_VARIABLES, HIDING_VARIABLES, is_in};
 use super::{Programs, Word, is_cluster_with, read, sed};
 use crate::shell::has_substitution;
 
-/// Names by which a program gets at its own input, or at that of the shell.
+/// Returns whether a path is an alias of a program's own input or that of the shell.
 pub(super) fn is_input(path: &str) -> bool {
     path == "-" || path.starts_with("/dev/") || path.starts_with("/proc/")
 }
 
-/// Whether the arguments make such a program run something, as far as they show it.
+/// Returns whether the arguments make such a program run something, as far as they show it.
 pub(super) fn hides(name: &str, arguments: &[Word], is_fed: bool) -> bool {
     let any = |test: &dyn Fn(&str) -> bool| arguments.iter().any(|word| test(&word.text));
     let begins = |starts: &[&str]| any(&|text| starts.iter().any(|start| text.starts_with(start)));
     match name {
-        // What the name will mean later, or the contents of a script that the command may have written itself, is
-        // unknown.
+        // The contents of the script are unknown, and the command may have written it itself.
         "." | "source" => true,
         "alias" => !arguments.is_empty(),
         "enable" => begins(&["-f"]),
@@ -33,11 +32,11 @@ pub(super) fn hides(name: &str, arguments: &[Word], is_fed: bool) -> bool {
                 || reads_input(arguments)
         }
         "tar" | "gtar" | "bsdtar" => {
-            // The old style has its letters in the first word, and their values after it.
+            // The old style has the option letters in the first word, and their values after it.
             let is_old = |word: &Word| !word.text.starts_with('-') && word.text.contains(['I', 'F']);
             begins(&["--checkpoint-a"]) || arguments.first().is_some_and(is_old)
         }
-        // Their own options, which name programs; what comes after `--` is for the program that is run.
+        // Only options before `--` count, which name programs; those after it are for the program that is run.
         "cargo" => {
             let own = arguments.iter().take_while(|word| word.text != "--");
             own.into_iter().any(|word| ["--config", "-Z"].iter().any(|start| word.text.starts_with(start)))
@@ -71,7 +70,7 @@ pub(super) fn hides(name: &str, arguments: &[Word], is_fed: bool) -> bool {
 }
 
 impl Programs {
-    /// A variable that is set for a program, or for all that follow.
+    /// Records a variable that is set for one program, or for all that follow.
     pub(super) fn add_variable(&mut self, assignment: &Word, depth: usize) {
         let Some((name, value)) = assignment.text.split_once('=') else { return };
         let name = name.trim_end_matches('+');
@@ -79,12 +78,12 @@ impl Programs {
             self.hides_some |= assignment.expands;
             self.add_script(read(value), depth + 1);
         }
-        // Arithmetic expands what a variable holds, if it looks like a subscript.
+        // Arithmetic expands the value of a variable if it looks like a subscript.
         self.hides_some |= is_in(HIDING_VARIABLES, name) || (value.contains('[') && has_substitution(value));
     }
 }
 
-/// `NAME=value` for a program that takes variables so.
+/// Returns whether a text is `NAME=value`, for programs that take variables in this form.
 fn is_setting(text: &str) -> bool {
     let name = text.split_once('=').map(|(name, _)| name.trim_end_matches([':', '+', '?', '!']));
     name.is_some_and(|name| !name.is_empty() && !name.starts_with('-') && !name.contains('/'))
@@ -94,7 +93,7 @@ fn is_option_with(text: &str, letter: &str) -> bool {
     letter.chars().all(|letter| is_cluster_with(text, letter))
 }
 
-/// A script that is the program's input: `-f -`, `--file=/dev/stdin` and the like.
+/// Returns whether the program's input is its script: `-f -`, `--file=/dev/stdin` and similar.
 fn reads_input(arguments: &[Word]) -> bool {
     arguments.iter().enumerate().any(|(index, word)| {
         let joined =

@@ -1,6 +1,6 @@
-//! Whether a `sed` script may run a command: GNU sed has a command `e`, and a flag of that name for `s`.
+//! Decides whether a `sed` script may run a command: GNU sed has a command `e`, and a flag `e` of `s`.
 
-/// An unreadable script may run a command.
+/// Returns whether a script may run a command. One that cannot be parsed may.
 pub(super) fn may_run(script: &str) -> bool {
     let mut reader = Reader { rest: script.chars().peekable() };
     while reader.rest.peek().is_some() {
@@ -17,7 +17,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Whether the next command runs something; None if it cannot be read.
+    /// Parses one command and returns whether it runs something; None if it cannot be parsed.
     fn command(&mut self) -> Option<bool> {
         self.address()?;
         let Some(command) = self.rest.next() else { return Some(false) };
@@ -40,7 +40,7 @@ impl Reader<'_> {
                 self.section(end)?;
                 self.section(end)?;
             }
-            // The rest of the line is a text, the name of a file or a label.
+            // The rest of the line is text, a file name or a comment.
             'a' | 'i' | 'c' | 'r' | 'R' | 'w' | 'W' | '#' => self.line(),
             // A label ends at a space, and a command may follow it.
             'b' | 't' | 'T' | ':' => {
@@ -72,7 +72,7 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// A pattern and its flags.
+    /// Parses a pattern up to `end`.
     fn pattern(&mut self, end: char) -> Option<()> {
         self.section(end)?;
         while self.rest.next_if(|c| matches!(c, 'I' | 'M')).is_some() {}
@@ -93,7 +93,7 @@ impl Reader<'_> {
 
     fn line(&mut self) {
         while let Some(c) = self.rest.next_if(|c| *c != '\n') {
-            // Then it goes on.
+            // An escaped line break continues the line.
             if c == '\\' {
                 self.rest.next();
             }

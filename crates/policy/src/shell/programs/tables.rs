@@ -1,4 +1,4 @@
-//! Which programs run others, and where in their arguments those are.
+//! Tables of the programs that run others, and where in their arguments those are.
 
 /// Programs that run the program in their arguments, and how many operands come before it.
 pub(super) const WRAPPERS: &[(&str, usize)] = &[
@@ -72,7 +72,7 @@ pub(super) const WRAPPERS: &[(&str, usize)] = &[
     ("tmux", 1),
 ];
 
-/// Programs of which one subcommand is a wrapper.
+/// Programs that are wrappers with certain subcommands.
 pub(super) const WRAPPING_SUBCOMMANDS: &[(&str, &[&str])] = &[
     ("poetry", &["run"]),
     ("uv", &["run"]),
@@ -88,28 +88,27 @@ pub(super) const WRAPPING_SUBCOMMANDS: &[(&str, &[&str])] = &[
     ("machinectl", &["shell"]),
 ];
 
-/// Wrappers that start a shell when they get no program. The shell reads its input.
+/// Wrappers that start a shell if they get no program. The shell reads its input.
 pub(super) const STARTS_SHELL: &[&str] =
     &["sudo", "doas", "run0", "pkexec", "runuser", "chroot", "unshare", "nsenter", "firejail", "fakeroot", "capsh"];
 
-/// Wrappers with options of several values, or with an operand that may be missing, so that the program may be any
-/// word.
+/// Wrappers with options that take several values, or with an optional operand. Any word may be the program.
 pub(super) const UNCERTAIN: &[&str] = &["bwrap", "setarch", "firejail", "proot", "nsenter", "capsh"];
 
-/// Shells. They read the argument after `-c` as shell text, or a script, or otherwise their input.
+/// Shells. They run the argument after `-c` as shell text, or else a script, or else their input.
 pub(super) const SHELLS: &[&str] = &[
     "sh", "bash", "rbash", "dash", "ash", "zsh", "ksh", "mksh", "lksh", "yash", "posh", "osh", "fish", "csh", "tcsh",
     "nu", "elvish", "xonsh", "pwsh", "su", "script", "newgrp", "sg",
 ];
 
-/// Programs that join their arguments and give them to a shell. The first argument of `ssh` is the host.
+/// Programs that join their arguments and pass them to a shell. The first argument of `ssh` is the host.
 pub(super) const SPEAKERS: &[(&str, usize)] =
     &[("eval", 0), ("watch", 0), ("parallel", 0), ("ssh", 1), ("hyperfine", 0), ("tmux", 1)];
 
-/// Programs that add arguments which the text does not show.
+/// Programs that append arguments that the text does not show.
 pub(super) const FEEDERS: &[&str] = &["xargs", "parallel"];
 
-/// Options whose value is a command, with a letter or by their full names.
+/// Options whose value is a command: each program with its option letters and full option names.
 pub(super) const COMMAND_OPTIONS: &[(&str, &str, &[&str])] = &[
     ("flock", "c", &["--command"]),
     ("runuser", "c", &["--command", "--session-command"]),
@@ -137,14 +136,14 @@ pub(super) const COMMAND_OPTIONS: &[(&str, &str, &[&str])] = &[
 const TAR: &[&str] =
     &["--use-compress-program", "--to-command", "--rsh-command", "--info-script", "--new-volume-script"];
 
-/// Options after which a command with its arguments follows.
+/// Options that are followed by a command with its arguments.
 pub(super) const RUN_OPTIONS: &[(&str, &[&str])] = &[
     ("find", &["-exec", "-execdir", "-ok", "-okdir"]),
     ("fd", &["-x", "-X", "--exec", "--exec-batch"]),
     ("fdfind", &["-x", "-X", "--exec", "--exec-batch"]),
 ];
 
-/// Builtins that expand the subscripts in what they take for the name of a variable or for arithmetic.
+/// Builtins that expand subscripts in arguments that are names of variables or arithmetic.
 pub(super) const EVALUATORS: &[&str] = &[
     "test",
     "[",
@@ -194,7 +193,7 @@ pub(super) const COMMAND_VARIABLES: &[&str] = &[
     "CXX",
 ];
 
-/// Variables that make programs load or run what the command does not show, by their names or how those begin.
+/// Variables that make programs load or run something that the command does not show. A trailing `*` matches any rest.
 pub(super) const HIDING_VARIABLES: &[&str] = &[
     "LD_PRELOAD",
     "LD_AUDIT",
@@ -222,7 +221,7 @@ pub(super) const HIDING_VARIABLES: &[&str] = &[
     "CARGO_BUILD_*",
 ];
 
-/// Configuration of git that makes it run nothing, by key or by how the key begins.
+/// Git configuration keys that run nothing. A trailing `*` matches any rest.
 pub(super) const HARMLESS_GIT_KEYS: &[&str] = &[
     "advice.*",
     "branch.*",
@@ -263,7 +262,7 @@ pub(super) const HARMLESS_GIT_KEYS: &[&str] = &[
     "user.signingkey",
 ];
 
-/// Whether a name is in a list in which `*` at the end stands for whatever follows.
+/// Returns whether a name is in a list in which a trailing `*` matches any rest.
 pub(super) fn is_in(list: &[&str], name: &str) -> bool {
     list.iter().any(|known| match known.strip_suffix('*') {
         Some(start) => name.starts_with(start),
