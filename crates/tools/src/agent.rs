@@ -1,5 +1,5 @@
-//! `agent`: gives a task to a sub-agent, which works on its own and reports. This file declares the tool and describes
-//! its calls; the session carries them out, with the same tools and the same questions.
+//! `agent`: gives a task to a sub-agent, which works by itself and reports its result. This file declares the tool and
+//! describes its calls. The session carries them out, with the same tools and permission questions.
 
 use std::sync::Arc;
 
@@ -119,7 +119,7 @@ impl Tool for AgentTool {
     }
 }
 
-/// A sub-agent to start, and what it is about in a few words.
+/// A sub-agent to start, and a few words about its task.
 struct Start {
     about: String,
     task: SubAgentTask,
@@ -144,7 +144,7 @@ fn start(
     let mode = match (preset, of_custom) {
         (Some(preset), Some(of_custom)) => preset.within(of_custom),
         (Some(mode), None) | (None, Some(mode)) => mode,
-        // One that is continued keeps what it had.
+        // A continued sub-agent keeps its mode.
         (None, None) if continues.is_some() => call.site.mode,
         (None, None) => Mode::ReadOnly,
     };

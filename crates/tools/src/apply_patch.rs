@@ -1,8 +1,8 @@
-//! `apply_patch`: changes, creates, deletes and moves several files with one patch, all of them or none, in the format
-//! that OpenAI's models are trained on.
+//! `apply_patch`: changes, creates, deletes and moves several files with one patch, all of them or none. The format is
+//! the one that OpenAI's models are trained on.
 //!
-//! Every file is confined, shown and checked like one of `edit_file`, `delete_file` or `move_file`. If a file cannot be
-//! written, those that were written before it are put back.
+//! Every file is confined, shown and checked as `edit_file`, `delete_file` and `move_file` do it. If a file cannot be
+//! written, the files that were written before it are restored.
 
 mod hunks;
 mod parse;
@@ -109,7 +109,7 @@ impl Tool for ApplyPatchTool {
     }
 }
 
-/// What a patch counts as for rules and approval: the most that it does.
+/// Returns the kind of call that rules and approval see: the most far-reaching operation of the patch.
 fn kind_of(patches: &[FilePatch]) -> Result<ToolKind, RefusalReason> {
     let deletes = patches.iter().any(|patch| matches!(patch, FilePatch::Delete { .. }));
     let moves = patches.iter().any(|patch| matches!(patch, FilePatch::Update { to: Some(_), .. }));
@@ -117,26 +117,26 @@ fn kind_of(patches: &[FilePatch]) -> Result<ToolKind, RefusalReason> {
         (false, false) => Ok(ToolKind::Edit),
         (true, false) => Ok(ToolKind::Delete),
         (false, true) => Ok(ToolKind::Move),
-        // Rules about deleting and about moving would have to hold for different files.
+        // Rules about deleting and about moving would each apply to only some of the files.
         (true, true) => {
             Err(RefusalReason("a patch may delete files or move files, not both; send two patches".to_owned()))
         }
     }
 }
 
-/// A file of the patch, before and after.
+/// One file of the patch, before and after.
 struct PatchedFile {
     path: String,
     confined: ConfinedPath,
     /// None for a file that does not exist.
     old: Option<String>,
-    /// None for a file that is removed.
+    /// None for a file that is deleted.
     new: Option<String>,
-    /// What others have changed since the model saw the file.
+    /// A diff of the changes by others since the model saw the file.
     foreign: Option<String>,
 }
 
-/// The files of one section: two if it moves a file.
+/// Reads the files of one section: two if it moves a file, else one.
 fn read_section(patch: FilePatch, roots: &Roots, call: &CallRequest) -> Result<Vec<PatchedFile>, RefusalReason> {
     match patch {
         FilePatch::Add { path, text } => Ok(vec![new_file(path, text, roots)?]),
@@ -175,7 +175,7 @@ fn new_file(path: String, text: String, roots: &Roots) -> Result<PatchedFile, Re
     Ok(PatchedFile { path, confined, old: None, new: Some(text), foreign: None })
 }
 
-/// An existing file, its text, and what others have changed in it since the model saw it.
+/// Finds an existing file. Returns its text, and what others have changed in it since the model saw it.
 fn existing_file(
     path: &str,
     roots: &Roots,
@@ -191,8 +191,8 @@ fn existing_file(
         )));
     }
     let seen = site.seen.recall(&confined.real);
-    // The lines of the patch show that the model knows the file. But the result shows more of it, so a file that it
-    // may not read must have been read.
+    // The lines of the patch show that the model knows the file. But the result shows more of it, so a file that needs
+    // permission to read must have been read before.
     if seen.is_none() && call.rules.reading_verdict(&[&confined.path, &confined.real]).is_some() {
         return Err(RefusalReason(format!("{} was not read; read it first with read_file", confined.shown)));
     }
@@ -220,7 +220,7 @@ impl PatchedFile {
         ToolContent::Diff { path: self.confined.path.clone(), old: self.old.clone(), new }
     }
 
-    /// The first line that changes, counted from 1.
+    /// Returns the first line that changes, counted from 1.
     fn first_line(&self) -> Option<u32> {
         let (old, new) = (self.old.as_ref()?, self.new.as_ref()?);
         let same = old.lines().zip(new.lines()).take_while(|(old, new)| old == new).count();
@@ -235,8 +235,8 @@ fn title(files: &[PatchedFile]) -> String {
     format!("Patch {}{more}", names.join(", "))
 }
 
-/// The folder that an "always" answer covers: the one around all files. Removing files has no such answer, and neither
-/// has a change to a file that some program runs by itself.
+/// Returns the folder that an "always" answer covers: the common folder of all files. There is no such answer for
+/// deleting files, nor for changing a file that some program runs by itself.
 fn grant(files: &[PatchedFile], kind: ToolKind, site: &CallSite) -> Option<Grant> {
     if kind != ToolKind::Edit || files.iter().any(|file| runs_implicitly(&file.confined.real)) {
         return None;
@@ -248,12 +248,12 @@ fn grant(files: &[PatchedFile], kind: ToolKind, site: &CallSite) -> Option<Grant
             common.pop();
         }
     }
-    // Files of several roots have only folders in common that are not the session's.
+    // Files of several roots have only folders in common that are outside the session.
     let is_inside = |root: &Path| root.canonicalize().is_ok_and(|root| common.starts_with(root));
     site.roots().any(is_inside).then_some(Grant::Folder(common))
 }
 
-/// What the model, people and programs get to know of the patch once it is made.
+/// Returns the texts and facts about an applied patch: for the model, for users and for programs.
 fn report(files: &[PatchedFile]) -> (String, Vec<ToolContent>, serde_json::Value) {
     let (mut added, mut removed) = (0, 0);
     let mut details = String::new();
@@ -277,7 +277,7 @@ fn report(files: &[PatchedFile]) -> (String, Vec<ToolContent>, serde_json::Value
     (text, files.iter().map(PatchedFile::diff).collect(), raw)
 }
 
-/// The second half, after the question was answered.
+/// Writes the files, after the question was answered.
 struct Commit {
     files: Vec<PatchedFile>,
     site: Arc<CallSite>,
@@ -300,7 +300,7 @@ impl Commit {
         Ok(())
     }
 
-    /// Walks the path again: since the plan it may have come to lead elsewhere, or to hold something else.
+    /// Walks the path again, because since the plan it may lead elsewhere or contain something else.
     fn place(&self, file: &PatchedFile) -> Result<ConfinedPath, WriteFailure> {
         let confined = Roots::open(&self.site, &self.limits)?.find(&file.path)?;
         refuse_git(&confined)?;
@@ -316,7 +316,7 @@ impl Commit {
         Ok(confined)
     }
 
-    /// Writes or removes a file that must hold `old`.
+    /// Writes or deletes a file that must still contain `old`.
     fn write(
         &self,
         confined: &ConfinedPath,
@@ -335,11 +335,11 @@ impl Commit {
         }
     }
 
-    /// Takes back the files that were written before one that could not be.
+    /// Restores the files that were written before the one that failed.
     fn put_back(&self, written: &[ConfinedPath], failure: WriteFailure) -> WriteFailure {
         let mut left = Vec::new();
         for (file, confined) in self.files.iter().zip(written).rev() {
-            // Found anew: the file exists now, or does not any more.
+            // The path is looked up again, because the file may have been created or deleted.
             let back = Roots::open(&self.site, &self.limits)
                 .and_then(|roots| roots.find(&file.path))
                 .map_err(WriteFailure::from)

@@ -1,5 +1,5 @@
-//! `ask_user`: the model asks the person. The session answers it by the machinery of permission questions, so the
-//! question waits, reaches every client and survives a restart; the job itself never runs.
+//! `ask_user`: the model asks the user. The session handles it like a permission question, so the question waits,
+//! reaches every client and survives a restart. The job itself never runs.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const CHOICES: usize = 9;
 const QUESTION: usize = 4000;
 const LABEL: usize = 200;
 
-/// What a form must not ask for, because the answer is kept in the log and sent to the model.
+/// Words that a question must not contain, because the answer is stored in the log and sent to the model.
 const SECRETS: [&str; 14] = [
     "password",
     "passphrase",
@@ -114,7 +114,7 @@ impl Tool for AskUserTool {
     }
 }
 
-/// Reads a choice: an object, or its label alone.
+/// Reads a choice, which is an object or just its label.
 fn read_choice((at, choice): (usize, &Value)) -> Result<InquiryChoice, RefusalReason> {
     let line = |text: &str| visible::line(&cut(text.trim(), LABEL)).into_owned();
     let label = choice.as_str().or_else(|| choice.get("label")?.as_str());
@@ -124,13 +124,13 @@ fn read_choice((at, choice): (usize, &Value)) -> Result<InquiryChoice, RefusalRe
     Ok(InquiryChoice { id: format!("choice_{}", at + 1), label, description })
 }
 
-/// The first word of the question that names a secret.
+/// Returns the first word for a secret in the question.
 fn secret_in(question: &str) -> Option<&'static str> {
     let question = question.to_lowercase();
     SECRETS.into_iter().find(|secret| question.contains(secret))
 }
 
-/// A call that is a question. It is answered, and never run.
+/// A call that is a question. It is answered and never run.
 pub(crate) struct InquiryJob {
     card: ToolCard,
 }

@@ -1,6 +1,6 @@
 //! `bash`: runs a shell command under the helper, with a deadline and live output, and leaves no process behind.
 //!
-//! Plans and describes a command; `process` starts and ends it.
+//! This module plans and describes a command; `process` starts and ends it.
 
 mod folder;
 mod terminal;
@@ -28,13 +28,13 @@ use tokio::net::unix::pipe;
 use crate::tool::{CallRequest, RefusalReason, Tool};
 use crate::{Settings, input, outputs};
 
-/// The kernel takes no argument longer than 128 KB.
+/// The longest command, in bytes. The kernel accepts no argument longer than 128 KB.
 const LONGEST_COMMAND: usize = 100 * 1024;
 
-/// What the sandbox means, for people and for a model whose command failed in it.
+/// The restrictions of the sandbox, for users and for a model whose command failed in it.
 const SANDBOX_RULES: &str = "it may write only inside the session's folders and $TMPDIR, and has no network";
 
-/// What the person sees of a search that is kept from acpd's own files.
+/// The note for users about a search that cannot read acpd's own files.
 const SHIELDED: &str = "Searches a folder with acpd's own files in it, which it cannot read.";
 
 pub(crate) struct BashTool;
@@ -135,7 +135,7 @@ impl Tool for BashTool {
             preview.push(ToolContent::text("Goes on in the background after the call has returned."));
         }
         let mut always = grants::always_grant(&input.command).map(|grant| match (grant, &folder) {
-            // Exactly this command means another one elsewhere.
+            // The same command text in another folder is a different command.
             (Grant::Exactly(command), Some(folder)) => Grant::Exactly(format!("{command} (in {})", folder.shown)),
             (grant, _) => grant,
         });
@@ -147,8 +147,8 @@ impl Tool for BashTool {
         }
         let mut shielded = false;
         let mut access = Access::Ask { always };
-        // The sandbox keeps commands from acpd's own files. Elsewhere a plain search is shielded from them, and for
-        // the rest only the person can decide.
+        // The sandbox keeps commands away from acpd's own files. Outside it a plain search is shielded from them, and
+        // only the user can decide about any other command.
         if call.site.mode != Mode::Sandbox
             && let Some(reach) = Reach::of(&input.command, &cwd, &call.site, &call.limits.protected_paths)
         {
@@ -176,12 +176,12 @@ impl Tool for BashTool {
     }
 }
 
-/// How a command reaches what is acpd's own, as far as its text shows.
+/// How a command reaches acpd or its files, as far as its text shows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
     /// It names acpd's own files.
     Names,
-    /// It goes through a folder around them.
+    /// It traverses a folder that contains them.
     Around,
     /// It calls acpd.
     Calls,
@@ -207,14 +207,14 @@ impl Reach {
     }
 }
 
-/// Whether the command can run with acpd's own files out of its reach. It must be a plain search: other commands may
-/// want to read what they create beside those files, or become another user, and the shield forbids both.
+/// Returns whether the command can run without access to acpd's own files. It must be a plain search: other commands
+/// may need to read files that they create beside those files, or to become another user, and the shield prevents both.
 fn can_be_shielded(command: &str) -> bool {
     matches!(grants::always_grant(command), Some(Grant::Command(_)))
         && matches!(process::landlock_support(), LandlockSupport::Enough(_))
 }
 
-/// The first line that is not blank, with "…" if there are more.
+/// Returns the first line that is not blank, with "…" if there are more.
 fn title(command: &str) -> String {
     let mut lines = command.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.next().unwrap_or(command);
@@ -227,10 +227,10 @@ fn title(command: &str) -> String {
 struct BashJob {
     card: ToolCard,
     command: String,
-    /// The folder that it runs in.
+    /// The folder in which it runs.
     cwd: PathBuf,
     timeout: Option<Duration>,
-    /// Where the command goes on after the call, if it does.
+    /// Takes over the command if it continues after the call.
     background: Option<Arc<BackgroundCommands>>,
     /// Whether its standard input stays open.
     open_input: bool,
@@ -280,8 +280,8 @@ impl Job for BashJob {
 }
 
 impl BashJob {
-    /// The editor in whose terminal the command runs. Only our own helper can restrict a command or keep it after the
-    /// call.
+    /// Returns the editor in whose terminal the command runs, if any. Only our own helper can restrict a command or
+    /// keep it after the call.
     fn terminal_editor(&self) -> Option<Arc<dyn Editor>> {
         let ours = self.background.is_some() || self.shielded || self.site.mode == Mode::Sandbox;
         self.site.editor.clone().filter(|editor| !ours && editor.capabilities().terminal)
@@ -307,7 +307,7 @@ impl BashJob {
         self.timeout.unwrap_or(self.settings.bash.timeout)
     }
 
-    /// What a command in the sandbox may touch. The mode is that of the plan, which the person was shown.
+    /// Returns the sandbox of the command, if it runs in one. The mode is that of the plan, which the user was shown.
     async fn sandbox(&self) -> Result<Option<Sandbox>, String> {
         if self.site.mode != Mode::Sandbox {
             return Ok(None);
@@ -324,13 +324,13 @@ impl BashJob {
         Ok(Some(Sandbox { writable, readable, protected_paths }))
     }
 
-    /// The file for output that is too long.
+    /// Returns the file for output that is too long.
     async fn overflow(&self) -> Option<PathBuf> {
         let (settings, session) = (Arc::clone(&self.settings), self.site.session.clone());
         tokio::task::spawn_blocking(move || outputs::next_file(&settings, &session)).await.ok().flatten()
     }
 
-    /// Starts the command, and returns its standard input if that stays open.
+    /// Starts the command. Returns its standard input if that stays open.
     async fn start(&self) -> Result<(RunningCommand, Option<pipe::Sender>), String> {
         let launcher = &self.settings.launcher;
         let command = launcher.shell_command(&self.command, &self.site.environment, &self.cwd).await;
@@ -345,7 +345,7 @@ impl BashJob {
     }
 }
 
-/// Waits for the command.
+/// Waits for the command and returns its outcome.
 async fn attend(
     started: RunningCommand,
     timeout: Option<Duration>,
@@ -359,7 +359,7 @@ async fn attend(
     conclude(&output, &end, site.mode)
 }
 
-/// Leaves the command running.
+/// Hands the command over to the background commands and returns at once.
 fn leave(background: &Arc<BackgroundCommands>, start: BackgroundStart, settings: &Settings) -> Outcome {
     match background.keep(start, settings.output_limit) {
         Ok(handle) => {
@@ -396,7 +396,7 @@ fn conclude(output: &Output, end: &CommandResult, mode: Mode) -> Outcome {
     Outcome::failed(with_note(&written, &note)).with_raw(raw)
 }
 
-/// The output, followed by a note on a line of its own.
+/// Returns the output, followed by a note on its own line.
 pub(crate) fn with_note(written: &str, note: &str) -> String {
     let gap = if written.is_empty() || written.ends_with('\n') { "" } else { "\n" };
     format!("{written}{gap}[{note}]")

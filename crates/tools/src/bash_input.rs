@@ -13,7 +13,7 @@ use crate::bash::Reach;
 use crate::tool::{CallRequest, RefusalReason, Tool};
 use crate::{Settings, input};
 
-/// The most bytes of one call.
+/// The most bytes per call.
 const LONGEST: usize = 64 << 10;
 
 pub(crate) struct BashInputTool;
@@ -80,7 +80,7 @@ impl Tool for BashInputTool {
         if close {
             preview.push(ToolContent::text("Closes the input afterwards."));
         }
-        // A shell or an interpreter runs what is written to it, whatever the text looks like.
+        // A shell or an interpreter runs what is written to it, so the text itself shows nothing.
         let mut access = Access::Ask { always: None };
         if kept.mode != Mode::Sandbox
             && let Some(note) = unseen_reach(&text, close, &call)
@@ -101,8 +101,8 @@ impl Tool for BashInputTool {
     }
 }
 
-/// Why only the person can decide about a text, if that is so: it reaches acpd's own files, or may do so together with the
-/// next text.
+/// Returns the reason if only the user can decide about a text: it reaches acpd's own files, or may do so together with
+/// the next text.
 fn unseen_reach(text: &str, close: bool, call: &CallRequest) -> Option<&'static str> {
     if let Some(reach) = Reach::of(text, &call.site.cwd, &call.site, &call.limits.protected_paths) {
         return Some(reach.text());

@@ -1,4 +1,4 @@
-//! `bash_output`: the output of a background command since the last look, and whether the command still runs.
+//! `bash_output`: returns the output of a background command since the last call, and whether the command still runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::bash::with_note;
 use crate::tool::{CallRequest, RefusalReason, Tool};
 use crate::{Settings, input};
 
-/// How often people are shown what is new while the call waits.
+/// How often new output is shown to users while the call waits.
 const LIVE_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(crate) struct BashOutputTool;
@@ -97,7 +97,7 @@ impl Job for OutputJob {
                 loop {
                     tokio::time::sleep(LIVE_INTERVAL).await;
                     let now = kept.live_output();
-                    // What is shown is kept in the log, so only what is new is shown.
+                    // Each update is stored in the log, so an unchanged output is not shown again.
                     if now != before {
                         host.progress(vec![ToolContent::text(&now)]);
                         before = now;
@@ -108,7 +108,7 @@ impl Job for OutputJob {
                 () = kept.ended() => {}
                 () = tokio::time::sleep(self.wait) => {}
                 () = show => {}
-                // What was written stays to be read another time.
+                // The output remains unread for the next call.
                 () = host.cancelled() => return Outcome::cancelled(),
             }
             report(kept)
@@ -116,9 +116,9 @@ impl Job for OutputJob {
     }
 }
 
-/// Reads new output and describes the state of the command.
+/// Takes the new output and describes the state of the command.
 pub(crate) fn report(kept: &BackgroundCommand) -> Outcome {
-    // The end is read first: if the command has ended, all its output is there.
+    // The end is checked first: if the command has ended, all its output is there.
     let end = kept.end();
     if end.is_some() {
         kept.report_end();

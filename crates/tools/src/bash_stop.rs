@@ -1,4 +1,4 @@
-//! `bash_stop`: ends a background command with everything that it started.
+//! `bash_stop`: ends a background command and everything that it started.
 
 use std::sync::Arc;
 
@@ -80,7 +80,7 @@ impl Job for StopJob {
     fn run(self: Box<Self>, _desk: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
         Box::pin(async move {
             self.kept.stop();
-            // Takes 2 seconds at most, so a cancellation waits for it as well.
+            // This takes at most 2 seconds, so a cancellation waits for it too.
             self.kept.ended().await;
             bash_output::report(&self.kept)
         })

@@ -1,4 +1,4 @@
-//! What `write_file` and `edit_file` share: a change to one file. It is checked against what the model has read, shown
+//! A change to one file, as `write_file` and `edit_file` make it. It is checked against what the model has read, shown
 //! as a diff, and made only if the file is still the one that was shown.
 
 use std::path::Path;
@@ -20,13 +20,14 @@ use crate::job::{BlockingJob, OnCancel};
 use crate::snippet::{COMPARING, around_changes, what_changed};
 use crate::tool::{CallRequest, RefusalReason};
 
-/// The largest text that is kept whole with the conversation. Of a larger one only the changed lines are shown.
+/// The largest text that is stored whole with the conversation, in bytes. Of a larger one only the changed lines are
+/// shown.
 pub(crate) const LARGEST_DIFF: usize = 1 << 20;
 
 /// The most bytes of changed lines that are shown of such a file.
 const LARGEST_EXCERPT: usize = 64 << 10;
 
-/// A file that may be changed, and what it holds now.
+/// A file that may be changed, and its present content.
 pub(crate) struct EditedFile {
     pub(crate) confined: ConfinedPath,
     /// None for a file that does not exist.
@@ -35,16 +36,16 @@ pub(crate) struct EditedFile {
     pub(crate) foreign: Option<ForeignChange>,
 }
 
-/// What is done about a file that others have changed since the model saw it.
+/// How to handle a file that others have changed since the model saw it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChangedSince {
-    /// The call is refused: it would overwrite the change.
+    /// Refuse the call, because it would overwrite the change.
     Refused,
-    /// The model gets to see the change.
+    /// Show the change to the model.
     Shown,
 }
 
-/// A change that others made to a file, as a diff if the text that the model saw was kept.
+/// A change that others made to a file: a diff, if the text that the model saw was kept.
 pub(crate) struct ForeignChange(Option<String>);
 
 impl ForeignChange {
@@ -53,14 +54,14 @@ impl ForeignChange {
         Self(seen.zip(now).map(|(seen, now)| what_changed(seen, now)))
     }
 
-    /// The change on lines of its own, for the end of a message.
+    /// Returns the change on separate lines, for the end of a message.
     pub(crate) fn shown(&self) -> String {
         self.0.as_ref().map(|diff| format!("\n[what has changed since:]\n{diff}")).unwrap_or_default()
     }
 }
 
 impl EditedFile {
-    /// Finds the file and refuses it unless the model knows what is in it.
+    /// Finds the file. Refuses it unless the model knows its content.
     pub(crate) fn find(path: &str, call: &CallRequest, changed: ChangedSince) -> Result<Self, RefusalReason> {
         let (site, confined) = (&call.site, call.roots()?.find(path)?);
         refuse_git(&confined)?;
@@ -91,8 +92,8 @@ impl EditedFile {
     }
 }
 
-/// Marks the files in a card as read by the model, which had read them before the daemon restarted. A file that has
-/// changed since does not match, as usual.
+/// Marks the files in a card as read by the model, which read them before the daemon restarted. A file that has changed
+/// since then does not match, as usual.
 pub(crate) fn recall(card: &ToolCard, site: &CallSite, limits: &AccessLimits) {
     for shown in &card.preview {
         if let ToolContent::Diff { path, old: Some(old), .. } = shown
@@ -105,7 +106,8 @@ pub(crate) fn recall(card: &ToolCard, site: &CallSite, limits: &AccessLimits) {
     }
 }
 
-/// Git's hooks and configuration run commands, and permission to edit files is no permission to run commands.
+/// Refuses files of git. Its hooks and configuration run commands, and permission to edit files is not permission to
+/// run commands.
 pub(crate) fn refuse_git(confined: &ConfinedPath) -> Result<(), RefusalReason> {
     if confined.real.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git")) {
         return Err(RefusalReason(format!(
@@ -120,13 +122,13 @@ pub(crate) fn refuse_git(confined: &ConfinedPath) -> Result<(), RefusalReason> {
 pub(crate) struct PlannedChange {
     pub(crate) subject: EditedFile,
     pub(crate) new: String,
-    /// How the title begins, such as "Edit".
+    /// The first word of the title, such as "Edit".
     pub(crate) verb: &'static str,
     /// The line to show, counted from 1.
     pub(crate) line: Option<u32>,
-    /// What the model gets before the count of lines, such as "Replaced 2 occurrences in".
+    /// The text for the model before the count of lines, such as "Replaced 2 occurrences in".
     pub(crate) done: String,
-    /// What else the model must know of how the change was made.
+    /// Further notes for the model about how the change was made.
     pub(crate) notes: Vec<String>,
 }
 
@@ -148,7 +150,7 @@ impl PlannedChange {
         };
         let (added, removed) = changed_lines(old.as_deref(), &new);
         let mut details: String = notes.iter().map(|note| format!("\n[{note}]")).collect();
-        // Of a whole file that the model wrote it knows every line.
+        // The model knows every line of a file that it wrote as a whole, so those are not shown.
         if let (Some(_), Some(old)) = (line, &old) {
             details.push('\n');
             details.push_str(&around_changes(&String::from_utf8_lossy(old), &new));
@@ -174,7 +176,7 @@ impl PlannedChange {
     }
 }
 
-/// The second half of a change, after the question was answered.
+/// Makes the change, after the question was answered.
 struct Commit {
     path: String,
     real: std::path::PathBuf,
@@ -185,7 +187,7 @@ struct Commit {
 }
 
 impl Commit {
-    /// Walks the path again: since the plan it may have come to lead elsewhere.
+    /// Walks the path again, because since the plan it may lead elsewhere.
     fn make(&self, stop: &StopFlag) -> Result<(), WriteFailure> {
         let confined = Roots::open(&self.site, &self.limits)?.find(&self.path)?;
         refuse_git(&confined)?;
@@ -204,7 +206,7 @@ impl Commit {
 fn diff(path: &Path, old: Option<&[u8]>, new: &str) -> Vec<ToolContent> {
     let old_size = old.map_or(0, <[u8]>::len);
     let Ok(old) = old.map(|bytes| String::from_utf8(bytes.to_owned())).transpose() else {
-        // Undo would use a partial diff as if it were complete.
+        // This is text and not a diff, because undo would use a partial diff as if it were complete.
         return vec![ToolContent::text(format!("{}: what is not UTF-8 text becomes\n{new}", path.display()))];
     };
     if old_size + new.len() > LARGEST_DIFF {
@@ -213,7 +215,7 @@ fn diff(path: &Path, old: Option<&[u8]>, new: &str) -> Vec<ToolContent> {
     vec![ToolContent::Diff { path: path.to_owned(), old, new: new.to_owned() }]
 }
 
-/// The lines that change, with their neighbours.
+/// Returns the changed lines with their neighbours.
 fn excerpt(path: &Path, old: &str, new: &str) -> String {
     let (was, is) = (size(old.len() as u64), size(new.len() as u64));
     let diff = TextDiff::configure().timeout(COMPARING).diff_lines(old, new);
@@ -236,7 +238,7 @@ pub(crate) fn changed_lines(old: Option<&[u8]>, new: &str) -> (usize, usize) {
     })
 }
 
-/// "1 occurrence", "2 occurrences".
+/// Returns "1 occurrence", "2 occurrences" and so on.
 pub(crate) fn occurrences(number: usize) -> String {
     count(number, "occurrence")
 }

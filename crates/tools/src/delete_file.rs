@@ -88,7 +88,7 @@ impl Tool for DeleteFileTool {
     }
 }
 
-/// The second half, after the question was answered.
+/// Deletes the file, after the question was answered.
 struct Removal {
     path: String,
     real: std::path::PathBuf,

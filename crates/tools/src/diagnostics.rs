@@ -1,4 +1,4 @@
-//! `diagnostics`: what the language server of a file reports about it.
+//! `diagnostics`: returns what the language server reports about a file.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

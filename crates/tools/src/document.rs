@@ -1,10 +1,10 @@
-//! One file as the session sees it: the unsaved text of the editor that sent the prompt, where the editor offers it,
-//! and the disk otherwise.
+//! One file as the session sees it: the unsaved text of the editor that sent the prompt, if the editor offers it, and
+//! otherwise the content on disk.
 //!
-//! The path is confined to the roots before the editor is asked. For reading, an editor that is gone, silent, or does
-//! not have the file means the disk. For writing, only an editor that had disconnected before it was asked means the
-//! disk: one that was asked may still write, so its silence is a failure. Waits for the editor, so it must run on a
-//! blocking thread.
+//! The path is confined to the roots before the editor is asked. A read falls back to the disk if the editor is gone,
+//! silent, or does not have the file. A write falls back to the disk only if the editor had disconnected before it was
+//! asked: one that was asked may still write, so its silence is a failure. This module waits for the editor, so it must
+//! run on a blocking thread.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -22,16 +22,16 @@ use crate::tool::RefusalReason;
 
 pub(crate) struct Document {
     pub(crate) bytes: Vec<u8>,
-    /// The editor has changes that are not on the disk; these are the bytes with them.
+    /// Whether the editor has unsaved changes. If so, `bytes` includes them.
     pub(crate) unsaved: bool,
 }
 
-/// Why a new content is not in place.
+/// The reason why a new content is not in place.
 #[derive(Debug)]
 pub(crate) enum WriteFailure {
     /// The file is as it was.
     Unchanged(String),
-    /// An editor that was asked may have written it, or may yet.
+    /// The editor was asked, and may have written it or may still do so.
     Uncertain(String),
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn read(confined: &ConfinedPath, site: &CallSite) -> Result<Document,
     read_for(confined, site, None)
 }
 
-/// Reads a file for these lines of it. Unsaved changes in other lines may be missing.
+/// Reads a file of which only these lines are needed. Unsaved changes in other lines may be missing.
 pub(crate) fn read_for(confined: &ConfinedPath, site: &CallSite, lines: Option<Lines>) -> Result<Document, PathError> {
     let disk = confined.read()?;
     Ok(match unsaved(confined, site, &disk, lines) {
@@ -61,12 +61,12 @@ pub(crate) fn read_for(confined: &ConfinedPath, site: &CallSite, lines: Option<L
     })
 }
 
-/// Whether changes go through the editor.
+/// Returns whether changes go through the editor.
 pub(crate) fn is_written_by_editor(site: &CallSite) -> bool {
     writer(site).is_some()
 }
 
-/// Replaces the content if the file still has the expected one; None means that it must not exist.
+/// Replaces the content if the file still has the expected one. None means that it must not exist.
 pub(crate) fn replace(
     confined: &ConfinedPath,
     site: &CallSite,
@@ -81,7 +81,7 @@ pub(crate) fn replace(
         return Err(PathError::Changed { path: confined.shown.clone() }.into());
     }
     stop.check()?;
-    // Not every editor makes the folders of a file that it creates.
+    // Not every editor creates the folders of a new file.
     confined.make_folders()?;
     let shown = &confined.shown;
     let written = wait(async {
@@ -104,10 +104,10 @@ pub(crate) fn replace(
     }
 }
 
-/// The editor's text, if it differs from the disk's.
+/// Returns the editor's text if it differs from the disk's.
 fn unsaved(confined: &ConfinedPath, site: &CallSite, disk: &[u8], lines: Option<Lines>) -> Option<String> {
     let editor = offering(site, |offers| offers.read_files)?;
-    // How an editor decodes other bytes is unknown.
+    // How an editor decodes other bytes is unknown, so it is asked only for text.
     let disk = std::str::from_utf8(disk).ok().filter(|text| !binary::is_binary(text.as_bytes()))?;
     let ask = |lines| {
         wait(editor.read_text(confined.path.clone(), lines))
@@ -140,7 +140,8 @@ fn offering(site: &CallSite, what: fn(&EditorCapabilities) -> bool) -> Option<&A
     site.editor.as_ref().filter(|editor| what(&editor.capabilities()))
 }
 
-/// Editors keep line endings and the byte order mark apart from the text, so those do not count as changes.
+/// Returns whether two texts are equal apart from line endings and the byte order mark, which editors keep apart from
+/// the text.
 fn is_same(editor: &str, disk: &str) -> bool {
     let (editor, disk) = (editor.trim_start_matches('\u{feff}'), disk.trim_start_matches('\u{feff}'));
     editor.ends_with('\n') == disk.ends_with('\n') && editor.lines().eq(disk.lines())

@@ -1,4 +1,4 @@
-//! `edit_file`: replacements in a file that the model has read, all of them or none.
+//! `edit_file`: makes replacements in a file that the model has read, all of them or none.
 
 mod replace;
 
@@ -21,7 +21,7 @@ struct Input {
     path: String,
     #[serde(default, deserialize_with = "input::list")]
     edits: Vec<Edit>,
-    /// A single edit may also be given without the list, as many models are used to.
+    /// A single edit may also be given without the list, which many models do.
     #[serde(default, alias = "old_string", alias = "old_str")]
     old_text: Option<String>,
     #[serde(default, alias = "new_string", alias = "new_str")]

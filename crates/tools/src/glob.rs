@@ -103,7 +103,7 @@ impl Tool for GlobTool {
     }
 }
 
-/// A glob on a path below the searched folder, or on the file name alone.
+/// A glob of the path below the searched folder, or of the file name alone.
 pub(crate) struct PathPattern {
     glob: GlobMatcher,
     by_name: bool,
@@ -113,7 +113,7 @@ impl PathPattern {
     pub(crate) fn new(text: &str, folder: &ConfinedPath) -> Result<Self, RefusalReason> {
         let mut relative = text.trim_start_matches("./");
         if text.starts_with('/') {
-            // Models often write the whole path.
+            // Models often give an absolute path.
             let inside = [&folder.path, &folder.real].into_iter().find_map(|base| text.strip_prefix(base.to_str()?));
             relative = inside.and_then(|rest| rest.strip_prefix('/')).ok_or_else(|| {
                 RefusalReason(format!("the pattern {text} is absolute and not below {}", folder.path.display()))
@@ -154,7 +154,7 @@ fn find(
             hidden += 1;
             continue;
         }
-        // Only what is there by descriptor counts, see `walk`.
+        // Only files that can be found by descriptor count, see `walk`.
         if let Some(stat) = confined.look_below(&path) {
             found.push(((stat.st_mtime, stat.st_mtime_nsec), path));
         }

@@ -30,16 +30,17 @@ const DEFAULT_LIMIT: u64 = 200;
 const MOST: u64 = 5000;
 const MAX_CONTEXT: u64 = 20;
 
-/// The longest pattern, and the bytes that it may become. A short pattern such as `\w{1000}` can become very many.
+/// The longest pattern, and the largest compiled one, in bytes. A short pattern such as `\w{1000}` can become very
+/// large.
 const LONGEST_PATTERN: usize = 32 << 10;
 const LARGEST_PATTERN: usize = 10 << 20;
 
 /// How many files are searched before checking whether enough was found: few at first, so that a frequent word costs
-/// little, and more each time.
+/// little, and then more each time.
 const FIRST_BATCH: usize = 64;
 const LAST_BATCH: usize = 4096;
 
-/// Below this a thread costs more than it saves.
+/// The fewest files per thread. With fewer, a thread costs more than it saves.
 const FILES_PER_THREAD: usize = 16;
 
 pub(crate) struct GrepTool;
@@ -88,7 +89,7 @@ impl Input {
     fn matcher(&self) -> Result<RegexMatcher, RefusalReason> {
         let mut builder = RegexMatcherBuilder::new();
         builder.case_insensitive(self.case_insensitive).fixed_strings(self.literal).multi_line(true);
-        // What a pattern may take in memory when it is compiled, and while it is searched for.
+        // Limits the memory of the compiled pattern and of the search.
         builder.size_limit(LARGEST_PATTERN).dfa_size_limit(LARGEST_PATTERN);
         if self.pattern.len() > LONGEST_PATTERN {
             return Err(RefusalReason(format!("`pattern` is longer than {}", size(LONGEST_PATTERN as u64))));
@@ -96,7 +97,7 @@ impl Input {
         if self.multiline {
             builder.dot_matches_new_line(true);
         } else {
-            // So that `$` matches before \r\n as well; the searcher must agree on it.
+            // Makes `$` match before \r\n too. The searcher must have the same setting.
             builder.crlf(true);
         }
         builder.build(&self.pattern).map_err(|error| {
@@ -114,7 +115,7 @@ impl Input {
             .before_context(context)
             .after_context(context)
             .binary_detection(BinaryDetection::quit(0))
-            // What one line, or one file in multi-line mode, may take in memory.
+            // Limits the memory for one line, or for one file in multi-line mode.
             .heap_limit(Some(64 << 20))
             .build()
     }
@@ -199,7 +200,7 @@ impl Tool for GrepTool {
     }
 }
 
-/// Whether one file is searched or all below a folder.
+/// Whether one file or all files below a folder are searched.
 #[derive(Clone, Copy)]
 enum Scope {
     File,
@@ -245,8 +246,8 @@ impl Search<'_> {
         Ok(hits.into_outcome(&self.input.pattern, self.clock.is_over()))
     }
 
-    /// Batch after batch, each by several threads, so that the result is the same every time and a search that has
-    /// found enough ends early.
+    /// Searches batch by batch, each with several threads. The result is therefore the same every time, and a search
+    /// that has found enough ends early.
     fn search_folder(&self, confined: &ConfinedPath, hits: &mut Hits) {
         let base = if confined.shown == "." { PathBuf::new() } else { PathBuf::from(&confined.shown) };
         let wanted = |path: &PathBuf| self.filter.is_none_or(|filter| filter.matches(path));
@@ -268,14 +269,14 @@ impl Search<'_> {
         }
     }
 
-    /// What was found, in the order of the paths.
+    /// Returns the matches in the order of the paths.
     fn search_batch(&self, batch: &[PathBuf], confined: &ConfinedPath, hits: &Hits) -> Vec<(usize, FileHits)> {
         let next = AtomicUsize::new(0);
         let work = || {
             let mut searcher = self.input.searcher();
             let mut all = Vec::new();
             while let Some((index, path)) = take(&next, batch) {
-                // A file that cannot be opened, or is no longer one, has no matches.
+                // A file that cannot be opened, or is no longer a file, has no matches.
                 let Ok((file, _)) = confined.open_below(path) else { continue };
                 let found = self.search_file(&mut searcher, file, hits);
                 if found.matches > 0 {

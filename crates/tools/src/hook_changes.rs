@@ -1,7 +1,7 @@
-//! Changes that hooks make to files after a call has changed them, such as those of a formatter.
+//! Changes that hooks, such as formatters, make to files after a call has changed them.
 //!
-//! They become part of the call's outcome: the model sees them and can edit the file at once, and undo takes them back
-//! with the call's own.
+//! They become part of the call's outcome. The model sees them and can edit the file at once, and undo reverts them
+//! together with the call's own changes.
 
 use domain::tool::OutcomeKind;
 use domain::{CallSite, Outcome, ToolContent};
@@ -12,13 +12,13 @@ use crate::change::LARGEST_DIFF;
 use crate::document;
 use crate::snippet::what_changed;
 
-/// Whether the outcome is that of a call that changed files.
+/// Returns whether the outcome is that of a call that changed files.
 pub(crate) fn has_changed_files(outcome: &Outcome) -> bool {
     let is_diff = |content: &ToolContent| matches!(content, ToolContent::Diff { .. });
     outcome.verdict == OutcomeKind::Completed && outcome.content.iter().any(is_diff)
 }
 
-/// Adds what the files hold now. Blocks, so it must not run on the thread of an actor.
+/// Adds the present contents of the changed files to the outcome. Blocks, so it must not run on an actor's thread.
 pub(crate) fn add(mut outcome: Outcome, site: &CallSite, limits: &AccessLimits) -> Outcome {
     let mut notes = String::new();
     for content in &mut outcome.content {
@@ -26,7 +26,7 @@ pub(crate) fn add(mut outcome: Outcome, site: &CallSite, limits: &AccessLimits) 
         let Ok(confined) = Roots::open(site, limits).and_then(|roots| roots.find(&path.to_string_lossy())) else {
             continue;
         };
-        // A file that the call or the hook removed is gone, which the model finds out when it reads it.
+        // The call or the hook deleted the file. The model finds out when it reads it.
         let Some(now) = document::read(&confined, site).ok().and_then(|now| String::from_utf8(now.bytes).ok()) else {
             continue;
         };

@@ -1,6 +1,6 @@
-//! Reads a tool's typed input from a model's JSON leniently, with errors that name the field.
+//! Deserializes a tool's input from a model's JSON leniently, with errors that name the field.
 //!
-//! Models send numbers as strings, whole objects as strings, and null for "not given"; none of that is worth a
+//! Models send numbers as strings, whole objects as strings, and null for missing values. None of that justifies a
 //! refusal.
 
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::tool::RefusalReason;
 
-/// Some models encode the whole input as a JSON string, or send nothing for no input.
+/// Decodes an input that is a JSON string of the whole object, and replaces an empty one with an empty object.
 pub(crate) fn unwrap_text(input: Value) -> Value {
     match input {
         Value::Null => Value::Object(serde_json::Map::new()),
@@ -28,7 +28,7 @@ pub(crate) fn parse<T: DeserializeOwned>(input: &Value) -> Result<T, RefusalReas
     serde_path_to_error::deserialize(without_nulls(input.clone())).map_err(|error| {
         let path = error.path().to_string();
         let reason = error.into_inner();
-        // A missing field is reported at its parent, and its name is in the text already.
+        // A missing field is reported at its parent, and the text already contains its name.
         if path == "." {
             RefusalReason(format!("bad input: {reason}"))
         } else {
@@ -44,7 +44,7 @@ fn without_nulls(value: Value) -> Value {
     }
 }
 
-/// A whole number that is not negative, also as a string or as 3.0.
+/// Reads a whole number that is not negative, also from a string or from 3.0.
 pub(crate) fn number<'de, D: Deserializer<'de>>(source: D) -> Result<Option<u64>, D::Error> {
     let value = Value::deserialize(source)?;
     let read = match &value {
@@ -59,7 +59,7 @@ fn whole(number: f64) -> Option<u64> {
     (number >= 0.0 && number.fract() == 0.0 && number < 1e15).then_some(number as u64)
 }
 
-/// A truth value, also as a string.
+/// Reads a boolean, also from a string.
 pub(crate) fn flag<'de, D: Deserializer<'de>>(source: D) -> Result<bool, D::Error> {
     let value = Value::deserialize(source)?;
     let read = match &value {
@@ -71,7 +71,7 @@ pub(crate) fn flag<'de, D: Deserializer<'de>>(source: D) -> Result<bool, D::Erro
     read.ok_or_else(|| D::Error::custom(format!("expected true or false, got {value}")))
 }
 
-/// A list, also as a JSON text, or as its only item without the list.
+/// Reads a list, also from JSON in a string, or from a single item without the list.
 pub(crate) fn list<'de, D: Deserializer<'de>, T: DeserializeOwned>(source: D) -> Result<Vec<T>, D::Error> {
     let value = match Value::deserialize(source)? {
         Value::String(text) => serde_json::from_str(&text)
@@ -91,7 +91,7 @@ pub(crate) fn list<'de, D: Deserializer<'de>, T: DeserializeOwned>(source: D) ->
     items.into_iter().enumerate().map(read).collect()
 }
 
-/// Text that must not be blank.
+/// Reads text that must not be blank.
 pub(crate) fn filled<'de, D: Deserializer<'de>>(source: D) -> Result<String, D::Error> {
     let text = String::deserialize(source)?;
     if text.trim().is_empty() {

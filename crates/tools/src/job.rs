@@ -1,4 +1,4 @@
-//! A planned call whose work blocks. It runs on tokio's blocking threads, and sees a flag when it is cancelled.
+//! A planned call whose work blocks. It runs on tokio's blocking threads, and can check a flag for cancellation.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ impl Drop for RaiseOnDrop {
     }
 }
 
-/// What a cancellation does to work that is under way.
+/// How a cancellation treats work that is in progress.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnCancel {
-    /// Do not wait for it: it changes nothing.
+    /// Do not wait for it, because it changes nothing.
     Leave,
-    /// Wait for its outcome: it changes files. It stops if it has had no effect yet.
+    /// Wait for its outcome, because it changes files. It stops if it has had no effect yet.
     Finish,
 }
 

@@ -1,7 +1,7 @@
-//! The last limit on the output of a call, whatever the tool: longer text is cut in the middle, with a note.
+//! The final limit on the output of every call: longer text is cut in the middle, with a note.
 //!
-//! Tools keep to the limit themselves, each in the way that suits it. This catches what they miscount: bytes that
-//! become longer when they are made readable, or a single match that spans a whole file.
+//! Tools limit their output themselves, each in its own way. This catches what they miscount: bytes that become longer
+//! when they are made readable, or a single match that spans a whole file.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use domain::{Outcome, ToolCard, ToolContent};
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
-/// For the notes that tools add to what they have counted.
+/// Room for the notes that tools add to the output that they have counted.
 const SLACK: usize = 1024;
 
-/// People may see more of a change to a large file than the model gets.
+/// The limit for what users see. They may see more of a change to a large file than the model gets.
 const SHOWN: usize = 65 * 1024;
 
 /// A job whose output is limited.
@@ -52,8 +52,8 @@ fn hold(mut outcome: Outcome, limit: usize) -> Outcome {
     outcome
 }
 
-/// Cuts the middle of a text that is longer than `limit`. The beginning keeps a quarter, as it does of a command's
-/// output.
+/// Cuts the middle of a text that is longer than `limit`. Keeps a quarter at the beginning, as for the output of a
+/// command.
 fn shorten(text: &mut String, limit: usize) -> bool {
     if text.len() <= limit {
         return false;

@@ -21,7 +21,7 @@ use crate::{Settings, input};
 
 const MAX_ENTRIES: usize = 1000;
 
-/// Where even the reading of names stops.
+/// The most names that are read from a folder.
 const MAX_NAMES: usize = 100_000;
 
 pub(crate) struct ListFilesTool;
@@ -124,7 +124,7 @@ fn list(
             hidden += 1;
             continue;
         }
-        // An entry that is gone by now is not listed.
+        // An entry that is gone by now is skipped.
         let Ok(stat) = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
         let kind = FileType::from_raw_mode(stat.st_mode);
         let note = match kind {
@@ -153,7 +153,7 @@ fn list(
     Ok(Outcome::completed(text).with_raw(raw))
 }
 
-/// The text, within `limit` but for a note at its end, and how many entries are in it.
+/// Returns the listing and the number of entries in it. It stays within `limit`, except for a note at its end.
 fn render(entries: &[Entry], limit: usize) -> (String, usize) {
     if entries.is_empty() {
         return ("[the folder is empty]".to_owned(), 0);

@@ -1,6 +1,6 @@
-//! Characters that look like plain ones: typographic quotes, dashes and spaces. Models often write one for the other.
+//! Typographic quotes, dashes and spaces, which look like ASCII characters. Models often write one for the other.
 
-/// The plain character for each of those that look like it. Always one for one.
+/// Returns the ASCII character that a character looks like, or the character itself.
 fn plain(c: char) -> char {
     match c {
         '\u{2018}'..='\u{201b}' | '\u{2032}' => '\'',
@@ -11,7 +11,7 @@ fn plain(c: char) -> char {
     }
 }
 
-/// The text with as many characters, all of them plain.
+/// Returns the text with every lookalike replaced. The number of characters stays the same.
 pub(crate) fn plainly(text: &str) -> String {
     text.chars().map(plain).collect()
 }

@@ -1,7 +1,7 @@
-//! `memory`: facts that outlive a session, as lines of a Markdown file of the user and one of the project. People can read
-//! and edit both; the agent's notes load them into the prompt.
+//! `memory`: facts that outlive a session, as lines of a Markdown file of the user and one of the project. Users can
+//! read and edit both; the agent's notes load them into the prompt.
 //!
-//! Looking is free, and every change is asked about. The files are `memory.md` beside the user's own notes, and
+//! Viewing needs no approval, and every change asks. The files are `memory.md` beside the user's own notes, and
 //! `.acpd/memory.md` in the working folder.
 
 use std::fs;
@@ -26,7 +26,7 @@ use crate::{Settings, input};
 
 const HEADING: &str = "# Memory\n\n";
 
-/// The largest file, and the longest fact in characters.
+/// The largest file in bytes, and the longest fact in characters.
 const LARGEST: usize = 16 << 10;
 const LONGEST: usize = 500;
 
@@ -123,7 +123,7 @@ impl Tool for MemoryTool {
             Action::Remember | Action::Recall => ("Remember", '+'),
             Action::Forget => ("Forget", '-'),
         };
-        // The user's memory is part of acpd's own files, and is in the instructions of every session from now on.
+        // The user's memory is one of acpd's own files, and goes into the instructions of every later session.
         let access = match file.scope {
             Scope::User => Access::AskEveryTime,
             Scope::Project => Access::Ask { always: Some(Grant::Tool(self.name().to_owned())) },
@@ -131,7 +131,7 @@ impl Tool for MemoryTool {
         let card = ToolCard {
             tool: self.name().to_owned(),
             title: format!("{verb} ({}): {}", file.scope.name(), cut(line.trim_start_matches("- "), 80)),
-            // Not an edit, which may be allowed without a question.
+            // This is not `Edit`, because edits may be allowed without a question.
             kind: ToolKind::Other,
             locations: vec![Location { path: file.path(), line: None }],
             preview: vec![ToolContent::text(format!("{}:\n{sign} {line}", file.path().display()))],
@@ -139,7 +139,7 @@ impl Tool for MemoryTool {
             input: call.input,
         };
         let work = move |stop: &StopFlag| {
-            // Read anew: people may have edited the file meanwhile.
+            // The file is read again, because users may have edited it in the meantime.
             let made = file.read().and_then(|old| {
                 let (new, line) = changed(&old, action, &text)?;
                 file.write(&old, &new, stop)?;
@@ -191,7 +191,7 @@ fn contains(fact: &str, words: &str) -> bool {
     fact.to_lowercase().contains(&words.to_lowercase())
 }
 
-/// The file after a change, and the line that is added or removed.
+/// Returns the file after a change, and the line that is added or removed.
 fn changed(old: &str, action: Action, text: &str) -> Result<(String, String), RefusalReason> {
     let facts: Vec<&str> = old.lines().filter(|line| is_fact(line)).collect();
     if action == Action::Forget {
@@ -228,7 +228,7 @@ fn changed(old: &str, action: Action, text: &str) -> Result<(String, String), Re
     Ok((new, line))
 }
 
-/// One of the two files.
+/// One of the two memory files.
 struct MemoryFile {
     scope: Scope,
     place: FileLocation,
@@ -236,13 +236,13 @@ struct MemoryFile {
 
 enum FileLocation {
     User(PathBuf),
-    /// The project's file, which is walked to anew for every access.
+    /// The project's file. Its path is walked again for every access.
     Project(Arc<CallSite>, Arc<AccessLimits>, PathBuf),
 }
 
 impl MemoryFile {
-    /// Finds the file. The project's may be a link to another file, so it is not used if a rule denies reading that file
-    /// or asks about it: searching it asks no question.
+    /// Finds the file. The project's file may be a link to another file. It is not used if a rule denies or asks about
+    /// reading that file, because searching the memory asks no question.
     fn find(scope: Scope, call: &CallRequest) -> Result<Self, RefusalReason> {
         let place = match scope {
             Scope::User => match &call.settings.memory {
@@ -303,12 +303,12 @@ impl MemoryFile {
     }
 }
 
-/// Replaces a private file, and creates its folder if need be.
+/// Replaces a private file. Creates its folder if necessary.
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
-    // Through a link, which people use to keep such files together elsewhere.
+    // Writes through a symlink, because users keep such files elsewhere and link to them.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let temporary = path.with_extension("md.new");
     let options = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary);

@@ -1,4 +1,4 @@
-//! `move_file`: moves one file to a free place after a question. Undo moves it back if it is text.
+//! `move_file`: moves one file to a free path after a question. Undo moves it back if it is text.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -98,7 +98,7 @@ impl Tool for MoveFileTool {
     }
 }
 
-/// The free place that a file goes to.
+/// Finds the path to which a file is moved. It must be free.
 fn target(roots: &Roots, to: &str, from: &ConfinedPath) -> Result<ConfinedPath, RefusalReason> {
     let mut target = roots.find(to)?;
     if target.is_folder()
@@ -113,11 +113,11 @@ fn target(roots: &Roots, to: &str, from: &ConfinedPath) -> Result<ConfinedPath, 
     Ok(target)
 }
 
-/// The second half, after the question was answered.
+/// Moves the file, after the question was answered.
 struct Move {
     from: String,
     to: String,
-    /// What both were when people were asked, without symlinks.
+    /// Both paths without symlinks, as of the question.
     real: (PathBuf, PathBuf),
     expected: Fingerprint,
     site: Arc<CallSite>,

@@ -1,7 +1,7 @@
-//! Files with output of commands that was too long for the model: a private folder per session, below acpd's state.
+//! Files with command output that was too long for the model, in a private folder per session below acpd's state.
 //!
-//! The model reads them with `read_file`, although they lie outside the session's folders. They are deleted with their
-//! session, and the oldest make room for new ones.
+//! The model reads them with `read_file`, although they are outside the session's folders. They are deleted with their
+//! session, and the oldest ones are deleted to make room for new ones.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,17 +12,17 @@ use domain::SessionId;
 
 use crate::Settings;
 
-/// How many files of one session are kept.
+/// The most files per session.
 const KEPT: usize = 20;
 
-/// The folder of a session. An id that is no plain name has none.
+/// Returns the folder of a session; None if the id is not a plain file name.
 fn folder(settings: &Settings, session: &SessionId) -> Option<PathBuf> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let name = session.as_str();
     (!name.is_empty() && name.bytes().all(is_plain)).then(|| Some(settings.outputs.as_ref()?.join(name)))?
 }
 
-/// A name for the next file of a session. Deletes the oldest files beyond the limit. Blocks.
+/// Returns a path for the next file of a session. Deletes the oldest files beyond the limit. Blocks.
 pub(crate) fn next_file(settings: &Settings, session: &SessionId) -> Option<PathBuf> {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     let folder = folder(settings, session)?;
@@ -30,7 +30,7 @@ pub(crate) fn next_file(settings: &Settings, session: &SessionId) -> Option<Path
         fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     known.sort();
     for oldest in &known[..known.len().saturating_sub(KEPT - 1)] {
-        // One that is left costs only its space.
+        // A file that cannot be deleted only takes up space.
         let _ = fs::remove_file(oldest);
     }
     let millis = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
@@ -38,7 +38,7 @@ pub(crate) fn next_file(settings: &Settings, session: &SessionId) -> Option<Path
     Some(folder.join(format!("{millis:014}-{:03}.txt", COUNTER.fetch_add(1, Ordering::Relaxed) % 1000)))
 }
 
-/// The file that a path means, if it is one of this session's.
+/// Returns the file that a path names, if it is one of this session's.
 pub(crate) fn find(settings: &Settings, session: &SessionId, path: &str) -> Option<PathBuf> {
     let folder = folder(settings, session)?;
     let path = Path::new(path);
@@ -46,7 +46,7 @@ pub(crate) fn find(settings: &Settings, session: &SessionId, path: &str) -> Opti
     (path.parent() == Some(&folder)).then(|| folder.join(name))
 }
 
-/// Reads one of these files. A link is not followed.
+/// Reads one of these files. Does not follow symlinks.
 pub(crate) fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     use std::io::Read as _;
     use std::os::unix::fs::OpenOptionsExt as _;
@@ -67,7 +67,7 @@ pub(crate) fn forget(settings: &Settings, session: &SessionId) {
     }
 }
 
-/// The sessions that have such files. Blocks.
+/// Returns the sessions that have such files. Blocks.
 pub(crate) fn sessions(settings: &Settings) -> Vec<SessionId> {
     let folders = settings.outputs.as_ref().and_then(|outputs| fs::read_dir(outputs).ok());
     let names = folders.into_iter().flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok());

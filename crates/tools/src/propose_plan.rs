@@ -1,5 +1,5 @@
-//! `propose_plan`: ends the mode `plan`. The model shows its whole plan, and the person chooses the mode in which the
-//! session carries it out, or keeps planning. Like `ask_user`, it is answered and never runs.
+//! `propose_plan`: ends the mode `plan`. The model shows its whole plan, and the user chooses the mode in which the
+//! session carries it out, or continues planning. Like `ask_user`, it is answered and never runs.
 
 use domain::inquiry::{Inquiry, InquiryChoice, InquiryPurpose};
 use domain::tool::{Job, PROPOSE_PLAN, ToolSpec};
@@ -11,7 +11,7 @@ use crate::ask_user::InquiryJob;
 use crate::tool::{CallRequest, RefusalReason, Tool};
 use crate::{Settings, input};
 
-/// The most characters of a plan. The person must see all of it, so a longer one is refused and not cut.
+/// The most characters of a plan. The user must see all of it, so a longer one is refused instead of cut.
 const LONGEST: usize = 20_000;
 
 /// The modes in which a plan can be carried out.

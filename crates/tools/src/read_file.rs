@@ -1,5 +1,5 @@
-//! `read_file`: shows text as numbered lines, PDFs as their text, images as images, and describes other binary files in a
-//! sentence.
+//! `read_file`: shows text as numbered lines, PDFs as their text and images as images, and describes other binary files
+//! in a sentence.
 
 pub(crate) mod binary;
 mod notebook;
@@ -32,11 +32,11 @@ const LONGEST_LINE: usize = 2000;
 /// The most characters of the notes that come with a file.
 const LONGEST_NOTES: usize = 16 << 10;
 
-/// An image beyond this is scaled down before it is recorded. Each provider has its own limits, which are mostly smaller
-/// and apply to each request.
+/// The limit beyond which an image is scaled down before it is recorded. Each provider has its own limits, which are
+/// mostly smaller and are applied per request.
 const LARGEST_IMAGE: ImageLimit = ImageLimit { side: 3072, bytes: (5 << 20) / 4 * 3 };
 
-/// What follows the text of a PDF.
+/// The note after the text of a PDF.
 const PDF_NOTE: &str = "[the text of a PDF, without its pictures and its layout]";
 
 pub(crate) struct ReadFileTool;
@@ -58,7 +58,7 @@ impl Input {
         usize::try_from(self.offset.unwrap_or(1).max(1)).unwrap_or(usize::MAX)
     }
 
-    /// None if the model asked for the file as it is.
+    /// Returns the requested lines; None for the whole file.
     fn lines(&self) -> Option<Lines> {
         let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
         let lines = Lines {
@@ -120,7 +120,7 @@ impl Tool for ReadFileTool {
             return self.plan_output(input, path, call);
         }
         let confined = call.roots()?.find(&input.path)?;
-        // Opened to find out now what cannot be read, such as a folder or a device.
+        // Opening the file now refuses what cannot be read, such as a folder or a device.
         confined.open_file()?;
         let line = input.offset.map(|_| u32::try_from(input.first()).unwrap_or(u32::MAX));
         let card = ToolCard {
@@ -149,7 +149,7 @@ impl Tool for ReadFileTool {
 }
 
 impl ReadFileTool {
-    /// Plans reading a file with long output of a command, which lies outside the session's folders.
+    /// Plans reading a file with long command output, which is outside the session's folders.
     fn plan_output(&self, input: Input, path: PathBuf, call: CallRequest) -> Result<Box<dyn Job>, RefusalReason> {
         let unreadable = |error: std::io::Error| RefusalReason(format!("reading {}: {error}", path.display()));
         outputs::read(&path).map_err(unreadable)?;
@@ -186,7 +186,7 @@ fn range(input: &Input) -> String {
     }
 }
 
-/// Adds the notes of the folders that the model enters with this file. People see the file alone.
+/// Adds the notes of the folders that the model enters with this file. Users see only the file.
 fn with_notes(mut outcome: Outcome, notes: &EnteredNotes) -> Outcome {
     if !notes.text.is_empty() {
         if outcome.content.is_empty() {
@@ -269,7 +269,7 @@ fn read_pdf(
     Ok(Outcome::completed(answer).with_raw(json!({"bytes": length, "lines": page.total, "truncated": page.cut})))
 }
 
-/// Whether the model accepts images is not known here, so the text is true either way.
+/// Returns an image. Whether the model accepts images is not known here, so the text fits both cases.
 fn show(shown: &str, image: &Image, bytes: Vec<u8>, converter: &Converter) -> Outcome {
     let Image { mime, pixels } = image;
     let length = size(bytes.len() as u64);
@@ -301,7 +301,7 @@ fn show(shown: &str, image: &Image, bytes: Vec<u8>, converter: &Converter) -> Ou
 struct LineRange {
     text: String,
     total: usize,
-    /// Whether lines follow that were not asked to be left out.
+    /// Whether requested lines are missing at the end.
     cut: bool,
 }
 

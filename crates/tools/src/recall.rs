@@ -1,4 +1,5 @@
-//! `recall`: searches the session's log for what was said and done before the conversation was compacted.
+//! `recall`: searches the session's log for earlier messages and calls that compaction has removed from the
+//! conversation.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use serde_json::json;
 use crate::tool::{CallRequest, RefusalReason, Tool};
 use crate::{Settings, input};
 
-/// The most words of a query.
+/// The most words in a query.
 const WORDS: usize = 16;
 
 pub(crate) struct RecallTool;

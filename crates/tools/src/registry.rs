@@ -1,6 +1,6 @@
-//! The registry: which tools there are, which of them a mode offers, and which tool gets a request.
+//! The registry: all tools, which of them a mode offers, and which tool handles a request.
 //!
-//! It holds no files and no processes of its own, except the background commands of sessions.
+//! It has no files and processes of its own, except the background commands of sessions.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,7 +35,7 @@ use crate::{
     recall, restore, skill, switch_mode, update_plan, web_fetch, write_file,
 };
 
-/// The tools that are always there, in the order in which they are offered.
+/// Returns the built-in tools, in the order in which they are offered.
 fn built_in() -> Vec<Arc<dyn Tool>> {
     vec![
         Arc::new(read_file::ReadFileTool),
@@ -64,10 +64,10 @@ fn built_in() -> Vec<Arc<dyn Tool>> {
     ]
 }
 
-/// Why a child agent does not get what it asked for.
+/// The reason when a request of a child agent is refused.
 const DENIED: &str = "a rule of the configuration forbids this";
 
-/// All tools of all sessions. What belongs to a session comes with its `CallSite`, except its background commands.
+/// All tools of all sessions. The state of a session comes with its `CallSite`, except its background commands.
 pub struct Registry {
     settings: Swap<Settings>,
     tools: Vec<Arc<dyn Tool>>,
@@ -91,15 +91,15 @@ impl Registry {
         }
     }
 
-    /// Uses new settings from now on. Calls that are planned already go on as they were, and MCP servers keep what
-    /// they were started with. Rules of projects are read again.
+    /// Replaces the settings. Calls that are already planned and MCP servers that are already running keep the old
+    /// ones. Rules of projects are read again.
     pub fn reload(&self, settings: Settings) {
         self.mcp.reload(Arc::new(settings.for_mcp()));
         self.rules.reload(settings.permissions.clone());
         self.settings.replace(Arc::new(settings));
     }
 
-    /// The rules by which calls are decided.
+    /// Returns the rules that decide about calls.
     pub fn rules(&self) -> Arc<FolderRules> {
         Arc::clone(&self.rules)
     }
@@ -109,7 +109,7 @@ impl Registry {
         Arc::new(AccessLimits { protected_paths, pinned_roots: Arc::clone(&self.pinned_roots) })
     }
 
-    /// A text for the model about background commands that have ended since the last report.
+    /// Returns a text for the model about background commands that have ended since the last report.
     fn ended_commands(&self, session: &SessionId) -> Option<String> {
         let ended = self.background.take_ended(session);
         let line = |kept: &Arc<BackgroundCommand>| {
@@ -180,7 +180,7 @@ impl Toolbox for Registry {
         let (mcp, rules) = (Arc::clone(&self.mcp), Arc::clone(&self.rules));
         let (session, cwd, prompt) = (session.clone(), cwd.to_owned(), prompt.to_vec());
         Some(Box::pin(async move {
-            // Rules of projects and names of files are read, which may block.
+            // Runs on a blocking thread, because it reads rules of projects and names of files.
             let look = tokio::task::spawn_blocking(move || prompt_files::filter_prompt(prompt, &rules.read(&cwd)));
             let Ok(FilteredPrompt { prompt, links, notices }) = look.await else {
                 let refusal = "reading the rules failed; this is a defect of acpd".to_owned();
@@ -223,7 +223,7 @@ impl Toolbox for Registry {
             let tool = found.map_err(|reason| PlanRefusal { kind: ToolKind::Other, title: name, reason })?;
             let (kind, title) = (tool.kind(), refused_title(tool.as_ref(), &input));
             let limit = if kind == ToolKind::Fetch { settings.web.output_limit } else { settings.output_limit };
-            // Planning opens files, so it must not run on the thread of an actor.
+            // Planning opens files, so it must not run on an actor's thread.
             let plan = move || {
                 rules.learn(&site);
                 let rules = rules.known(&site.cwd);
@@ -249,7 +249,7 @@ impl Toolbox for Registry {
     ) -> BoxFuture<'static, Result<Box<dyn Job>, PlanRefusal>> {
         let request = ToolRequest { input: input::unwrap_text(request.input), ..request };
         if McpHost::names(&request.tool) {
-            // After a restart the servers of the session may only be connecting.
+            // After a restart the session's servers may still be connecting.
             let (connected, mcp) = (self.mcp.prepare(&site.session, &[]), Arc::clone(&self.mcp));
             let learned = self.plan(request.clone(), Arc::clone(&site));
             return Box::pin(async move {
@@ -264,7 +264,7 @@ impl Toolbox for Registry {
         }
         let (planned, limits) = (self.plan(request, Arc::clone(&site)), self.limits());
         Box::pin(async move {
-            // After a panic in there the model has to read the file again, and planning says so.
+            // If this panics, the model has to read the file again, and planning reports that.
             let _ = tokio::task::spawn_blocking(move || change::recall(&recorded, &site, &limits)).await;
             planned.await
         })
@@ -273,11 +273,11 @@ impl Toolbox for Registry {
     fn rule(&self, card: &ToolCard, cwd: &Path) -> BoxFuture<'static, Option<Verdict>> {
         let (rules, card, cwd) = (Arc::clone(&self.rules), card.clone(), cwd.to_owned());
         let compared = tokio::task::spawn_blocking(move || {
-            // A call of a child agent was not planned here, so the project's rules may be unknown.
+            // A call of a child agent was not planned here, so the project's rules may not have been read yet.
             rules.learn_folder(&cwd);
             rules.verdict(&card, &cwd)
         });
-        // After a panic in there the state of the rules is unknown.
+        // If this panics, the verdict is unknown, so the call is asked about.
         Box::pin(async move { compared.await.unwrap_or(Some(Verdict::Ask)) })
     }
 
@@ -383,7 +383,7 @@ impl ClientRules for Registry {
     fn refusal(&self, card: ToolCard, site: Arc<CallSite>) -> BoxFuture<'static, Option<String>> {
         let (rules, settings) = (Arc::clone(&self.rules), self.settings.get());
         let compared = tokio::task::spawn_blocking(move || {
-            // The location of a command is the folder that it runs in.
+            // The location of a command is the folder in which it runs.
             let cwd = card.locations.first().map_or(&site.cwd, |folder| &folder.path);
             let reach = (card.tool == BASH).then(|| Reach::of(card.command(), cwd, &site, &settings.protected_paths));
             if let Some(reach) = reach.flatten() {
@@ -392,13 +392,13 @@ impl ClientRules for Registry {
             rules.learn(&site);
             (rules.verdict(&card, &site.cwd) == Some(Verdict::Deny)).then(|| DENIED.to_owned())
         });
-        // After a panic in there the state of the rules is unknown.
+        // If this panics, the verdict is unknown, so the request is refused.
         Box::pin(async move { compared.await.unwrap_or_else(|_| Some(DENIED.to_owned())) })
     }
 }
 
-/// Whether a mode offers a tool. A sub-agent has no more than the mode that starts it, so one that may only look is
-/// offered where only looking is allowed. Language servers are programs outside the sandbox.
+/// Returns whether a mode offers a tool. A sub-agent has at most the rights of the mode that starts it, so a read-only
+/// mode offers `agent` too. Language servers run outside the sandbox.
 fn offers(mode: Mode, tool: &dyn Tool, settings: &Settings) -> bool {
     if tool.name() == DIAGNOSTICS && !(mode == Mode::Full && settings.diagnostics.may_start()) {
         return false;
@@ -407,7 +407,8 @@ fn offers(mode: Mode, tool: &dyn Tool, settings: &Settings) -> bool {
         || (matches!(mode, Mode::ReadOnly | Mode::Plan) && tool.name() == AGENT)
 }
 
-/// Modes choose tools by their kind, so a new tool is offered in the right modes.
+/// Returns whether a mode allows a kind of tool. Modes select tools by kind, so a new tool is offered in the right
+/// modes.
 fn allows(mode: Mode, kind: ToolKind, writes: FileWrites) -> bool {
     match kind {
         ToolKind::Read | ToolKind::Search | ToolKind::Think | ToolKind::SwitchMode => true,
@@ -422,7 +423,7 @@ fn allows(mode: Mode, kind: ToolKind, writes: FileWrites) -> bool {
     }
 }
 
-/// A refused call is shown too, and its input may be nonsense, so the title uses what it finds.
+/// Returns the title of a refused call. Its input may be invalid, so the title uses whatever it finds.
 fn refused_title(tool: &dyn Tool, input: &Value) -> String {
     let object =
         ["path", "file_path", "command", "cmd", "pattern", "url"].iter().find_map(|key| input.get(key)?.as_str());

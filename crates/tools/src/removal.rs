@@ -1,4 +1,4 @@
-//! What `delete_file` and `move_file` share: one file that is removed from its place. It is shown first, and kept in
+//! A file that is removed from its path, as `delete_file` and `move_file` do it. The file is shown first, and stored in
 //! the log where possible, so that undo can restore it.
 
 use domain::text::size;
@@ -19,8 +19,8 @@ pub(crate) struct RemovedFile {
 }
 
 impl RemovedFile {
-    /// Finds the file. The model need not have read it, because people see its content; but if it has, the file must
-    /// not have changed since.
+    /// Finds the file. The model need not have read it, because the user sees its content. If the model has read it,
+    /// the file must not have changed since.
     pub(crate) fn find(path: &str, call: &CallRequest) -> Result<Self, RefusalReason> {
         let confined = call.roots()?.find(path)?;
         refuse_git(&confined)?;
@@ -34,13 +34,13 @@ impl RemovedFile {
         Ok(Self { confined, bytes })
     }
 
-    /// The text, if it can be kept with the conversation.
+    /// Returns the text if it can be stored with the conversation.
     pub(crate) fn text(&self) -> Option<&str> {
         let fits = self.bytes.len() <= LARGEST_DIFF && !binary::is_binary(&self.bytes);
         std::str::from_utf8(&self.bytes).ok().filter(|_| fits)
     }
 
-    /// A removal that undo cannot restore asks every time.
+    /// Returns how the call asks. A removal that undo cannot restore asks every time.
     pub(crate) fn access(&self, call: &CallRequest) -> Access {
         match self.text() {
             Some(_) => call.write_access(Access::Ask { always: None }),
@@ -48,7 +48,7 @@ impl RemovedFile {
         }
     }
 
-    /// Shows people that the file is removed.
+    /// Returns the content that shows users the removal.
     pub(crate) fn gone(&self) -> ToolContent {
         let path = self.confined.path.clone();
         match self.text() {
@@ -61,8 +61,8 @@ impl RemovedFile {
         }
     }
 
-    /// The facts by which undo knows what was done: `deleted` is the file that is gone, `path` the one that the call
-    /// is about.
+    /// Returns the facts that undo needs: `deleted` is the file that was removed, `path` the one that the call is
+    /// about.
     pub(crate) fn facts(&self, path: &std::path::Path) -> Value {
         json!({
             "path": path.to_string_lossy(),
@@ -73,7 +73,7 @@ impl RemovedFile {
     }
 }
 
-/// The content of a file. Fails if the editor has unsaved text, which would be lost or come back later.
+/// Returns the content of a file. Fails if the editor has unsaved text, which would be lost or be written back later.
 pub(crate) fn contents(confined: &ConfinedPath, site: &CallSite) -> Result<Vec<u8>, RefusalReason> {
     let Document { bytes, unsaved } = document::read(confined, site)?;
     if unsaved {

@@ -1,4 +1,4 @@
-//! Restores files to an earlier content, inside the roots, and only if they still hold what is expected.
+//! Restores files to an earlier content, inside the roots, and only if they still have the expected one.
 
 use domain::CallSite;
 use domain::checkpoint::{Restore, Restored};
@@ -11,7 +11,7 @@ use crate::document;
 use crate::document::WriteFailure;
 use crate::tool::RefusalReason;
 
-/// Blocks, so it must not run on the thread of an actor.
+/// Carries out the steps. Blocks, so it must not run on an actor's thread.
 pub(crate) fn all(steps: Vec<Restore>, site: &CallSite, limits: &AccessLimits) -> Vec<Restored> {
     let one = |step: Restore| {
         let left = one(&step, site, limits).err().map(|RefusalReason(reason)| reason);

@@ -1,4 +1,4 @@
-//! The settings of the tools, which the operator decides.
+//! The operator's settings of the tools.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use project::Library;
 
 use crate::WebSettings;
 
-/// What file tools do to files in the mode `sandbox`.
+/// Whether file tools may change files in the mode `sandbox`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FileWrites {
     /// As in other modes.
     #[default]
     Allow,
-    /// Every change is asked about, whatever the approval and earlier answers are.
+    /// Every change is asked about, even if the approval setting or an earlier answer would allow it.
     Ask,
-    /// There are no tools that change files.
+    /// Tools that change files are not offered.
     Deny,
 }
 
@@ -31,7 +31,7 @@ pub struct Settings {
     pub launcher: Launcher,
     pub bash: BashSettings,
     pub sandbox: SandboxSettings,
-    /// Bytes of text that the model gets of one call.
+    /// The most bytes of text that the model gets from one call.
     pub output_limit: usize,
     /// acpd's own files and folders, which no tool reads or changes: state, keys, token, socket, configuration.
     pub protected_paths: Vec<PathBuf>,
@@ -40,37 +40,37 @@ pub struct Settings {
     pub hooks: Hooks,
     pub notify: Notify,
     pub mcp: McpSettings,
-    /// Where the MCP servers that clients passed for sessions are kept; None keeps them in memory.
+    /// The file for MCP servers that clients passed for sessions; None keeps them in memory only.
     pub stored_servers: Option<PathBuf>,
     /// Where skills and custom agents come from.
     pub library: Library,
-    /// Where long output of commands is kept, in a folder per session; None keeps none.
+    /// The folder for long command output, with one folder per session; None discards it.
     pub outputs: Option<PathBuf>,
-    /// Names of files with notes for agents, which come with the first file that is read in a folder.
+    /// Names of files with notes for agents. The model gets them with the first file that it reads in a folder.
     pub note_names: Vec<String>,
-    /// The file of what the tool `memory` remembers about the user; None remembers nothing.
+    /// The file in which the tool `memory` stores facts about the user; None disables that.
     pub memory: Option<PathBuf>,
-    /// Which language servers check files.
+    /// The language servers that check files.
     pub diagnostics: Arc<lsp::Settings>,
 }
 
 /// Settings of the tool `bash`.
 #[derive(Clone, Debug)]
 pub struct BashSettings {
-    /// How long a command may take when the model does not say.
+    /// The time limit of a command for which the model gives none.
     pub timeout: Duration,
-    /// The most that the model may ask for.
+    /// The longest time limit that the model may give.
     pub timeout_max: Duration,
-    /// The acpd binary by a path that editors can run, as the parent of commands in their terminals. None starts those
-    /// commands without a parent of ours.
+    /// The acpd binary, by a path that editors can run, as the parent of commands in their terminals. None starts those
+    /// commands without a parent.
     pub terminal_parent: Option<PathBuf>,
 }
 
 /// Settings of the mode `sandbox`.
 #[derive(Clone, Debug, Default)]
 pub struct SandboxSettings {
-    /// What commands may read besides the session's folders; None means everything. A list must also name the places of
-    /// programs and their libraries.
+    /// The files and folders that commands may read besides the session's; None means everything. A list must also
+    /// contain the folders of programs and their libraries.
     pub reads: Option<Vec<PathBuf>>,
     pub file_writes: FileWrites,
 }
@@ -101,7 +101,7 @@ impl Settings {
         }
     }
 
-    /// The part that MCP servers need.
+    /// Returns the settings that MCP servers need.
     pub(crate) fn for_mcp(&self) -> HostSettings {
         HostSettings {
             launcher: self.launcher.clone(),

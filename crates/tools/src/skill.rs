@@ -1,5 +1,5 @@
-//! `skill`: loads the instructions of a skill, or a file that they refer to. `project` finds skills and keeps reading
-//! inside their folders.
+//! `skill`: loads the instructions of a skill, or a file that they refer to. `project` finds skills and confines reads
+//! to their folders.
 
 use domain::text::cut;
 use domain::tool::{Job, Location, ToolSpec};

@@ -1,4 +1,4 @@
-//! What the model sees of a change that was made: the lines around each changed place with their numbers, or a diff.
+//! What the model sees of a change: the numbered lines around each changed place, or a diff.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -6,23 +6,23 @@ use std::time::Duration;
 use domain::text::cut;
 use similar::TextDiff;
 
-/// How long comparing two texts may take; after that the diff is correct but longer than necessary.
+/// How long comparing two texts may take. After that the diff is correct but longer than necessary.
 pub(crate) const COMPARING: Duration = Duration::from_millis(200);
 
-/// Lines that are shown before and after a change.
+/// How many lines are shown before and after a change.
 const CONTEXT: usize = 3;
 
-/// The most lines of one place, and bytes of all places together.
+/// The most lines of one place, and the most bytes of all places together.
 const LONGEST_PLACE: usize = 40;
 const LONGEST_SNIPPET: usize = 6 << 10;
 
 /// The most bytes of a diff.
 const LONGEST_DIFF: usize = 4 << 10;
 
-/// Characters that are shown of a line.
+/// The most characters that are shown of a line.
 const LONGEST_LINE: usize = 300;
 
-/// The changed places of the new text, numbered as `read_file` does it.
+/// Returns the changed places of the new text, numbered as in `read_file`.
 pub(crate) fn around_changes(old: &str, new: &str) -> String {
     let diff = TextDiff::configure().timeout(COMPARING).diff_lines(old, new);
     let lines: Vec<&str> = new.lines().collect();
@@ -53,7 +53,7 @@ pub(crate) fn around_changes(old: &str, new: &str) -> String {
     shown
 }
 
-/// A short diff from one text to another.
+/// Returns a short diff between two texts.
 pub(crate) fn what_changed(old: &str, new: &str) -> String {
     let diff = TextDiff::configure().timeout(COMPARING).diff_lines(old, new);
     let mut shown = diff.unified_diff().context_radius(1).missing_newline_hint(false).to_string();

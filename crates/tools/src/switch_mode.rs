@@ -1,4 +1,4 @@
-//! `switch_mode`: the model proposes another mode, and the session changes to it if the person agrees. It asks every
+//! `switch_mode`: the model proposes another mode, and the session changes to it if the user agrees. It asks every
 //! time: no rule, "always" answer or approval setting answers it.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The trait that every tool implements, the call that it gets, and helpers that several tools share.
+//! The trait that every tool implements, the request that it receives, and helpers that several tools share.
 
 use std::sync::Arc;
 
@@ -18,16 +18,16 @@ pub(crate) trait Tool: Send + Sync + 'static {
 
     fn kind(&self) -> ToolKind;
 
-    /// The first word of a title, such as "Read".
+    /// Returns the first word of a title, such as "Read".
     fn verb(&self) -> &'static str;
 
     fn spec(&self, settings: &Settings) -> ToolSpec;
 
-    /// Describes what the call would do. May block: the registry runs it on a blocking thread.
+    /// Plans a call and describes what it would do. May block: the registry runs it on a blocking thread.
     fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, RefusalReason>;
 }
 
-/// One request and its surroundings, from which a tool plans a job.
+/// One request and its context, from which a tool plans a job.
 pub(crate) struct CallRequest {
     pub(crate) input: Value,
     pub(crate) site: Arc<CallSite>,
@@ -44,7 +44,7 @@ impl CallRequest {
         Roots::open(&self.site, &self.limits)
     }
 
-    /// How a call that changes files asks: as usual, but in the sandbox as the operator wants it.
+    /// Returns how a call that changes files asks: as usual, or as the operator configured it for the sandbox.
     pub(crate) fn write_access(&self, usual: Access) -> Access {
         match self.settings.sandbox.file_writes {
             FileWrites::Ask if self.site.mode == Mode::Sandbox => Access::AskEveryTime,
@@ -52,13 +52,13 @@ impl CallRequest {
         }
     }
 
-    /// The files that the tool must leave out.
+    /// Returns the files that the tool must not show.
     pub(crate) fn hidden_files(&self, tool: &dyn Tool, shows: Exposure) -> HiddenFiles {
         self.rules.hidden_files(tool.name(), tool.kind(), shows)
     }
 }
 
-/// Why a call is not planned, for the model to act on.
+/// The reason why a call is not planned, worded for the model.
 #[derive(Debug)]
 pub(crate) struct RefusalReason(pub(crate) String);
 
@@ -74,7 +74,7 @@ impl From<BackgroundError> for RefusalReason {
     }
 }
 
-/// As many whole lines as fit into `limit` bytes, each with its newline, and their number.
+/// Returns as many whole lines as fit into `limit` bytes, each with its newline, and their number.
 pub(crate) fn fill(lines: impl IntoIterator<Item = String>, limit: usize) -> (String, usize) {
     let (mut text, mut shown) = (String::new(), 0);
     for line in lines {
@@ -88,7 +88,7 @@ pub(crate) fn fill(lines: impl IntoIterator<Item = String>, limit: usize) -> (St
     (text, shown)
 }
 
-/// A note about files that rules hide; None if there are none.
+/// Returns a note about files that rules hide; None if there are none.
 pub(crate) fn left_out(hidden: usize, one: &str, more: &str) -> Option<String> {
     let noun = if hidden == 1 { one } else { more };
     (hidden > 0).then(|| format!("[{hidden} {noun} left out: a rule of the user's configuration forbids showing them]"))

@@ -1,5 +1,5 @@
-//! `update_plan`: declared here so that models see it. The turn carries it out, because a plan belongs to the
-//! conversation and not to the disk.
+//! `update_plan`: declares the tool for models. The turn carries it out, because a plan belongs to the conversation and
+//! not to the disk.
 
 use domain::ToolKind;
 use domain::plan::read_plan;

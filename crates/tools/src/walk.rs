@@ -1,7 +1,7 @@
 //! Walks the files below a folder for `glob` and `grep`: respects ignore files, skips `.git`, and follows no symlinks.
 //!
-//! The walk itself uses paths and yields only names. The tools open each file again through its `ConfinedPath`, by
-//! descriptor, so a folder that becomes a symlink in between leads nowhere.
+//! The walk uses paths and returns only names. The tools open each file again through its `ConfinedPath`, by
+//! descriptor, so a folder that is replaced by a symlink in the meantime leads nowhere.
 
 mod ignore_files;
 
@@ -18,10 +18,10 @@ use process::protected_files::{FileId, ProtectedFiles};
 
 use ignore_files::IgnoreFiles;
 
-/// How long a search may take in all.
+/// How long a search may take in total.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Decides when a search should give up.
+/// Decides when a search must give up.
 pub(crate) struct SearchDeadline<'a> {
     stop: &'a StopFlag,
     deadline: Instant,
@@ -37,7 +37,7 @@ impl<'a> SearchDeadline<'a> {
     }
 }
 
-/// A file whose reads fail once the search should give up.
+/// A file whose reads fail once the search must give up.
 pub(crate) struct DeadlineReader<'a> {
     pub(crate) file: File,
     pub(crate) clock: &'a SearchDeadline<'a>,
@@ -52,7 +52,7 @@ impl Read for DeadlineReader<'_> {
     }
 }
 
-/// Paths relative to the folder, sorted. Stops early at the deadline.
+/// Returns the paths relative to the folder, sorted. Stops early at the deadline.
 pub(crate) fn files(confined: &ConfinedPath, include_ignored: bool, clock: &SearchDeadline<'_>) -> Vec<PathBuf> {
     let folder = confined.real.as_path();
     let protected = Arc::clone(confined.protected());
@@ -62,7 +62,7 @@ pub(crate) fn files(confined: &ConfinedPath, include_ignored: bool, clock: &Sear
         entry.depth() > 0 && ignored.as_ref().is_some_and(|ignored| ignored.exclude(entry.path(), is_dir))
     };
     let walk = WalkBuilder::new(folder)
-        // The crate would read ignore files itself, without any limits.
+        // The `ignore` crate would read ignore files itself, without any limits.
         .standard_filters(false)
         .follow_links(false)
         .filter_entry(move |entry| {
@@ -76,7 +76,7 @@ pub(crate) fn files(confined: &ConfinedPath, include_ignored: bool, clock: &Sear
             if clock.is_over() {
                 return WalkState::Quit;
             }
-            // A folder that cannot be read, or is gone, counts as empty.
+            // A folder that cannot be read or is gone counts as empty.
             if let Ok(entry) = entry
                 && entry.file_type().is_some_and(|kind| kind.is_file())
                 && let Ok(path) = entry.path().strip_prefix(folder)
@@ -91,14 +91,14 @@ pub(crate) fn files(confined: &ConfinedPath, include_ignored: bool, clock: &Sear
     found
 }
 
-/// Whether it is one of acpd's own folders, which the walk skips. The inode number rules out most entries without a
-/// system call.
+/// Returns whether an entry is one of acpd's own folders, which the walk skips. The inode number rules out most entries
+/// without a system call.
 fn is_protected(entry: &DirEntry, protected: &ProtectedFiles) -> bool {
     let may_be = entry.ino().is_some_and(|inode| protected.may_be_protected(inode));
     may_be && rustix::fs::lstat(entry.path()).is_ok_and(|stat| protected.is_protected(FileId::of(&stat)))
 }
 
-/// How many threads a search uses. More than this help little, and there may be several searches at once.
+/// Returns how many threads a search uses. More help little, and several searches may run at once.
 pub(crate) fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from).min(8)
 }

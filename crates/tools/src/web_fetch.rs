@@ -1,7 +1,7 @@
 //! `web_fetch`: fetches one page from the public internet, as text.
 //!
-//! It asks no permission, so its reach is narrow: http and https, GET, public addresses, and nothing that identifies
-//! the user.
+//! It asks no permission, so it is restricted to http and https, GET, public addresses, and requests that do not
+//! identify the user.
 
 mod address;
 mod get;
@@ -28,18 +28,18 @@ pub use address::PrivateTarget;
 use get::FetchedPage;
 use text::Readable;
 
-/// What the operator decides about fetching.
+/// The operator's settings for fetching.
 #[derive(Clone, Debug)]
 pub struct WebSettings {
     /// Hosts and networks that may be fetched from although they are not public.
     pub allow_private: Vec<PrivateTarget>,
-    /// PEM files with certificates that are trusted besides the system's.
+    /// PEM files with certificates that are trusted in addition to the system's.
     pub certificates: Vec<PathBuf>,
-    /// Bytes that are read of a page.
+    /// The most bytes that are read of a page.
     pub read_limit: usize,
     /// The most bytes of text that the model gets.
     pub output_limit: usize,
-    /// How long a fetch may take in all.
+    /// How long a fetch may take in total.
     pub timeout: Duration,
 }
 
@@ -58,7 +58,7 @@ impl Default for WebSettings {
 /// The most bytes of an error page that the model gets.
 const ERROR_LIMIT: usize = 4 * 1024;
 
-/// HTML beyond this is not converted: the model's text would have been cut anyway.
+/// The largest HTML page that is converted. The text of a larger one would be cut anyway.
 const LARGEST_HTML: usize = 2 << 20;
 
 pub(crate) struct WebFetchTool;

@@ -1,4 +1,4 @@
-//! `write_file`: writes a whole file, a new one or one that the model has read.
+//! `write_file`: writes a whole file. The file is new, or the model has read it.
 
 use domain::ToolKind;
 use domain::tool::{Job, ToolSpec};

@@ -1,17 +1,17 @@
-//! Makes the changes of a patch in the text of one file. Knows no files.
+//! Applies the hunks of a patch to the text of one file. Knows no files.
 //!
-//! A change is looked for after the one before it, first exactly, then with small differences ignored. A place that
-//! is not exact, or lies before the last change, must be the only one.
+//! Each hunk is searched for after the previous one, first exactly and then ignoring small differences. A match that is
+//! inexact, or before the previous hunk, must be unique.
 
 use std::time::{Duration, Instant};
 
 use super::parse::{Hunk, HunkLine};
 use crate::lookalikes::plainly;
 
-/// How long it may take to find all changes of one file.
+/// How long the search for all hunks of one file may take.
 const SEARCHING: Duration = Duration::from_secs(2);
 
-/// How the lines of a change are compared with those of the file.
+/// How the lines of a hunk are compared with those of the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Comparison {
     Exact,
@@ -31,7 +31,7 @@ impl Comparison {
     }
 }
 
-/// Makes the changes in order. The error says which one failed, and why.
+/// Applies the hunks in order. The error names the one that failed, and why.
 pub(super) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, String> {
     let line_end = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let ends = text.is_empty() || text.ends_with('\n');
@@ -51,7 +51,7 @@ pub(super) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, String> {
     Ok(changed)
 }
 
-/// Makes one change at or after the line `at`, and returns the line after it.
+/// Applies one hunk at or after the line `at`, and returns the line after it.
 fn apply_one(lines: &mut Vec<String>, hunk: &Hunk, at: usize, deadline: Instant) -> Result<usize, String> {
     let mut from = at;
     for anchor in &hunk.anchors {
@@ -67,7 +67,7 @@ fn apply_one(lines: &mut Vec<String>, hunk: &Hunk, at: usize, deadline: Instant)
         })
         .collect();
     let place = if old.is_empty() {
-        // Nothing but new lines: below the anchor, or at the end.
+        // The hunk only adds lines: below the anchor, or at the end.
         if hunk.anchors.is_empty() || hunk.at_end { lines.len() } else { from }
     } else {
         find(lines, &old, from, hunk.at_end, deadline)?
@@ -76,7 +76,7 @@ fn apply_one(lines: &mut Vec<String>, hunk: &Hunk, at: usize, deadline: Instant)
     let mut made = Vec::new();
     for line in &hunk.lines {
         match line {
-            // As it is in the file, which may differ a little.
+            // Keeps the line of the file, which may differ slightly from the patch.
             HunkLine::Context(_) => {
                 made.push(lines[next].clone());
                 next += 1;
@@ -97,7 +97,7 @@ fn find_anchor(lines: &[String], anchor: &str, from: usize) -> Option<usize> {
     })
 }
 
-/// The line at which the old lines begin.
+/// Returns the line at which the old lines begin.
 fn find(lines: &[String], old: &[&str], from: usize, at_end: bool, deadline: Instant) -> Result<usize, String> {
     let fits = |comparison: Comparison, place: usize| {
         let block = lines.get(place..place + old.len());

@@ -1,4 +1,4 @@
-//! Reads the patch format that OpenAI's models are trained on. Knows no files.
+//! Parses the patch format that OpenAI's models are trained on. Knows no files.
 //!
 //! ```text
 //! *** Begin Patch
@@ -15,7 +15,7 @@
 //! *** End Patch
 //! ```
 
-/// Files in one patch, and changes in one file.
+/// The most files in one patch, and the most hunks in one file.
 const MAX_FILES: usize = 50;
 const MAX_HUNKS: usize = 500;
 
@@ -23,7 +23,7 @@ const BEGIN: &str = "*** Begin Patch";
 const END: &str = "*** End Patch";
 const END_OF_FILE: &str = "*** End of File";
 
-/// What a patch does to one file.
+/// The operation of a patch on one file.
 #[derive(Debug, PartialEq)]
 pub(super) enum FilePatch {
     Add { path: String, text: String },
@@ -34,10 +34,10 @@ pub(super) enum FilePatch {
 /// One change in a file.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Hunk {
-    /// Lines somewhere above the change, from the outermost to the innermost.
+    /// Lines above the change, from the outermost to the innermost.
     pub(super) anchors: Vec<String>,
     pub(super) lines: Vec<HunkLine>,
-    /// The change is at the end of the file.
+    /// Whether the change is at the end of the file.
     pub(super) at_end: bool,
 }
 
@@ -48,10 +48,10 @@ pub(super) enum HunkLine {
     Add(String),
 }
 
-/// Reads a patch. The error says which line is wrong.
+/// Parses a patch. The error names the line that is wrong.
 pub(super) fn parse(patch: &str) -> Result<Vec<FilePatch>, String> {
     let lines: Vec<&str> = patch.lines().map(|line| line.trim_end_matches('\r')).collect();
-    // Models wrap patches in code fences or shell documents, which do not matter.
+    // Models wrap patches in code fences or here-documents, which are skipped.
     let begin = lines.iter().position(|line| line.trim() == BEGIN);
     let begin = begin.ok_or_else(|| format!("the patch must begin with the line `{BEGIN}`"))?;
     let end = lines.iter().rposition(|line| line.trim() == END).filter(|end| *end > begin);
@@ -75,7 +75,7 @@ pub(super) fn parse(patch: &str) -> Result<Vec<FilePatch>, String> {
 
 struct Reader<'a> {
     lines: &'a [&'a str],
-    /// The next line.
+    /// The index of the next line.
     at: usize,
 }
 
@@ -147,7 +147,7 @@ impl<'a> Reader<'a> {
         Ok(FilePatch::Update { path, to, hunks })
     }
 
-    /// Reads one hunk; None if only blank lines are left before the next file.
+    /// Parses one hunk. Returns None if only blank lines are left before the next file.
     fn hunk(&mut self) -> Result<Option<Hunk>, String> {
         let mut hunk = Hunk::default();
         while let Some(header) = self.peek().and_then(|line| line.strip_prefix("@@")) {
@@ -171,7 +171,7 @@ impl<'a> Reader<'a> {
                 Some(("+", rest)) => HunkLine::Add(rest.to_owned()),
                 Some(("-", rest)) => HunkLine::Remove(rest.to_owned()),
                 Some((" ", rest)) => HunkLine::Context(rest.to_owned()),
-                // Models forget the space of an empty line.
+                // Models omit the space of an empty context line.
                 None if line.is_empty() => HunkLine::Context(String::new()),
                 Some(_) | None => return Err(self.wrong(line, "a line that begins with a space, `-` or `+`")),
             });
@@ -195,7 +195,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Whether the text of a header is that of an ordinary diff, such as `-1,3 +1,4 @@`.
+/// Returns whether a hunk header is that of an ordinary diff, such as `-1,3 +1,4 @@`.
 fn is_line_numbers(anchor: &str) -> bool {
     anchor.starts_with('-') && anchor.contains(" +") && anchor.contains("@@")
 }

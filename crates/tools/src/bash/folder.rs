@@ -1,11 +1,11 @@
-//! The folder that a command runs in: the one that the call names, or that of a leading `cd DIR &&`.
+//! Finds the folder in which a command runs: the one that the call names, or that of a leading `cd DIR &&`.
 
 use process::confine::ConfinedPath;
 
 use crate::tool::{CallRequest, RefusalReason};
 
-/// The folder, if it is not the session's own. A leading `cd` is removed from the command, so that rules, grants and
-/// people see what runs and where, and not a chain of commands.
+/// Returns the folder if it is not the session's own. A leading `cd` is removed from the command, so that rules, grants
+/// and users see what runs and where, instead of a chain of commands.
 pub(super) fn choose(
     command: &mut String,
     workdir: Option<&str>,
@@ -19,7 +19,7 @@ pub(super) fn choose(
         return Ok(Some(folder));
     }
     let Some((name, rest)) = leading_cd(command) else { return Ok(None) };
-    // A folder elsewhere, or one that does not exist, is the shell's matter.
+    // A folder outside the roots, or one that does not exist, is left to the shell.
     let Some(folder) = call.roots().ok().and_then(|roots| roots.find(&name).ok()).filter(ConfinedPath::is_folder)
     else {
         return Ok(None);
@@ -29,7 +29,7 @@ pub(super) fn choose(
     Ok((!is_own).then_some(folder))
 }
 
-/// The folder of a leading `cd DIR &&`, and the rest of the command. Only if the shell takes the name as it is written.
+/// Returns the folder of a leading `cd DIR &&` and the rest of the command. Only if the shell takes the name literally.
 fn leading_cd(command: &str) -> Option<(String, String)> {
     let (first, rest) = command.split_once("&&")?;
     let words = policy::shell::plain(first.trim_matches([' ', '\t', '\n']))?;

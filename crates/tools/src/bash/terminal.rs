@@ -1,5 +1,5 @@
 //! Runs one command in a terminal of the editor that sent the prompt: starts it there, waits for its end, reads its
-//! output, and releases the terminal in every case.
+//! output, and always releases the terminal.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,17 +17,17 @@ use super::{LIVE_LIMIT, Output, with_note};
 /// How often the output is read at first, for clients that do not show the terminal.
 const LIVE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long ending a command, and reading its last output, may take. A cancelled call has 2 seconds in all.
+/// How long ending a command and reading its last output may take. A cancelled call has 2 seconds in total.
 const LAST_WORDS: Duration = Duration::from_millis(800);
 
-/// How long an editor may take to open a terminal. One that it opens later is released at once.
+/// How long an editor may take to open a terminal. One that opens later is released at once.
 const OPENING: Duration = Duration::from_secs(10);
 
 const GONE: &str = "the editor in whose terminal the command ran is gone; whether the command has ended is not known";
 
 const SILENT: &str = "the editor did not open a terminal in time; the command was not run as far as is known";
 
-/// A terminal of the editor. Dropping it releases the terminal, which also ends what still runs in it.
+/// A terminal of the editor. Dropping this releases the terminal, which also ends what still runs in it.
 struct Terminal {
     editor: Arc<dyn Editor>,
     id: TerminalId,
@@ -39,7 +39,7 @@ impl Drop for Terminal {
     }
 }
 
-/// Why we stopped watching a command.
+/// The reason why the wait for a command ended.
 enum TerminalEnd {
     Exited(TerminalExit),
     Cancelled,
@@ -47,7 +47,7 @@ enum TerminalEnd {
     Lost(EditorError),
 }
 
-/// Runs a command. None if the editor refused to open a terminal, so nothing was run.
+/// Runs a command. Returns None if the editor refused to open a terminal; nothing was run in that case.
 pub(super) async fn run(
     editor: Arc<dyn Editor>,
     order: TerminalOrder,
@@ -84,7 +84,7 @@ pub(super) async fn run(
     Some(terminal.conclude(&written.text(), cut || written.is_cut(), &end, limit))
 }
 
-/// Opens a terminal in a task of its own, so that a terminal that is opened too late is released at once.
+/// Opens a terminal in a separate task, so that a terminal that opens too late is released at once.
 async fn open(editor: Arc<dyn Editor>, order: TerminalOrder) -> Result<Terminal, EditorError> {
     let opening = tokio::spawn(async move {
         let id = editor.open_terminal(order).await?;
@@ -121,7 +121,7 @@ impl Terminal {
         }
     }
 
-    /// What the command has written, and whether the editor has left some of it out.
+    /// Returns the output so far, and whether the editor has truncated it.
     async fn read(&self, bytes: usize) -> Option<(Output, bool)> {
         let read = self.editor.terminal_output(self.id.clone()).await.ok()?;
         let mut output = Output::new(bytes);

@@ -1,4 +1,4 @@
-//! Replacements in a text: exact ones, those that ignore a small difference, and hints for the model when they fail.
+//! Replacements in a text: exact ones, ones that ignore a small difference, and hints for the model when they fail.
 //! Knows no files.
 
 mod lenient;
@@ -14,22 +14,22 @@ use similar::TextDiff;
 use crate::input;
 use lenient::{InexactMatch, Search};
 
-/// How long the search for a similar text may take, for one edit and for all edits of a call.
+/// How long the search for a similar text may take, per edit and for all edits of a call.
 const GUESSING: Duration = Duration::from_millis(200);
 const GUESSING_IN_ALL: Duration = Duration::from_secs(1);
 
-/// The largest file, and the longest text that was not found in it, for which a similar text is looked for.
+/// The largest file, and the longest missing text, for which a similar text is searched for.
 const LARGEST_GUESSED: usize = 1 << 20;
 const LONGEST_GUESSED: usize = 16 << 10;
 
-/// Edits in one call. Each of them reads the whole file.
+/// The most edits in one call. Each of them reads the whole file.
 const MAX_EDITS: usize = 200;
 
-/// The bytes that the edits of one call may read in all, beyond one reading of the file.
+/// The most bytes that the edits of one call may read in total, beyond one reading of the file.
 const MAX_READ: usize = 64 << 20;
 
-/// The bytes that the edits of one call may add beyond their own texts. Edits that each double the text would otherwise
-/// be refused only after megabytes were built.
+/// The most bytes that the edits of one call may add beyond their own texts. Otherwise edits that each double the text
+/// would be refused only after megabytes were built.
 const MAX_GROWTH: usize = 2 << 20;
 
 #[derive(Debug, Deserialize)]
@@ -46,31 +46,31 @@ pub(super) struct Edit {
 pub(super) struct Replaced {
     pub(super) text: String,
     pub(super) occurrences: usize,
-    /// Of the first edit, counted from 1.
+    /// The line of the first edit, counted from 1.
     pub(super) first_line: usize,
-    /// What was ignored to find a text, for the model.
+    /// What was ignored to find a text, as notes for the model.
     pub(super) notes: Vec<String>,
 }
 
-/// How well an old text must match.
+/// How closely an old text must match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Matching {
     /// A unique match may differ a little, see `lenient`.
     Lenient,
-    /// It must occur exactly, and once: the model has not seen the file as it is now.
+    /// It must occur exactly and only once, because the model has not seen the current content of the file.
     ExactlyOnce,
 }
 
-/// What the edits of one call may use.
+/// The limits for the edits of one call.
 #[derive(Debug)]
 struct Bounds {
-    /// The largest text, on the way too.
+    /// The largest text, including intermediate ones.
     largest: usize,
-    /// The largest text that growth allows.
+    /// The largest text that the limit on growth allows.
     grown: usize,
-    /// The bytes that may still be read.
+    /// The number of bytes that may still be read.
     to_read: usize,
-    /// When the search for similar texts ends.
+    /// The time at which the search for similar texts ends.
     deadline: Instant,
 }
 
@@ -82,14 +82,14 @@ impl Bounds {
         Self { largest, grown, to_read, deadline: Instant::now() + GUESSING_IN_ALL }
     }
 
-    /// Counts one reading of a text.
+    /// Counts one reading of a text against the limit.
     fn read(&mut self, text: &str) -> Result<(), String> {
         let left = self.to_read.checked_sub(text.len());
         self.to_read = left.ok_or("the file is too large for that many edits; make fewer in one call")?;
         Ok(())
     }
 
-    /// Checks the size of a text before it is built: a short edit can make gigabytes of a large file.
+    /// Checks the size of a text before it is built, because a short edit can turn a large file into gigabytes.
     fn check_size(&self, size: usize) -> Result<(), String> {
         if size <= self.largest.min(self.grown) {
             return Ok(());
@@ -101,14 +101,14 @@ impl Bounds {
         })
     }
 
-    /// When a search that begins now ends.
+    /// Returns the time at which a search that begins now must end.
     fn search_until(&self) -> Instant {
         self.deadline.min(Instant::now() + GUESSING)
     }
 }
 
-/// Makes the edits in order. An error says which one failed, and why. No text on the way grows beyond `largest`,
-/// whether the edits are made in the end or not.
+/// Makes the edits in order. The error names the one that failed, and why. No intermediate text grows beyond `largest`,
+/// even if an edit fails in the end.
 pub(super) fn apply(text: &str, edits: &[Edit], largest: usize, matching: Matching) -> Result<Replaced, String> {
     apply_within(&mut Bounds::new(text, edits, largest), text, edits, matching)
 }
@@ -176,7 +176,7 @@ fn apply_one(
     Ok(None)
 }
 
-/// Makes an edit whose text does not occur exactly, if a search that ignores small differences finds one place.
+/// Makes an edit whose text does not occur exactly, if a search that ignores small differences finds exactly one place.
 fn apply_lenient(replaced: &mut Replaced, edit: &Edit, is_first: bool, bounds: &Bounds) -> Result<String, String> {
     let text = &replaced.text;
     if text.len() > LARGEST_GUESSED || edit.old_text.len() > LONGEST_GUESSED {
@@ -206,7 +206,7 @@ fn several(what: &str, lines: &[usize], found: usize) -> String {
     format!("{what} (lines {}{more}); add neighbouring lines to make it unique, or set `replace_all`", shown.join(", "))
 }
 
-/// The line endings of a file. Models write \n; a file with \r\n wants that in what is searched for and in what is put in.
+/// The line endings of a file. Models write \n; in a file with \r\n, both texts of an edit must use that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LineEndings {
     Unix,
@@ -224,7 +224,7 @@ impl LineEndings {
         }
     }
 
-    /// The texts of an edit with the line endings of the file, or of the place where the old one is.
+    /// Returns the texts of an edit with the line endings of the file, or of the place where the old text is.
     fn of_edit(self, text: &str, edit: &Edit) -> (String, String) {
         let is_windows = match self {
             Self::Unix => false,
@@ -260,7 +260,7 @@ fn not_found(text: &str, old: &str) -> String {
     reason
 }
 
-/// The line where the same words stand, whatever the spaces and line breaks between them.
+/// Returns the line at which the same words occur, ignoring spaces and line breaks between them.
 fn find_by_words(text: &str, old: &str, deadline: Instant) -> Option<usize> {
     let wanted: Vec<_> = old.split_whitespace().collect();
     if wanted.is_empty() {
@@ -276,7 +276,7 @@ fn find_by_words(text: &str, old: &str, deadline: Instant) -> Option<usize> {
     windows.map(|(_, window)| window).find(|window| fits(window)).map(|window| window[0].0)
 }
 
-/// The line most like the first line of the text that was looked for.
+/// Returns the line that is most similar to the first line of the wanted text.
 fn nearest_line<'a>(text: &'a str, old: &str, deadline: Instant) -> Option<(usize, &'a str)> {
     let wanted = old.lines().map(str::trim).find(|line| !line.is_empty())?;
     if wanted.len() > 400 {
@@ -288,7 +288,7 @@ fn nearest_line<'a>(text: &'a str, old: &str, deadline: Instant) -> Option<(usiz
             break;
         }
         let candidate = line.trim();
-        // Two lines whose lengths differ that much cannot be alike.
+        // Two lines whose lengths differ that much cannot be similar.
         if candidate.len() * 2 < wanted.len() || candidate.len() > wanted.len() * 2 {
             continue;
         }
@@ -371,13 +371,13 @@ mod tests {
         let all = |old: &str, new: &str| Edit { replace_all: true, ..edit(old, new) };
         let reason = result(&"a".repeat(100), &[all("a", &"b".repeat(1 << 20))]);
         assert_eq!(reason, "the file would become 100.0 MB, which is too large for one file");
-        // Not even on the way.
+        // Intermediate texts must not exceed the limit either.
         let doubling: Vec<Edit> = (0..40).map(|_| all("a", "aa")).chain([all("a", "")]).collect();
         assert_eq!(
             result("a", &doubling),
             "edit 10 of 41: the file would become 1.0 KB, which is too large for one file; none was made"
         );
-        // Nor is much read or built of a text that grows in many small steps.
+        // A text that grows in many small steps must not cause much reading or building either.
         let largest = 32 << 20;
         let mut bounds = Bounds::new("a", &doubling, largest);
         let allowed = bounds.to_read;
@@ -385,7 +385,7 @@ mod tests {
         let much = "much larger than the file and the new texts together; use a command for that; none was made";
         assert_eq!(reason, format!("edit 22 of 41: the file would become 4.0 MB, {much}"));
         assert!(allowed - bounds.to_read <= 4 * MAX_GROWTH, "{} bytes were read", allowed - bounds.to_read);
-        // A text that grows and shrinks is read only so often.
+        // A text that grows and shrinks is read only a limited number of times.
         let text = "a".repeat(64 << 10);
         let waves: Vec<Edit> = (0..100).flat_map(|_| [all("a", "aa"), all("aa", "a")]).collect();
         let reason = apply(&text, &waves[..6], largest, Matching::Lenient).unwrap_err();

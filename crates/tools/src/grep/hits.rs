@@ -23,7 +23,7 @@ pub(super) struct Hits {
     files: usize,
     matches: usize,
     full: bool,
-    /// Files that rules hide.
+    /// The number of files that rules hide.
     hidden: usize,
 }
 
@@ -40,17 +40,17 @@ impl Hits {
         self.hidden += files;
     }
 
-    /// The matches of a file, as far as there is room. Adds nothing yet, so that several files can be searched at
-    /// once.
+    /// Searches a file for as many matches as there is room for. Adds nothing yet, so that several files can be
+    /// searched at once.
     pub(super) fn search(&self, searcher: &mut Searcher, matcher: &RegexMatcher, file: impl Read) -> FileHits {
         let most = self.limit.saturating_sub(self.matches);
         let mut sink = FileSink { matcher, show: self.show, most, room: self.room(), found: FileHits::default() };
-        // A file that cannot be read to its end has the matches found so far.
+        // If a file cannot be read to its end, the matches found so far count.
         let _ = searcher.search_reader(matcher, file, &mut sink);
         sink.found
     }
 
-    /// Adds what was found in a file, up to the limit.
+    /// Adds the matches of a file, up to the limit.
     pub(super) fn add(&mut self, found: FileHits, shown: &str) {
         if found.matches == 0 {
             return;
@@ -94,7 +94,7 @@ impl Hits {
         writeln!(self.text, "{line}").expect("writing to a string does not fail");
     }
 
-    /// Bytes that may still be written.
+    /// Returns how many bytes may still be written.
     fn room(&self) -> usize {
         self.output_limit.saturating_sub(self.text.len())
     }
@@ -121,7 +121,7 @@ impl Hits {
     }
 }
 
-/// What was found in one file.
+/// The matches of one file.
 #[derive(Default)]
 pub(super) struct FileHits {
     pub(super) matches: usize,
@@ -134,12 +134,12 @@ struct Line {
     is_match: bool,
 }
 
-/// Takes the matches of one file.
+/// Collects the matches of one file.
 struct FileSink<'a> {
     matcher: &'a RegexMatcher,
     show: OutputMode,
     most: usize,
-    /// Bytes that may still be written.
+    /// How many bytes may still be written.
     room: usize,
     found: FileHits,
 }
@@ -159,7 +159,7 @@ impl FileSink<'_> {
 }
 
 impl FileSink<'_> {
-    /// The part of a long line that has the match, with "…" where something is left out.
+    /// Returns the part of a long line around the match, with "…" where something is omitted.
     fn around_match(&self, line: &str) -> String {
         let found = self.matcher.find(line.as_bytes()).ok().flatten();
         let before = found.map_or(0, |found| line[..line.floor_char_boundary(found.start())].chars().count());

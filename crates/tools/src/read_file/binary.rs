@@ -1,6 +1,6 @@
-//! Recognises what a file that is not text seems to be, by its first bytes.
+//! Recognises the type of a binary file by its first bytes.
 
-/// A NUL byte near the start, as git decides it.
+/// Returns whether there is a NUL byte near the start, which is git's criterion.
 pub(crate) fn is_binary(bytes: &[u8]) -> bool {
     bytes[..bytes.len().min(8000)].contains(&0)
 }

@@ -1,14 +1,14 @@
-//! Jupyter notebooks as text: the cells with their numbers and kinds, and the text that they have put out.
+//! Shows Jupyter notebooks as text: the cells with their numbers and kinds, and their text output.
 
 use serde_json::Value;
 
-/// What follows the text of a notebook.
+/// The note after the text of a notebook.
 pub(super) const NOTE: &str = "[a notebook, shown as the text of its cells; to edit it, read it with `raw`]";
 
 /// The most bytes of one cell's output.
 const LONGEST_OUTPUT: usize = 4 << 10;
 
-/// The text of a notebook; None if the bytes are no notebook.
+/// Returns the text of a notebook; None if the bytes are not a notebook.
 pub(super) fn read(bytes: &[u8]) -> Option<String> {
     let notebook: Value = serde_json::from_slice(bytes).ok()?;
     let cells = notebook.get("cells")?.as_array()?;
@@ -32,7 +32,7 @@ pub(super) fn read(bytes: &[u8]) -> Option<String> {
     Some(text)
 }
 
-/// Notebooks keep a text as one string or as a list of lines.
+/// Joins a text that a notebook stores as one string or as a list of lines.
 fn joined(text: Option<&Value>) -> String {
     match text {
         Some(Value::String(text)) => text.clone(),

@@ -1,8 +1,8 @@
-//! `.gitignore`, `.ignore` and `.git/info/exclude`, read with limits.
+//! Reads `.gitignore`, `.ignore` and `.git/info/exclude` with limits.
 //!
-//! These files come with a repository, so they may be anything: a named pipe that blocks its reader, a gigabyte, or a
-//! pattern whose nesting overflows the stack of the `ignore` crate. They are therefore read here, only from regular files
-//! and only within limits, and given to that crate line by line.
+//! These files come with a repository and are untrusted: one may be a named pipe that blocks its reader, a gigabyte
+//! long, or contain a pattern whose nesting overflows the stack of the `ignore` crate. They are therefore read here,
+//! only from regular files and only within limits, and passed to that crate line by line.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -15,27 +15,27 @@ use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::{FileType, Mode, OFlags};
 
-/// Bytes that are read of one file. What follows them does not count.
+/// The most bytes that are read of one file. The rest is ignored.
 const LARGEST: usize = 64 << 10;
 
-/// Bytes of all such files together that one search uses.
+/// The most bytes of all such files that one search uses.
 const LARGEST_TOGETHER: usize = 1 << 20;
 
-/// The ignore files that count in one search.
+/// The ignore files that apply to one search.
 pub(super) struct IgnoreFiles {
-    /// The user's own, which counts last.
+    /// The user's own, which has the lowest precedence.
     global: Gitignore,
     folders: Mutex<HashMap<PathBuf, Arc<Folder>>>,
     left: AtomicUsize,
 }
 
-/// The ignore files of a folder, and those of the folders around it.
+/// The ignore files of a folder and of the folders above it.
 struct Folder {
     around: Option<Arc<Folder>>,
     ignore: Gitignore,
     git: Gitignore,
     exclude: Gitignore,
-    /// It is the root of a repository: the `.gitignore` files around it belong to another one.
+    /// Whether it is the root of a repository. The `.gitignore` files above it belong to another one.
     is_root: bool,
 }
 
@@ -45,7 +45,7 @@ impl IgnoreFiles {
         Self { global, folders: Mutex::default(), left: AtomicUsize::new(LARGEST_TOGETHER) }
     }
 
-    /// Whether an entry is left out. The folder it lies in must not be.
+    /// Returns whether an entry is ignored. Its folder must not be.
     pub(super) fn exclude(&self, path: &Path, is_dir: bool) -> bool {
         let Some(folder) = path.parent().map(|folder| self.folder(folder)) else { return false };
         let (mut ignore, mut git, mut exclude) = (Match::None, Match::None, Match::None);
@@ -67,7 +67,7 @@ impl IgnoreFiles {
         if let Some(known) = lock().get(path) {
             return Arc::clone(known);
         }
-        // Not by recursion: the path may have very many parts.
+        // This is a loop and not a recursion, because the path may have very many components.
         let ancestors: Vec<&Path> = path.ancestors().collect();
         let mut around: Option<Arc<Folder>> = None;
         for folder in ancestors.into_iter().rev() {
@@ -81,7 +81,7 @@ impl IgnoreFiles {
         around.unwrap_or_else(|| self.read(path, None))
     }
 
-    /// A folder without any such file is as good as the one around it.
+    /// Reads the ignore files of a folder. Returns the parent's value if there are none.
     fn read(&self, folder: &Path, around: Option<Arc<Folder>>) -> Arc<Folder> {
         let is_root = folder.join(".git").exists();
         let exclude = if is_root { self.patterns(folder, ".git/info/exclude") } else { Gitignore::empty() };
@@ -92,13 +92,13 @@ impl IgnoreFiles {
         }
     }
 
-    /// The patterns of one file. A line that is no pattern, or too large for one, is skipped.
+    /// Returns the patterns of one file. A line that is not a pattern, or is too long, is skipped.
     fn patterns(&self, folder: &Path, name: &str) -> Gitignore {
         let Some(text) = self.text(&folder.join(name)) else { return Gitignore::empty() };
         let mut builder = GitignoreBuilder::new(folder);
         for line in text.trim_start_matches('\u{feff}').lines() {
             if policy::glob::check(line).is_ok() {
-                // What the crate refuses is no pattern.
+                // A line that the crate rejects is not a pattern.
                 let _ = builder.add_line(None, line);
             }
         }
@@ -106,7 +106,7 @@ impl IgnoreFiles {
     }
 
     fn text(&self, path: &Path) -> Option<String> {
-        // A pipe is opened without waiting for a writer, and then seen not to be a file.
+        // A pipe opens without waiting for a writer, and is then found not to be a regular file.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
         let stat = rustix::fs::fstat(&file).ok()?;
@@ -117,7 +117,7 @@ impl IgnoreFiles {
         let limit = LARGEST.min(self.left.load(Ordering::Relaxed));
         file.take(limit as u64 + 1).read_to_end(&mut bytes).ok()?;
         if bytes.len() > limit {
-            // The last line is not whole.
+            // The last line is incomplete.
             let end = bytes[..limit].iter().rposition(|byte| *byte == b'\n')?;
             bytes.truncate(end);
         }

@@ -1,6 +1,6 @@
-//! Which addresses may be fetched from: those of the public internet, and what the operator allows in addition.
+//! Decides which addresses may be fetched from: those of the public internet, and those that the operator allows.
 //!
-//! The resolver itself checks. The client connects to the addresses that it returns, so a name that resolves
+//! The resolver checks the addresses. The client connects to exactly those that it returns, so a name that resolves
 //! differently the second time gains nothing. Addresses in a URL are never resolved, and are checked before each
 //! request.
 
@@ -14,8 +14,8 @@ use serde::Deserialize;
 
 use super::WebSettings;
 
-/// A host or a network that is fetched from although it is not public. Read from text such as `wiki.internal`,
-/// `10.1.2.3` or `10.0.0.0/8`; a host's name allows whatever addresses it has.
+/// A host or network that may be fetched from although it is not public. It is parsed from text such as
+/// `wiki.internal`, `10.1.2.3` or `10.0.0.0/8`. A host name allows all its addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum PrivateTarget {
@@ -23,7 +23,7 @@ pub enum PrivateTarget {
     Network(IpNet),
 }
 
-/// A text that names nothing to fetch from.
+/// A text that is neither a host nor a network.
 #[derive(Debug, thiserror::Error)]
 #[error("`{0}` is neither a host nor an address nor a network")]
 pub struct NotPrivate(String);
@@ -57,7 +57,7 @@ pub(super) struct Forbidden {
     what: &'static str,
 }
 
-/// Names the address where the host is not the address already.
+/// Shows the address, unless the host is that address.
 struct Address<'a>(&'a IpAddr, &'a str);
 
 impl fmt::Display for Address<'_> {
@@ -76,7 +76,7 @@ pub(super) fn check(host: &str, address: IpAddr, web: &WebSettings) -> Result<()
     if allowed { Ok(()) } else { Err(Forbidden { host: host.to_owned(), address, what }) }
 }
 
-/// Resolves names to addresses that may be fetched from.
+/// Resolves names, and refuses addresses that may not be fetched from.
 pub(super) struct CheckingResolver(pub(super) Arc<WebSettings>);
 
 impl Resolve for CheckingResolver {
@@ -101,7 +101,7 @@ impl Resolve for CheckingResolver {
     }
 }
 
-/// What kind of address it is, if it does not belong to the public internet (IANA's special-purpose registries).
+/// Returns the kind of an address that is not part of the public internet (IANA's special-purpose registries).
 fn not_public(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => not_public_v4(address),
@@ -129,7 +129,7 @@ fn not_public_v6(address: Ipv6Addr) -> Option<&'static str> {
         [0, 0, 0, 0, 0, 0, 0, 0] => Some("an unspecified address"),
         [0, 0, 0, 0, 0, 0, 0, 1] => Some("a loopback address"),
         [0, 0, 0, 0, 0, 0xffff, _, _] => Some("an IPv4 address in disguise"),
-        // Gateways to IPv4 count as what they lead to: NAT64 and 6to4.
+        // An address of a gateway to IPv4 (NAT64, 6to4) counts as the IPv4 address in it.
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => embedded(high, low),
         [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => Some("an address for documentation"),
         [0x2001, 0..=0x1ff, ..] => Some("a reserved address"),

@@ -15,7 +15,7 @@ const MAX_REDIRECTS: usize = 5;
 const ACCEPTED: &str =
     "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, text/plain;q=0.9, application/json;q=0.9, */*;q=0.5";
 
-/// Why nothing was fetched, for the model to act on.
+/// The reason why nothing was fetched, worded for the model.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum GetError {
     #[error("`{0}` is not a URL: {1}")]
@@ -43,17 +43,17 @@ pub(super) enum GetError {
 }
 
 pub(super) struct FetchedPage {
-    /// Where it came from in the end.
+    /// The URL after all redirects.
     pub(super) url: Url,
     pub(super) status: StatusCode,
-    /// As the server says it, with parameters.
+    /// The content type from the server, with parameters.
     pub(super) kind: Option<String>,
     pub(super) bytes: Vec<u8>,
-    /// Whether there was more.
+    /// Whether the page was longer than the limit.
     pub(super) cut: bool,
 }
 
-/// A URL as a model gave it.
+/// Parses and checks a URL that a model gave.
 pub(super) fn parse(text: &str, web: &WebSettings) -> Result<Url, GetError> {
     let text = text.trim();
     let url = Url::parse(text).map_err(|error| GetError::NotAUrl(text.to_owned(), error.to_string()))?;
@@ -61,7 +61,7 @@ pub(super) fn parse(text: &str, web: &WebSettings) -> Result<Url, GetError> {
     Ok(url)
 }
 
-/// All checks of a URL that need no resolved host.
+/// Checks everything about a URL that does not need a resolved host.
 fn check(url: &Url, web: &WebSettings) -> Result<(), GetError> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(GetError::Scheme(url.scheme().to_owned()));
@@ -77,7 +77,7 @@ fn check(url: &Url, web: &WebSettings) -> Result<(), GetError> {
     }
 }
 
-/// Dropping the future drops the request. The caller sets the deadline.
+/// Fetches a page. Dropping the future drops the request. The caller sets the deadline.
 pub(super) async fn get(
     mut url: Url,
     web: Arc<WebSettings>,
@@ -94,7 +94,7 @@ pub(super) async fn get(
         match redirect_of(&response, &url) {
             None => return read(response, web.read_limit).await.map_err(|error| failed(&url, &error)),
             Some(next) => {
-                // The host that the call named has been allowed with it.
+                // The host in the call was allowed together with the call.
                 let is_new = |host: &&str| url.host_str() != Some(*host);
                 let rules = || match next.host_str().filter(is_new).filter(|host| barred(host)) {
                     Some(host) => Err(GetError::Barred(host.to_owned())),
@@ -112,7 +112,7 @@ pub(super) async fn get(
     Err(GetError::TooManyRedirects(url.to_string()))
 }
 
-/// A new client for each fetch: it is bound to no runtime, and keeps no connection and no certificates in memory.
+/// Creates a client for one fetch. It is bound to no runtime, and keeps no connections and certificates in memory.
 async fn client(web: Arc<WebSettings>) -> Result<Client, GetError> {
     let network = network::current().await;
     let build = move || {
@@ -124,14 +124,14 @@ async fn client(web: Arc<WebSettings>) -> Result<Client, GetError> {
             .tls_certs_merge(certificates(&web.certificates)?)
             .user_agent(concat!("acpd/", env!("CARGO_PKG_VERSION")))
             .redirect(redirect::Policy::none())
-            // A proxy would resolve names by itself, unchecked.
+            // A proxy would resolve names itself, without our checks.
             .no_proxy()
             .dns_resolver(CheckingResolver(web))
             .pool_max_idle_per_host(0)
             .build();
         client.map_err(|error| GetError::NoClient(innermost(&error)))
     };
-    // Reads the system's certificates.
+    // Building the client reads the system's certificates, which blocks.
     tokio::task::spawn_blocking(build).await.expect("building a client does not panic")
 }
 
@@ -167,12 +167,12 @@ async fn read(mut response: Response, limit: usize) -> Result<FetchedPage, reqwe
     Ok(FetchedPage { url, status, kind, bytes, cut })
 }
 
-/// Our own refusal, where the resolver was what failed.
+/// Returns our own refusal, if the resolver caused the error.
 fn forbidden(error: &reqwest::Error) -> Option<Forbidden> {
     causes(error).find_map(|cause| cause.downcast_ref::<Forbidden>().cloned())
 }
 
-/// reqwest says what it was doing first; what went wrong comes last.
+/// Returns the last message in the chain of an error: reqwest says first what it was doing, and last what went wrong.
 fn innermost(error: &reqwest::Error) -> String {
     causes(error).last().map_or_else(|| error.to_string(), ToString::to_string)
 }

@@ -1,9 +1,9 @@
-//! Converts HTML to Markdown, in a process of its own.
+//! Converts HTML to Markdown in a separate process.
 //!
 //! A page is untrusted text. A few hundred kilobytes can be nested so deeply that parsing takes minutes, or that
 //! walking overflows the stack, which would end the daemon with all its sessions. The acpd binary is therefore started
-//! as `acpd __run html`: it reads HTML from its standard input and writes Markdown to its standard output, and its
-//! failure costs nothing else.
+//! as `acpd __run html`: it reads HTML from its standard input and writes Markdown to its standard output, and only
+//! this process fails.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -15,21 +15,21 @@ use htmd::options::{BulletListMarker, Options};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// The argument after `__run`.
+/// The argument after `__run` that selects the converter.
 pub(crate) const ARGUMENT: &str = "html";
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Elements that hold nothing to read.
+/// Elements without readable content.
 const SKIPPED: [&str; 9] = ["script", "style", "noscript", "template", "svg", "iframe", "object", "canvas", "head"];
 
-/// Enough for pages that are merely untidy.
+/// The size of the stack, which is enough for badly nested pages.
 const STACK: usize = 8 << 20;
 
-/// Bytes that the process may take in all; a limit on what a page can cost, not on what it should.
+/// The most memory that the process may use, in bytes. Ordinary pages need far less.
 const MEMORY: u64 = 1 << 30;
 
-/// None when the page could not be converted. Dropping the future ends the process.
+/// Converts a page. Returns None if that fails. Dropping the future ends the process.
 pub(super) async fn convert(html: &str, runner: &Path) -> Option<String> {
     tokio::time::timeout(PATIENCE, converted(html, runner)).await.ok()?.ok()
 }
@@ -49,7 +49,7 @@ async fn converted(html: &str, runner: &Path) -> io::Result<String> {
     };
     let mut markdown = String::new();
     let write = async move {
-        // A process that ended early says so by its status.
+        // If the process exits early, its status shows that.
         let _ = stdin.write_all(html.as_bytes()).await;
     };
     let ((), read) = tokio::join!(write, stdout.read_to_string(&mut markdown));
@@ -58,7 +58,7 @@ async fn converted(html: &str, runner: &Path) -> io::Result<String> {
     if status.success() { Ok(markdown) } else { Err(io::Error::other(status.to_string())) }
 }
 
-/// The other side. Single-purpose, without a runtime.
+/// The entry point of the process. It has no async runtime.
 pub(crate) fn main() -> ExitCode {
     let work = || -> io::Result<()> {
         limit(Resource::As, MEMORY);
@@ -75,7 +75,7 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// A limit that cannot be set is no problem: the daemon ends the process after a while anyway.
+/// Sets a resource limit. A failure is ignored, because the daemon ends the process after a while anyway.
 fn limit(resource: Resource, most: u64) {
     let maximum = getrlimit(resource).maximum;
     let most = maximum.map_or(most, |maximum| maximum.min(most));
@@ -88,7 +88,7 @@ fn to_markdown(html: &str) -> io::Result<String> {
     Ok(without_gaps(&markdown))
 }
 
-/// Layout leaves many blank lines behind; one is enough.
+/// Reduces several blank lines, which come from the layout, to one.
 fn without_gaps(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut blank = 0;

@@ -1,21 +1,21 @@
-//! Decodes a page's bytes to text: recognises its type and its character set from the headers and the bytes.
+//! Decodes a page to text: recognises its type and character set by the headers and the bytes.
 
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 
 use crate::read_file::binary;
 
-/// What a model is shown of a page.
+/// The kinds of content that a page may have.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Readable {
-    /// To be turned into Markdown.
+    /// A page to be converted to Markdown.
     Html(String),
-    /// Shown as it is.
+    /// Text that is shown as it is.
     Text(String),
-    /// What it seems to be.
+    /// Binary content, with its probable type.
     Binary(&'static str),
 }
 
-/// How many bytes are searched for a page's declared character set (the HTML standard's number).
+/// How many bytes are searched for the declared character set of a page (the number in the HTML standard).
 const META_REACH: usize = 1024;
 
 pub(super) fn read(bytes: &[u8], kind: Option<&str>) -> Readable {
@@ -50,7 +50,7 @@ fn looks_like_html(bytes: &[u8]) -> bool {
     start.starts_with("<!doctype html") || start.starts_with("<html")
 }
 
-/// `charset=x` or `charset="x"`, in a header or in a meta element.
+/// Finds `charset=x` or `charset="x"` in a header or in a meta element.
 fn charset_in(text: &str) -> Option<&str> {
     let at = text.to_ascii_lowercase().find("charset=")? + "charset=".len();
     let value = text[at..].trim_start_matches(['"', '\'', ' ']);
@@ -63,14 +63,15 @@ fn charset_of_meta(bytes: &[u8]) -> Option<&'static Encoding> {
     Encoding::for_label(charset_in(&start)?.as_bytes()).filter(|encoding| encoding.is_ascii_compatible())
 }
 
-/// A byte order mark wins, then what is declared. Undeclared text that is not UTF-8 is read as browsers read it.
+/// Decodes the bytes. A byte order mark takes precedence over the declared character set. Undeclared text that is not
+/// UTF-8 is decoded as browsers do it.
 fn decode(bytes: &[u8], declared: Option<&'static Encoding>) -> String {
     let encoding = declared.unwrap_or_else(|| if is_utf8(bytes) { UTF_8 } else { WINDOWS_1252 });
     let (text, _, _) = encoding.decode(bytes);
     text.into_owned()
 }
 
-/// A character that was cut at the end by the size limit does not count.
+/// Returns whether the bytes are UTF-8. A character that the size limit cut at the end does not count.
 fn is_utf8(bytes: &[u8]) -> bool {
     match std::str::from_utf8(bytes) {
         Ok(_) => true,

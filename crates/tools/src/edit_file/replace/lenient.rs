@@ -1,7 +1,7 @@
-//! Finds a text that does not occur in a file exactly, but does if one kind of difference is ignored. Knows no files.
+//! Finds a text that occurs in a file only if one kind of difference is ignored. Knows no files.
 //!
-//! The kinds are tried from the least to the most tolerant, and only a match that is unique counts. What the edit
-//! leaves alone stays as it is in the file, and what it puts in gets the file's indentation.
+//! The kinds of difference are tried from the least to the most tolerant, and only a unique match counts. Text that the
+//! edit does not change stays as it is in the file, and new text gets the file's indentation.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,19 +9,19 @@ use std::time::Instant;
 
 use crate::lookalikes::plainly;
 
-/// Where an old text was found, and what to put there.
+/// The place where an old text was found, and the text to put there.
 #[derive(Debug, PartialEq)]
 pub(super) struct InexactMatch {
     pub(super) range: Range<usize>,
     pub(super) replacement: String,
-    /// What was ignored to find it, for the model.
+    /// What was ignored to find it, as a note for the model.
     pub(super) ignoring: String,
 }
 
 #[derive(Debug, PartialEq)]
 pub(super) enum Search {
     Unique(InexactMatch),
-    /// It occurs more than once in this way, first at these lines.
+    /// It occurs more than once if the difference is ignored. These are the first lines.
     Several {
         lines: Vec<usize>,
         ignoring: String,
@@ -29,7 +29,7 @@ pub(super) enum Search {
     Nothing,
 }
 
-/// One kind of difference.
+/// One kind of difference to ignore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tolerance {
     Exact,
@@ -53,14 +53,14 @@ impl Tolerance {
     }
 }
 
-/// The text to look for and its replacement, after a mistake that models make was taken back.
+/// The text to search for and its replacement, after a typical mistake of models was corrected.
 struct Variant {
     old: String,
     new: String,
     ignored: &'static str,
 }
 
-/// Looks for `old` in `text`. Gives up at the deadline.
+/// Searches for `old` in `text`. Gives up at the deadline.
 pub(super) fn find(text: &str, old: &str, new: &str, deadline: Instant) -> Search {
     if old.trim().is_empty() {
         return Search::Nothing;
@@ -107,7 +107,7 @@ fn variants(old: &str, new: &str) -> Vec<Variant> {
     variants
 }
 
-/// The text without the line numbers that `read_file` shows, if all its lines have them.
+/// Returns the text without the line numbers of `read_file`, if all its lines have them.
 fn without_numbers(text: &str) -> Option<String> {
     let bare = |line: &str| {
         let (number, rest) = line.split_once('\t')?;
@@ -126,7 +126,7 @@ fn without_blank_edges(text: &str) -> String {
     lines[first..=last].join("\n")
 }
 
-/// The text with one level of backslash escapes read, as of a model that escaped its JSON twice.
+/// Returns the text with one level of backslash escapes decoded, for models that escape their JSON twice.
 fn unescaped(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut chars = text.chars();
@@ -147,7 +147,7 @@ fn unescaped(text: &str) -> String {
     plain
 }
 
-/// All places, as far as a message needs them.
+/// Returns all matches, up to the number that a message needs.
 fn matches(text: &str, variant: &Variant, tolerance: Tolerance, deadline: Instant) -> Vec<(Range<usize>, String)> {
     let Variant { old, new, .. } = variant;
     match tolerance {
@@ -177,7 +177,7 @@ fn match_quotes(text: &str, old: &str, new: &str) -> Vec<(Range<usize>, String)>
     found.collect()
 }
 
-/// The new text, with the characters of the file at both ends as far as the edit does not change them.
+/// Returns the new text with the characters of the file at both ends, as far as the edit does not change them.
 fn keep_common(file: &str, old: &str, new: &str) -> String {
     let (file, old, new): (Vec<char>, Vec<char>, Vec<char>) =
         (file.chars().collect(), old.chars().collect(), new.chars().collect());
@@ -186,7 +186,7 @@ fn keep_common(file: &str, old: &str, new: &str) -> String {
     file[..head].iter().chain(middle).chain(&file[file.len() - tail..]).collect()
 }
 
-/// How many items two lists have in common at their beginnings and at their ends, without overlap.
+/// Returns how many items two lists have in common at their beginnings and at their ends, without overlap.
 fn common_ends<T: PartialEq>(one: &[T], other: &[T]) -> (usize, usize) {
     let head = one.iter().zip(other).take_while(|(a, b)| a == b).count();
     let (one, other) = (&one[head..], &other[head..]);
@@ -194,7 +194,7 @@ fn common_ends<T: PartialEq>(one: &[T], other: &[T]) -> (usize, usize) {
     (head, tail)
 }
 
-/// The lines of a text, and whether it ends with a line break.
+/// Returns the lines of a text, and whether it ends with a line break.
 fn lines(text: &str) -> (Vec<&str>, bool) {
     if text.is_empty() {
         return (Vec::new(), false);
@@ -202,7 +202,7 @@ fn lines(text: &str) -> (Vec<&str>, bool) {
     (text.strip_suffix('\n').unwrap_or(text).split('\n').collect(), text.ends_with('\n'))
 }
 
-/// One line of the file and where it is, without its line break.
+/// One line of the file and its position, without its line break.
 struct FileLine<'a> {
     start: usize,
     text: &'a str,
@@ -277,7 +277,7 @@ fn indent(line: &str) -> &str {
     &line[..line.len() - line.trim_start().len()]
 }
 
-/// What each indentation of the old text is in the file; None if one of them is several things there.
+/// Maps each indentation of the old text to the one in the file. Returns None if the mapping is ambiguous.
 fn indents<'a>(block: &[FileLine<'a>], old: &[&'a str]) -> Option<BTreeMap<&'a str, &'a str>> {
     let known = first_indents(block, old);
     let pairs = block.iter().zip(old).filter(|(line, _)| !line.text.trim().is_empty());
@@ -285,7 +285,7 @@ fn indents<'a>(block: &[FileLine<'a>], old: &[&'a str]) -> Option<BTreeMap<&'a s
     pairs.all(|(file, old)| known.get(old) == Some(&file)).then_some(known)
 }
 
-/// The same, where the first line with an indentation decides.
+/// The same, but the first line with an indentation decides.
 fn first_indents<'a>(block: &[FileLine<'a>], old: &[&'a str]) -> BTreeMap<&'a str, &'a str> {
     let mut known = BTreeMap::new();
     for (line, old) in block.iter().zip(old).filter(|(line, _)| !line.text.trim().is_empty()) {
@@ -294,7 +294,7 @@ fn first_indents<'a>(block: &[FileLine<'a>], old: &[&'a str]) -> BTreeMap<&'a st
     known
 }
 
-/// A new line with the file's indentation instead of the model's.
+/// Returns a new line with the file's indentation instead of the model's.
 fn reindented(line: &str, known: &BTreeMap<&str, &str>) -> String {
     let (own, rest) = (indent(line), line.trim_start());
     if rest.is_empty() {
@@ -303,7 +303,7 @@ fn reindented(line: &str, known: &BTreeMap<&str, &str>) -> String {
     if let Some(file) = known.get(own) {
         return format!("{file}{rest}");
     }
-    // The deepest known indentation that this one continues, or else the one that it falls short of.
+    // The deepest known indentation that this one extends, or else the one of which it is a part.
     if let Some((old, file)) = known.iter().filter(|(old, _)| own.starts_with(**old)).max_by_key(|(old, _)| old.len()) {
         return format!("{file}{}{rest}", in_units(&own[old.len()..], known));
     }
@@ -316,7 +316,7 @@ fn reindented(line: &str, known: &BTreeMap<&str, &str>) -> String {
     }
 }
 
-/// More indentation, in tabs if the file uses tabs where the model used spaces, and the other way round.
+/// Converts additional indentation to tabs if the file uses tabs where the model used spaces, and vice versa.
 fn in_units(more: &str, known: &BTreeMap<&str, &str>) -> String {
     let with_tabs = known.values().any(|file| file.contains('\t'));
     let with_spaces = known.values().any(|file| file.contains(' '));

@@ -1,12 +1,13 @@
-//! A corpus of edits whose old text does not occur exactly, as models send them: which are made, how, and which are not.
+//! Tests with typical edits of models whose old text does not occur exactly: which are made, how, and which are
+//! refused.
 
 use super::{Edit, Matching, apply};
 
-/// What becomes of an edit.
+/// The expected result of an edit.
 enum Expected {
-    /// The file, and what was ignored to find the text.
+    /// The resulting file, and what was ignored to find the text.
     Made(&'static str, &'static str),
-    /// The beginning of the reason.
+    /// The beginning of the reason for the refusal.
     Refused(&'static str),
 }
 
