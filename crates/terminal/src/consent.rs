@@ -59,7 +59,7 @@ impl Consent {
         Self { title, always: always.map(str::to_owned), proposal: Some(proposal), is_inquiry }
     }
 
-    /// The number of bytes that the daemon left out.
+    /// The number of bytes that the daemon omitted.
     pub fn cut(&self) -> usize {
         self.proposal.as_ref().map_or(0, |proposal| proposal.cut)
     }

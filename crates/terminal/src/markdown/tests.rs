@@ -190,7 +190,7 @@ proptest! {
             found.sort_unstable();
             found
         };
-        // The address of a link is shown behind its text.
+        // The address of a link is shown after its text.
         let shown = plain(&text, width).concat();
         let missing = letters(&text).len() > letters(&shown).len();
         prop_assert!(!missing, "{shown:?}");

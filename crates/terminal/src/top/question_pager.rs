@@ -12,7 +12,7 @@ pub struct QuestionPager {
     pub question: QuestionId,
     pub title: String,
     lines: Vec<String>,
-    /// The number of bytes that the daemon left out.
+    /// The number of bytes that the daemon omitted.
     pub cut: usize,
     /// The first row on the screen.
     top: usize,
