@@ -71,7 +71,7 @@ impl Inbox {
     /// Returns the next messages, an empty list if the connection was closed, or None if the
     /// deadline has passed.
     pub(super) fn receive(&mut self, deadline: Option<Instant>) -> io::Result<Option<Vec<Bytes>>> {
-        // A timeout of zero would wait for ever.
+        // A timeout of zero would wait forever.
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         self.stream.set_read_timeout(left.map(|left| left.max(Duration::from_millis(1))))?;
         let mut frames = std::mem::take(&mut self.early);

@@ -39,7 +39,7 @@ pub(super) async fn run(daemon: &mut DaemonClient, args: &Export) -> anyhow::Res
         for event in &page.events {
             match &mut markdown {
                 None => output.json(event.get())?,
-                // Unknown events of a newer daemon are left out of the Markdown.
+                // Unknown events of a newer daemon are omitted from the Markdown.
                 Some(markdown) => match serde_json::from_str::<Event>(event.get()) {
                     Ok(event) => output.text(&markdown.add(&event))?,
                     Err(_) => continue,
