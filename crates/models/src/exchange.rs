@@ -26,6 +26,7 @@ use crate::conversion::{Accepted, Prepared};
 use crate::failure::{ErrorBody, Failure, RetryAdvice};
 use crate::key::Key;
 use crate::limits;
+use crate::media::is_about_images;
 use crate::remote::Dialect;
 use crate::retry::{Retry, retry_after};
 use crate::service::{ProviderEndpoint, Service};
@@ -143,7 +144,7 @@ impl Exchange {
     async fn next(mut self) -> Option<(Result<Delta, ModelError>, Self)> {
         loop {
             if let Some(delta) = self.ready.pop_front() {
-                self.shown |= !matches!(delta, Delta::Notice(_) | Delta::DocumentsAsText { .. });
+                self.shown |= is_of_the_answer(&delta);
                 return Some((Ok(delta), self));
             }
             self.phase = match std::mem::replace(&mut self.phase, Phase::Over) {
@@ -239,7 +240,9 @@ impl Exchange {
         let service = self.question.service.clone();
         let speaks_otherwise = matches!(status, 400 | 404 | 405)
             && service.note_dialect(dialect, &self.question.spec.api_name, &complaint);
-        if speaks_otherwise || (matches!(status, 400 | 422) && self.gives_in(&complaint.message)) {
+        // OpenRouter answers 404 if no provider of the model takes images.
+        let may_give_in = matches!(status, 400 | 422) || (status == 404 && is_about_images(&complaint.message));
+        if speaks_otherwise || (may_give_in && self.gives_in(&complaint.message)) {
             failure.again = RetryAdvice::After(Duration::ZERO);
         } else if status == 401 && !self.rekeyed && line.key().is_some() {
             // The output of a key command may have expired. The command runs once more before the
@@ -315,6 +318,12 @@ impl Exchange {
         let when = if seconds > 0.0 { format!("in {seconds} s") } else { "now".to_owned() };
         format!("{name}: {what}; trying again {when} (try {next} of {tries})")
     }
+}
+
+/// Whether a delta is a part of the answer, which is void if the answer breaks off. The others are about
+/// the request.
+fn is_of_the_answer(delta: &Delta) -> bool {
+    !matches!(delta, Delta::Notice(_) | Delta::DocumentsAsText { .. } | Delta::Usage(_) | Delta::Abandoned)
 }
 
 fn content_type(response: &Response) -> &str {

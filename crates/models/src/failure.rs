@@ -189,12 +189,13 @@ impl Failure {
     /// Builds the failure of a response with an error status, or of an error event that stands for
     /// one.
     pub(crate) fn of_status(status: u16, complaint: &ErrorBody, after: Option<Duration>) -> Self {
-        let again = after.or(complaint.after).map_or(RetryAdvice::Soon, RetryAdvice::After);
+        let delay = after.or(complaint.after);
+        let again = delay.map_or(RetryAdvice::Soon, RetryAdvice::After);
         let words = format!("{} {}", complaint.sort, complaint.message).to_ascii_lowercase();
         let (kind, what, advice, again) = if is_overflow(status, &words) {
             let advice = "compact the conversation, or choose a model with a larger window";
             (FailureKind::Overflow, "the conversation does not fit into the model's window", advice, RetryAdvice::Never)
-        } else if status == 429 && (words.contains("insufficient_quota") || words.contains("billing")) {
+        } else if status == 429 && is_out_of_quota(&words, delay) {
             (FailureKind::Model, "the account has no quota left", "check the plan and the billing", RetryAdvice::Never)
         } else if is_unknown_model(status, &words) {
             let advice = "choose another model; `acpd doctor` says which there are";
@@ -261,6 +262,12 @@ impl Failure {
         let what = what.to_owned();
         Self { kind: FailureKind::Model, what, status: None, detail: None, advice, again: RetryAdvice::Soon }
     }
+}
+
+/// Whether a refusal for too many requests means that waiting does not help. Google speaks of billing
+/// also when a minute's quota is used up, and then says how long to wait.
+fn is_out_of_quota(words: &str, delay: Option<Duration>) -> bool {
+    words.contains("insufficient_quota") || (delay.is_none() && words.contains("billing"))
 }
 
 fn is_overflow(status: u16, words: &str) -> bool {
@@ -420,6 +427,11 @@ mod tests {
         let body = r#"{"error":{"code":429,"message":"quota","status":"RESOURCE_EXHAUSTED","details":[
             {"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34.5s"}]}}"#;
         assert_eq!(failure(429, body).again, RetryAdvice::After(Duration::from_millis(34_500)));
+        let used_up =
+            body.replace("quota", "You exceeded your current quota, please check your plan and billing details.");
+        assert_eq!(failure(429, &used_up).again, RetryAdvice::After(Duration::from_millis(34_500)));
+        let message = r#"{"error":{"code":429,"message":"Please check your plan and billing details."}}"#;
+        assert_eq!(failure(429, message).again, RetryAdvice::Never);
     }
 
     #[test]

@@ -1,16 +1,20 @@
 //! Failures and their handling: which are retried, which are reported, and what must never happen.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use acpd_models::{Kind, RetryPolicy};
+use domain::conversation::Message;
 use domain::model::Delta;
 use domain::turn::FailureKind;
+use domain::{Content, MessageId, Payload};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 
-use crate::support::{BOTH, KEY, ask, config, dialect, model, model_of, request, user};
+use crate::support::{BOTH, KEY, ask, ask_with, config, dialect, model, model_of, request, user};
 use testkit::answers::{Dialect, ModelAnswer};
 use testkit::provider::{Action, Reply, Server};
+use testkit::validation::PICTURE;
 
 fn error_body(kind: Kind, sort: &str, message: &str) -> Value {
     match kind {
@@ -137,6 +141,32 @@ async fn a_response_interrupted_after_visible_output_is_void_and_requested_again
         let counts = deltas.iter().filter(|delta| matches!(delta, Delta::Usage(_))).count();
         assert_eq!(counts, if kind == Kind::Anthropic { 2 } else { 1 });
     }
+}
+
+#[tokio::test]
+async fn a_refusal_after_a_break_voids_nothing_again() {
+    for kind in BOTH {
+        let busy = Reply::json(503, &error_body(kind, "overloaded_error", "Overloaded"));
+        let server = Server::script(vec![Reply::begun(&[&half(kind)]), busy, whole(kind)]);
+        let (deltas, error) = ask(&*model(kind, &server)).await;
+        assert_eq!((error, server.requests().len()), (None, 3));
+        assert_eq!(deltas.iter().filter(|delta| **delta == Delta::Abandoned).count(), 1, "{deltas:?}");
+        let cut = |delta: &&Delta| matches!(delta, Delta::Notice(text) if text.contains("cut off"));
+        assert_eq!(deltas.iter().filter(cut).count(), 1, "{deltas:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_model_whose_providers_take_no_images_is_asked_without_them() {
+    let refusal = error_body(Kind::OpenAi, "not_found", "No endpoints found that support image input");
+    let server = Server::script(vec![Reply::json(404, &refusal), whole(Kind::OpenAi)]);
+    let image = Payload::Image { data: PICTURE.to_owned(), mime: "image/png".to_owned(), uri: None };
+    let content = vec![Content::text("what is this?"), Content::from(image)];
+    let asked = request(vec![Arc::new(Message::User { id: MessageId::new(), content })]);
+    let (_, error) = ask_with(&*model(Kind::OpenAi, &server), asked).await;
+    assert_eq!((error, server.requests().len()), (None, 2));
+    let sent = |at: usize| server.requests()[at].json().to_string();
+    assert!(sent(0).contains("image_url") && !sent(1).contains("image_url"), "{}", sent(1));
 }
 
 #[tokio::test]
