@@ -67,7 +67,7 @@ fn sorted(keys: Vec<String>) -> ReloadCard {
         match section {
             "daemon" | "history" | "http" => card.restart.push(key),
             "session" if key == "session.notes" => card.now.push(key),
-            "session" | "protocol" | "limits" | "mcp" | "agents" => card.later.push(key),
+            "session" | "budget" | "protocol" | "limits" | "mcp" | "agents" => card.later.push(key),
             "tools" if key.starts_with("tools.agent") => card.later.push(key),
             _ => card.now.push(key),
         }
@@ -81,10 +81,18 @@ mod tests {
 
     #[test]
     fn a_key_is_sorted_by_when_it_counts() {
-        let keys = ["history.cache", "http.listen", "log.filter", "permissions.deny", "session.mode", "session.notes"];
+        let keys = [
+            "budget.day_cost",
+            "history.cache",
+            "http.listen",
+            "log.filter",
+            "permissions.deny",
+            "session.mode",
+            "session.notes",
+        ];
         let card = sorted(keys.map(str::to_owned).to_vec());
         assert_eq!(card.now, ["log.filter", "permissions.deny", "session.notes"]);
-        assert_eq!(card.later, ["session.mode"]);
+        assert_eq!(card.later, ["budget.day_cost", "session.mode"]);
         assert_eq!(card.restart, ["history.cache", "http.listen"]);
     }
 }

@@ -163,7 +163,8 @@ async fn a_model_whose_providers_take_no_images_is_asked_without_them() {
     let image = Payload::Image { data: PICTURE.to_owned(), mime: "image/png".to_owned(), uri: None };
     let content = vec![Content::text("what is this?"), Content::from(image)];
     let asked = request(vec![Arc::new(Message::User { id: MessageId::new(), content })]);
-    let (_, error) = ask_with(&*model(Kind::OpenAi, &server), asked).await;
+    let model = model_of(&config(Kind::OpenAi, &server.address), "gpt-5");
+    let (_, error) = ask_with(&*model, asked).await;
     assert_eq!((error, server.requests().len()), (None, 2));
     let sent = |at: usize| server.requests()[at].json().to_string();
     assert!(sent(0).contains("image_url") && !sent(1).contains("image_url"), "{}", sent(1));
