@@ -1,8 +1,7 @@
 //! Limits the traffic with one server, over any transport: how many of its requests may be open, and how much may wait
-//! to be sent to it. A server that exceeds a limit floods us or does not read, and is disconnected.
+//! to be sent to it. A server that exceeds a limit either floods us or does not read, and is disconnected.
 //!
-//! The MCP library itself has no such limit: it starts a task for each request and another for each message that
-//! waits.
+//! The MCP library has no such limits: it starts a task for each request and another for each waiting message.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -15,7 +14,7 @@ use rmcp::transport::Transport;
 use serde::Serialize;
 use tokio::sync::watch;
 
-/// The most requests of a server that may be unanswered, or whose answer is not sent yet.
+/// The most requests of a server that may be unanswered, or whose response is not sent yet.
 const MAX_OPEN: usize = 1000;
 
 /// The most messages that may wait to be sent to a server.
@@ -24,7 +23,7 @@ const MAX_WAITING: usize = 1000;
 /// The most bytes of open requests, and of waiting messages. A single message may be larger.
 const MAX_BYTES: usize = 16 << 20;
 
-/// The reason for which we disconnect a server, if there is one. Clones share it; the first reason counts.
+/// The reason why we disconnect a server, if there is one. Clones share it; only the first reason is kept.
 #[derive(Clone)]
 pub(crate) struct DisconnectReason(Arc<watch::Sender<Option<String>>>);
 
@@ -50,13 +49,13 @@ impl DisconnectReason {
     /// Resolves with the reason once there is one.
     pub(crate) async fn failure(&self) -> String {
         let mut reason = self.0.subscribe();
-        // We hold the sender, so the wait can only end with a value.
+        // The sender is held here, so the wait can only end with a value.
         let _ = reason.wait_for(Option::is_some).await;
         self.reason().unwrap_or_default()
     }
 }
 
-/// Why a message could not be sent.
+/// The reason why a message could not be sent.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SendError<E: std::error::Error + 'static> {
     #[error("too much waits to be sent to the server already")]
@@ -84,7 +83,7 @@ struct Traffic {
 
 #[derive(Default)]
 struct Load {
-    /// Requests of the server without an answer, and how large they are.
+    /// Unanswered requests of the server, with their sizes.
     open: HashMap<RequestId, usize>,
     open_bytes: usize,
     waiting: usize,
@@ -92,7 +91,7 @@ struct Load {
 }
 
 impl Traffic {
-    /// Whether a request of the server is within the limits.
+    /// Returns whether a request of the server is within the limits.
     fn opens(&self, id: &RequestId, size: usize) -> bool {
         let mut load = self.lock();
         if load.open.contains_key(id) {
@@ -114,7 +113,7 @@ impl Traffic {
         load.open_bytes -= size;
     }
 
-    /// Counts a message until the value is dropped; None if too much waits already.
+    /// Counts a message until the returned value is dropped. Returns None if too much is waiting already.
     fn admit(self: &Arc<Self>, size: usize, answers: Option<RequestId>) -> Option<Waiting> {
         let mut load = self.lock();
         if load.waiting >= MAX_WAITING || (load.waiting_bytes > 0 && load.waiting_bytes + size > MAX_BYTES) {
@@ -137,7 +136,7 @@ impl Traffic {
 struct Waiting {
     traffic: Arc<Traffic>,
     size: usize,
-    /// The request that it answers.
+    /// The request to which it responds.
     answers: Option<RequestId>,
 }
 
@@ -172,9 +171,9 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for BoundedTransport<T> {
         }
     }
 
-    /// Cancel-safe if the inner transport is.
+    /// Cancel safe if the inner transport is.
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
-        // Otherwise all messages that have arrived would be read in one go, and none answered in between.
+        // Without this, all messages that have arrived would be read at once, and none answered in between.
         tokio::task::coop::consume_budget().await;
         let message = tokio::select! {
             biased;
@@ -187,7 +186,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for BoundedTransport<T> {
                     return None;
                 }
             }
-            // The library drops the answer to a request that was cancelled.
+            // The library drops the response to a cancelled request.
             JsonRpcMessage::Notification(notification) => {
                 if let ServerNotification::CancelledNotification(cancelled) = &notification.notification
                     && let Some(id) = &cancelled.params.request_id
@@ -205,7 +204,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for BoundedTransport<T> {
     }
 }
 
-/// Bytes of a message as JSON.
+/// Returns the size of a message as JSON, in bytes.
 pub(crate) fn weigh(message: &impl Serialize) -> usize {
     struct Scale(usize);
     impl io::Write for Scale {
@@ -234,7 +233,7 @@ mod tests {
 
     use super::*;
 
-    /// Delivers what the test provides, and sends as much as the test permits.
+    /// Delivers the messages that the test provides, and sends as many as the test permits.
     struct Scripted {
         coming: VecDeque<ServerJsonRpcMessage>,
         permits: Arc<Semaphore>,
@@ -331,7 +330,7 @@ mod tests {
             serde_json::from_value::<ClientJsonRpcMessage>(call).unwrap()
         };
         let (mut transport, disconnect) = bounded(vec![], 1);
-        // One message may have any size, as long as nothing else waits.
+        // A single message may have any size if nothing else waits.
         transport.send(call(2 * MAX_BYTES)).await.unwrap();
         let _waits = transport.send(call(MAX_BYTES - 1000));
         assert_eq!(disconnect.reason(), None);

@@ -1,4 +1,4 @@
-//! Handles what a server sends on its own: progress, log messages, changed lists, and requests for roots and
+//! Handles what a server sends by itself: progress, log messages, changed lists, and requests for roots and
 //! elicitation.
 
 use std::sync::Arc;
@@ -28,10 +28,10 @@ pub(crate) struct McpClientHandler {
 const LONGEST_MESSAGE: usize = 4000;
 const LONGEST_PROGRESS: usize = 500;
 
-/// Bytes of a form, or of an address.
+/// The largest form or address, in bytes.
 const LARGEST_FORM: usize = 64 << 10;
 
-/// Bytes of a server's name for a question.
+/// The longest id of a question, in bytes.
 const LONGEST_ID: usize = 1000;
 
 const URL_DONE: &str = "notifications/elicitation/complete";
@@ -69,7 +69,7 @@ impl ClientHandler for McpClientHandler {
             Form::Fields(_) => None,
             Form::Page { id, .. } => Some(self.shared.opens_page(id.clone(), asker.editor.clone())),
         };
-        // It must be clear who asks, because the form looks like ours.
+        // The form looks like one of acpd, so the message names the server that asks.
         let message = format!("{}: {}", self.name, cut(&message, LONGEST_MESSAGE));
         let (editor, call) = (asker.editor.clone(), asker.call());
         tokio::select! {
@@ -93,7 +93,7 @@ impl ClientHandler for McpClientHandler {
     async fn on_custom_notification(&self, notification: CustomNotification, _: NotificationContext<RoleClient>) {
         if notification.method == URL_DONE
             && let Some(id) = notification.params.as_ref().and_then(|params| params.get("elicitationId")?.as_str())
-            // Only for a page that the person was asked to open, and only once: a server may repeat this at will.
+            // Only for a page that the user was asked to open, and only once, because a server may repeat this at will.
             && let Some(editor) = self.shared.closes_page(id)
         {
             editor.elicited_elsewhere(id.to_owned());
@@ -138,7 +138,7 @@ fn read(request: ElicitRequestParams) -> Option<(String, Form)> {
             (schema.to_string().len() <= LARGEST_FORM).then_some((message, Form::Fields(schema)))
         }
         ElicitRequestParams::UrlElicitationParams { message, url, elicitation_id, .. } => {
-            // The person must be able to see where it leads.
+            // The user must be able to see where the address leads.
             let web = url.starts_with("https://") || url.starts_with("http://");
             let fits = url.len() <= LARGEST_FORM && elicitation_id.len() <= LONGEST_ID;
             (web && fits).then_some((message, Form::Page { url, id: elicitation_id }))

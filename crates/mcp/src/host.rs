@@ -21,10 +21,10 @@ use crate::stored_servers::StoredServers;
 use crate::tool_call::HintPolicy;
 use crate::{names, project_file, prompt_context, prompts, server_group, tool_call};
 
-/// How long reading a project's folder may take. It may be on a network that is gone.
+/// How long reading a project's folder may take. It may be on a network that does not respond.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// How many events of its servers a session may be behind with.
+/// The most events of its servers that may wait for a session.
 const SUPPLIES: usize = 64;
 
 /// The servers of all sessions.
@@ -34,7 +34,7 @@ pub struct McpHost {
     pool: Arc<ServerPool>,
     groups: Mutex<HashMap<SessionId, Arc<ServerGroup>>>,
     stored: Arc<StoredServers>,
-    /// Reads a project's folder.
+    /// Reads a project's folder. A test may replace it.
     look: fn(&Path, &McpSettings) -> ProjectServers,
 }
 
@@ -52,18 +52,18 @@ impl McpHost {
         }
     }
 
-    /// Uses new settings for servers that are started from now on. Running servers keep theirs.
+    /// Replaces the settings for servers that are started from now on. Running servers keep theirs.
     pub fn reload(&self, settings: Arc<HostSettings>) {
         self.settings.replace(settings);
     }
 
-    /// Whether a name is that of a server's tool.
+    /// Returns whether a name is that of a server's tool.
     pub fn names(tool: &str) -> bool {
         tool.starts_with(names::PREFIX)
     }
 
-    /// Replaces the servers of a session, and returns a stream of events about them. Must be called within a tokio
-    /// runtime. Reading the project's folder may block, so a blocking thread does it.
+    /// Replaces the servers of a session and returns a stream of events about them. Must be called within a tokio
+    /// runtime. Reading the project's folder may block, so it runs on a blocking thread.
     pub fn set_servers(&self, request: McpRequest) -> Option<BoxStream<'static, McpEvent>> {
         let session = request.session.clone();
         let (members, gathered) = watch::channel(None);
@@ -75,13 +75,13 @@ impl McpHost {
             let (look, folder, settings) = (self.look, request.cwd.clone(), settings.clone());
             tokio::task::spawn_blocking(move || look(&folder, &settings.servers))
         };
-        // A session that does not read its events delays them, not the server.
+        // A session that does not read its events delays only them, not the server.
         let (tell, events) = mpsc::channel(SUPPLIES);
         let start = async move {
             let looked = tokio::time::timeout(LOOK, look).await.ok().and_then(Result::ok);
             let project = looked.unwrap_or_else(|| project_file::unanswered(&request.cwd, LOOK));
             let gathered = server_group::gather(&request, &settings, project);
-            // It may have been replaced in the meantime.
+            // The group may have been replaced in the meantime.
             let group = mine.upgrade()?;
             if gathered.is_empty() {
                 members.send_replace(Some(Arc::new([])));
@@ -219,7 +219,7 @@ mod tests {
         let request = request(Vec::new());
         let session = request.session.clone();
         let notifications = tokio::spawn(mcp.set_servers(request).unwrap().collect::<Vec<McpEvent>>());
-        // Reading the folder has begun before the time passes.
+        // Reading the folder must begin before the clock advances.
         tokio::task::yield_now().await;
         tokio::time::advance(LOOK + Duration::from_millis(1)).await;
         assert_eq!(notifications.await.unwrap(), []);

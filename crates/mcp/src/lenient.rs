@@ -1,7 +1,6 @@
-//! Reads the messages of servers leniently: an entry of a list that cannot be read is left out and does not hide the
-//! others.
+//! Parses messages of servers leniently: a list entry that cannot be parsed is skipped and does not hide the others.
 //!
-//! The MCP library reads a result as a whole, and one tool without a schema makes it reject the whole list.
+//! The MCP library parses a result as a whole, so one tool without a schema makes it reject the whole list.
 
 use domain::text::cut;
 use rmcp::model::{
@@ -10,7 +9,7 @@ use rmcp::model::{
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-/// A message, and what was left out of it, in words.
+/// Parses a message. Also returns descriptions of the entries that were skipped.
 pub(crate) fn read(text: &[u8]) -> serde_json::Result<(ServerJsonRpcMessage, Vec<String>)> {
     let message = serde_json::from_slice(text)?;
     if let Some((mended, left_out)) = suspicious(&message).then(|| mend(text)).flatten()
@@ -21,14 +20,14 @@ pub(crate) fn read(text: &[u8]) -> serde_json::Result<(ServerJsonRpcMessage, Vec
     Ok((message, Vec::new()))
 }
 
-/// The text of a message that can be read in full, and what was left out of it. None if nothing had to be.
+/// Returns a message without the entries that cannot be parsed, and descriptions of those. None if there are none.
 pub(crate) fn mended(text: &str) -> Option<(String, Vec<String>)> {
     let message = serde_json::from_str(text).ok()?;
     let (mended, left_out) = suspicious(&message).then(|| mend(text.as_bytes())).flatten()?;
     Some((mended.to_string(), left_out))
 }
 
-/// Whether the message may be a list that was taken for something else.
+/// Returns whether the message may be a list that was parsed as something else.
 fn suspicious(message: &ServerJsonRpcMessage) -> bool {
     let JsonRpcMessage::Response(response) = message else { return false };
     match &response.result {
@@ -90,7 +89,7 @@ mod tests {
     #[test]
     fn one_tool_that_makes_no_sense_hides_no_other() {
         let tools = json!([{ "name": "good", "inputSchema": {} }, { "name": "bad" }, 7]);
-        // These make a broken list look like results of other kinds.
+        // These fields make a broken list look like another kind of result.
         for more in [json!({}), json!({ "_meta": {} }), json!({ "resultType": "complete" })] {
             let mut list = json!({ "tools": tools });
             list.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

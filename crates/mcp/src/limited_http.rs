@@ -1,5 +1,5 @@
-//! An HTTP client for the MCP library that limits the size of every answer. The library's own client reads an answer
-//! that is one JSON body whole, however large it is. Streams of events are also read leniently.
+//! An HTTP client for the MCP library that limits the size of every response. The library's own client reads a JSON
+//! body of any size. Event streams are also parsed leniently.
 
 use std::collections::HashMap;
 use std::io;
@@ -22,7 +22,7 @@ use crate::lenient;
 use crate::remote::LARGEST_EVENT;
 use crate::server_log::ServerLog;
 
-/// Bytes of an answer that refuses a request.
+/// The most bytes that are read of an error response.
 const LARGEST_REFUSAL: usize = 64 << 10;
 
 const SESSION: &str = "mcp-session-id";
@@ -89,7 +89,7 @@ impl StreamableHttpClient for LimitedHttpClient {
             return refusal(response, &message, in_session).await;
         }
         let wants_answer = matches!(message, JsonRpcMessage::Request(_));
-        // Some servers answer like this where the protocol requires 202.
+        // Some servers respond like this where the protocol requires 202.
         if response.content_length() == Some(0) && !wants_answer {
             return Ok(StreamableHttpPostResponse::Accepted);
         }
@@ -142,7 +142,7 @@ impl StreamableHttpClient for LimitedHttpClient {
 }
 
 impl LimitedHttpClient {
-    /// An answer that is one JSON body.
+    /// Reads a response that is one JSON body.
     async fn plain_answer(
         &self,
         response: Response,
@@ -169,7 +169,7 @@ impl LimitedHttpClient {
         }
     }
 
-    /// The events of an answer. An event that is too large ends them, and the server is disconnected.
+    /// Returns the events of a response. An event that is too large ends the stream, and the server is disconnected.
     fn events(&self, response: Response, largest: usize) -> Events {
         let disconnect = self.disconnect.clone();
         let mut size = Some(EventSize::default());
@@ -215,7 +215,7 @@ fn authorized(status: StatusCode, headers: &HeaderMap) -> Result<(), Failure> {
     }
 }
 
-/// Turns a refusal into an error: a JSON-RPC error if there is one, and the status otherwise.
+/// Turns an error response into an error: the JSON-RPC error if there is one, and otherwise the status.
 async fn refusal(
     response: Response,
     message: &ClientJsonRpcMessage,
@@ -236,8 +236,8 @@ async fn refusal(
     };
     let text = cut(&String::from_utf8_lossy(&body), 300);
     let unauthorized = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-    // A server of an older version refuses the discovery request, and the library then uses the older handshake. Such
-    // a refusal does not always name the request.
+    // A server of an older version refuses the discovery request, and the library then uses the older handshake. Such a
+    // refusal does not always name the request.
     if let JsonRpcMessage::Request(request) = message
         && matches!(request.request, ClientRequest::DiscoverRequest(_))
         && !in_session
@@ -258,7 +258,7 @@ async fn refusal(
     }
 }
 
-/// None if there is more than fits.
+/// Reads a body. Returns None if it is larger than `largest`.
 async fn body(mut response: Response, largest: usize) -> Result<Option<Vec<u8>>, reqwest::Error> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {
@@ -270,17 +270,17 @@ async fn body(mut response: Response, largest: usize) -> Result<Option<Vec<u8>>,
     Ok(Some(body))
 }
 
-/// How large the event is that is being read; an empty line ends it.
+/// The size of the event that is being read. An empty line ends an event.
 #[derive(Default)]
 struct EventSize {
     event: usize,
     line: usize,
-    /// The last byte was a carriage return, of which a line feed is part.
+    /// Whether the last byte was a carriage return. A line feed after it belongs to the same line break.
     returned: bool,
 }
 
 impl EventSize {
-    /// The size of the largest event so far that these bytes are part of.
+    /// Counts more bytes. Returns the size of the largest event that they belong to.
     fn add(&mut self, bytes: &[u8]) -> usize {
         let mut largest = 0;
         for byte in bytes {

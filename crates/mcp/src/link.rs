@@ -19,12 +19,12 @@ use tokio::sync::{Notify, oneshot, watch};
 
 use crate::server_log::ServerLog;
 
-/// Pages of one server that editors may show at once.
+/// The most pages of one server that editors may show at once.
 const MAX_PAGES: usize = 64;
 
 pub(crate) struct ServerLink {
     pub(crate) shared: Arc<SharedServer>,
-    /// Its end ends the server.
+    /// Dropping this ends the server.
     _stop: oneshot::Sender<()>,
 }
 
@@ -38,14 +38,14 @@ impl ServerLink {
 pub(crate) struct SharedServer {
     pub(crate) state: watch::Sender<ConnectionState>,
     pub(crate) log: Arc<ServerLog>,
-    /// What the server offers has changed.
+    /// Notified when the server reports that its offer has changed.
     pub(crate) changed: Notify,
-    /// A user of the server found that it does not answer.
+    /// Notified when a call found that the server does not respond.
     pub(crate) suspected: Notify,
     calls: Mutex<Vec<McpCall>>,
     numbers: AtomicU64,
     roots: Mutex<HashMap<SessionId, Vec<PathBuf>>>,
-    /// Pages that editors show for the server, by its names for them.
+    /// Pages that editors show for the server, by the ids that the server gave them.
     pages: Mutex<VecDeque<(String, Arc<dyn Editor>)>>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct SharedServer {
 pub(crate) enum ConnectionState {
     Connecting {
         since: Instant,
-        /// Whether this is the first attempt, or the first after a loss, for which a prompt waits.
+        /// Whether this is the first attempt, or the first after a loss. A prompt waits only for such an attempt.
         first: bool,
     },
     Ready(Arc<ConnectedServer>),
@@ -66,15 +66,15 @@ pub(crate) enum ConnectionState {
 /// A server that is connected, and what it offers.
 pub(crate) struct ConnectedServer {
     pub(crate) peer: Peer<RoleClient>,
-    /// What it calls itself.
+    /// The name that the server gives itself.
     pub(crate) title: Option<String>,
     pub(crate) tools: Vec<Tool>,
     pub(crate) prompts: Vec<Prompt>,
-    /// Addresses of its resources.
+    /// The addresses of its resources.
     pub(crate) resources: Vec<String>,
-    /// How the addresses of others begin.
+    /// Prefixes of further addresses, from its templates.
     pub(crate) templates: Vec<String>,
-    /// Descriptions of what it offers but cannot be used.
+    /// Descriptions of what it offers that cannot be used.
     pub(crate) left_out: Vec<String>,
 }
 
@@ -109,7 +109,7 @@ impl Drop for OpenElicitation {
 }
 
 impl OpenElicitation {
-    /// The call whose editor is asked.
+    /// Returns the call whose editor is asked.
     pub(crate) fn call(&self) -> Option<CallId> {
         self.host.call()
     }
@@ -152,7 +152,7 @@ impl SharedServer {
         }
     }
 
-    /// Until when it is worth waiting for it.
+    /// Returns the time until which a prompt should wait for the server; None if it should not wait.
     pub(crate) fn awaited(&self, patience: Duration) -> Option<Instant> {
         match &*self.state.borrow() {
             ConnectionState::Connecting { since, first: true } => {
@@ -162,14 +162,14 @@ impl SharedServer {
         }
     }
 
-    /// Resolves when it is connected or has failed.
+    /// Resolves when the server is connected or has failed.
     pub(crate) async fn settled(&self) {
         let mut state = self.state.subscribe();
-        // We hold the sender, so the wait can only end with a value.
+        // The sender is held here, so the wait can only end with a value.
         let _ = state.wait_for(|state| !matches!(state, ConnectionState::Connecting { .. })).await;
     }
 
-    /// Registers a call, whose progress arrives through the receiver. Its token is known only once it is sent.
+    /// Registers a call, whose progress arrives through the receiver. Its progress token is known only once it is sent.
     pub(crate) fn enter(
         self: &Arc<Self>,
         session: SessionId,
@@ -189,7 +189,7 @@ impl SharedServer {
         }
     }
 
-    /// Shows what a server writes to its log as the progress of a call, if only one call is running.
+    /// Shows a log message of the server as progress of a call, if only one call is running.
     pub(crate) fn remark(&self, text: String) {
         if let [call] = lock(&self.calls).as_slice() {
             call.progress.send_replace(Some(text));
@@ -197,7 +197,7 @@ impl SharedServer {
     }
 
     /// Opens a question to an editor that can show it. A server does not say which call its question belongs to, so
-    /// there is no question while calls of several sessions are running.
+    /// nothing is asked while calls of several sessions are running.
     pub(crate) fn ask(self: &Arc<Self>, can: impl Fn(&dyn Editor) -> bool) -> Option<OpenElicitation> {
         let mut calls = lock(&self.calls);
         let session = calls.first()?.session.clone();
@@ -218,8 +218,8 @@ impl SharedServer {
         })
     }
 
-    /// Remembers that an editor shows a page, until the server reports that the person is done there, or the value is
-    /// dropped before `stays` was called.
+    /// Remembers that an editor shows a page, until the server reports that the user is done with it, or the returned
+    /// value is dropped before `stays` was called.
     pub(crate) fn opens_page(self: &Arc<Self>, id: String, editor: Arc<dyn Editor>) -> OpenPage {
         let mut pages = lock(&self.pages);
         if pages.len() == MAX_PAGES {
@@ -255,7 +255,7 @@ impl SharedServer {
 /// A page that an editor shows.
 pub(crate) struct OpenPage {
     shared: Arc<SharedServer>,
-    /// None once the person has opened it.
+    /// None once the user has opened it.
     id: Option<String>,
 }
 

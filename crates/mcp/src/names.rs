@@ -1,26 +1,26 @@
-//! The names under which models and people see what servers offer: `mcp__SERVER__TOOL` for tools, and `SERVER:PROMPT`
-//! for the slash commands that prompts become.
+//! The names under which models and users see what servers offer: `mcp__SERVER__TOOL` for tools, and `SERVER:PROMPT`
+//! for the slash commands of prompts.
 //!
-//! The part of a tool's name for its server is unique among the servers of the session, connected or not, so a
-//! permission for the tool of one server never covers another server.
+//! The server's part of a tool's name is unique among the servers of the session, connected or not, so a permission for
+//! the tool of one server never covers another server.
 
 use std::collections::HashSet;
 
-/// What providers take as the name of a tool: letters, digits, `_` and `-`, this many at most.
+/// The longest tool name. Providers accept letters, digits, `_` and `-`.
 const LONGEST: usize = 64;
 
 pub const PREFIX: &str = "mcp__";
 
-/// The most characters of it that stand for the server.
+/// The most characters of a tool name that stand for the server.
 const LONGEST_SERVER: usize = 40;
 
-/// Hands out the names of one server's tools, each once.
+/// Assigns the names of one server's tools, each only once.
 #[derive(Default)]
 pub(crate) struct Names(HashSet<String>);
 
 impl Names {
-    /// The name for a tool. A name that is too long or already taken ends in a number of its own. None if even that is
-    /// taken.
+    /// Returns the name for a tool. A name that is too long or already taken gets a number at its end. Returns None if
+    /// even that one is taken.
     pub(crate) fn tool(&mut self, server: &str, tool: &str) -> Option<String> {
         let plain = format!("{PREFIX}{}__{}", key(server), sanitized(tool));
         let name = if plain.len() <= LONGEST && !self.0.contains(&plain) {
@@ -33,7 +33,8 @@ impl Names {
     }
 }
 
-/// What stands for a server in the names of its tools. It ends where `__` follows, so that it holds none itself.
+/// Returns the part of a tool name that stands for a server. It contains no `__`, because that separates it from the
+/// tool.
 pub(crate) fn key(server: &str) -> String {
     let mut key = String::new();
     for c in sanitized(server).chars() {
@@ -51,7 +52,7 @@ pub(crate) fn key(server: &str) -> String {
     key
 }
 
-/// One word with one `:` in it and no `/`, which would look like a path.
+/// Returns the slash command of a prompt: one word with one `:` and no `/`, which would look like a path.
 pub(crate) fn command(server: &str, prompt: &str) -> String {
     let solid = |name: &str| name.replace(|c: char| c.is_whitespace() || c.is_control() || "/:".contains(c), "_");
     format!("{}:{}", solid(server), solid(prompt))
@@ -61,7 +62,7 @@ fn sanitized(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' }).collect()
 }
 
-/// FNV-1a: the same in every life of the daemon, so that the model finds the names of an old conversation again.
+/// Hashes a name with FNV-1a, which never changes, so the names in an old conversation stay valid after a restart.
 fn fingerprint(name: &str) -> u32 {
     name.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }

@@ -12,15 +12,15 @@ use crate::bounded_transport::weigh;
 use crate::link::ConnectedServer;
 use crate::server_log::ServerLog;
 
-/// What one server may offer of a kind, and in how many pages.
+/// The most tools, prompts or resources of one server, and the most pages of each list.
 const MOST: usize = 1000;
 const MAX_PAGES: usize = 50;
 
-/// Bytes of what one tool says of itself, and of what all tools, or all prompts, or all resources do.
+/// The largest description of one tool, and of all tools, all prompts or all resources together, in bytes.
 const LARGEST_TOOL: usize = 64 << 10;
 const LARGEST_LIST: usize = 4 << 20;
 
-/// Asks a server for all that it offers. What cannot be used is left out, and noted.
+/// Asks a server for everything that it offers. What cannot be used is skipped and noted.
 pub(crate) async fn of(peer: &Peer<RoleClient>, log: &ServerLog) -> Result<ConnectedServer, ServiceError> {
     let info = peer.peer_info();
     let offers = info.as_ref().map(|info| info.capabilities.clone()).unwrap_or_default();
@@ -45,7 +45,7 @@ pub(crate) async fn of(peer: &Peer<RoleClient>, log: &ServerLog) -> Result<Conne
         .await?;
         log.leave_out(keep_some(&mut connected.tools));
     }
-    // Without these the server is still of use.
+    // The server is still useful without these.
     if prompts.is_some() {
         let found = pages(|page| async {
             let found = peer.list_prompts(page).await?;
@@ -69,7 +69,7 @@ pub(crate) async fn of(peer: &Peer<RoleClient>, log: &ServerLog) -> Result<Conne
     Ok(connected)
 }
 
-/// Keeps the first tool of each name, within the limits, and returns what was left out.
+/// Keeps the first tool of each name, within the limits. Returns descriptions of the others.
 fn keep_some(tools: &mut Vec<Tool>) -> Vec<String> {
     let mut names = HashSet::new();
     let mut left_out = Vec::new();
@@ -87,7 +87,7 @@ fn keep_some(tools: &mut Vec<Tool>) -> Vec<String> {
     left_out
 }
 
-/// A template's address up to its first variable.
+/// Returns a template's address up to its first variable.
 fn beginning(template: &ResourceTemplate) -> String {
     template.uri_template.split('{').next().unwrap_or_default().to_owned()
 }

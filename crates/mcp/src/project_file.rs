@@ -1,4 +1,4 @@
-//! Reads the servers of a project from the file `.mcp.json` in its folder, in the form that other agents use too.
+//! Reads the servers of a project from `.mcp.json` in its folder, in the format that other agents use too.
 //!
 //! A cloned repository may come from anyone, so these servers are only listed unless the user trusts the folder.
 
@@ -17,16 +17,16 @@ pub(crate) const FILE: &str = ".mcp.json";
 
 const LARGEST: u64 = 1 << 20;
 
-/// What was found in a project's folder.
+/// The result of reading a project's folder.
 pub(crate) struct ProjectServers {
     /// The folder's path without symlinks.
     pub(crate) real: PathBuf,
-    /// Whether the user wants to run what its file names.
+    /// Whether the user trusts the folder, so that its servers may run.
     pub(crate) trusted: bool,
     pub(crate) servers: Vec<(String, Result<ServerSettings, String>)>,
 }
 
-/// Blocks for as long as the folder does, which may be for ever.
+/// Reads a project's folder. Blocks as long as the file system does, possibly forever.
 pub(crate) fn look(folder: &Path, settings: &McpSettings) -> ProjectServers {
     let servers = read(folder);
     if servers.is_empty() {
@@ -36,14 +36,14 @@ pub(crate) fn look(folder: &Path, settings: &McpSettings) -> ProjectServers {
     ProjectServers { trusted: settings.trusts(&real), real, servers }
 }
 
-/// The result for a folder that did not answer within this time.
+/// Returns the result for a folder that did not respond within this time.
 pub(crate) fn unanswered(folder: &Path, patience: Duration) -> ProjectServers {
     let reason = format!("the folder did not answer within {} s", patience.as_secs());
     ProjectServers { real: folder.to_owned(), trusted: false, servers: vec![(FILE.to_owned(), Err(reason))] }
 }
 
-/// Each server, or why it cannot be used. Without a file there are none; a file that cannot be read counts as one
-/// server that cannot be used.
+/// Returns each server, or the reason why it cannot be used. Without a file there are none; a file that cannot be read
+/// counts as one unusable server.
 fn read(folder: &Path) -> Vec<(String, Result<ServerSettings, String>)> {
     match text(&folder.join(FILE)) {
         Ok(text) => parse(&text),
@@ -53,7 +53,7 @@ fn read(folder: &Path) -> Vec<(String, Result<ServerSettings, String>)> {
 }
 
 fn text(path: &Path) -> io::Result<String> {
-    // Opening a named pipe in its place would block for ever.
+    // Without O_NONBLOCK, opening a named pipe would block forever.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("it is not a regular file"));
@@ -78,7 +78,7 @@ fn one(server: Value) -> Result<ServerSettings, String> {
     if let Some(Value::Bool(disabled)) = server.remove("disabled") {
         server.insert("enabled".to_owned(), Value::Bool(!disabled));
     }
-    // Other agents know more about a server than we do.
+    // Other agents have keys for servers that acpd does not know; they are ignored.
     server.retain(|key, _| {
         ["command", "args", "env", "cwd", "url", "type", "transport", "headers", "enabled"].contains(&key.as_str())
     });

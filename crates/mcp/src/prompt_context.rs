@@ -1,5 +1,5 @@
-//! Prepares a prompt before the model gets it: waits for servers that are connecting, reads the resources that the
-//! prompt links to, and expands a prompt of a server that it names.
+//! Prepares a prompt for the model: waits for servers that are connecting, reads the resources that the prompt links
+//! to, and expands the server prompt that it names.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,13 +14,13 @@ use crate::link::ConnectedServer;
 use crate::prompts;
 use crate::server_group::Member;
 
-/// How long a server may take to give a resource or a prompt.
+/// How long a server may take to return a resource or a prompt.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Bytes of one resource, or of what a server's prompt says, that go into a prompt.
+/// The most bytes of one resource, or of a server's prompt, that are added to a prompt.
 const LARGEST: usize = 1 << 20;
 
-/// Whether there is anything to do.
+/// Returns whether there is anything to prepare.
 pub(crate) fn is_due(members: Option<&[Member]>, prompt: &[Content], patience: Duration) -> bool {
     let Some(members) = members else { return true };
     let joined = || members.iter().filter_map(Member::shared);
@@ -48,7 +48,7 @@ pub(crate) async fn prepare(members: Arc<[Member]>, prompt: Vec<Content>, patien
     prepared
 }
 
-/// The texts of the server's prompt replace the slash command; its images and other content are added.
+/// Replaces the slash command with the texts of the server's prompt, and adds its images and other content.
 fn take_over(prepared: &mut Prepared, said: Vec<Content>) {
     let mut texts = Vec::new();
     for content in said {
@@ -76,7 +76,7 @@ async fn wait_for(members: &[Member], patience: Duration) -> Vec<String> {
 
 async fn expand(members: &[Member], name: &str, rest: &str) -> Option<Result<Vec<Content>, String>> {
     let named = |member: &&Member| name.starts_with(&crate::names::command(&member.name, ""));
-    // A server that is off, such as that of an untrusted project, does not hide another one of its name.
+    // A server that is off, such as that of an untrusted project, does not hide another one of the same name.
     let joined = members.iter().filter(named).find(|member| member.shared().is_some());
     let member = joined.or_else(|| members.iter().find(named))?;
     let Some(connected) = member.connected() else {
@@ -98,7 +98,7 @@ fn links(prompt: &[Content]) -> impl Iterator<Item = &str> {
     })
 }
 
-/// None if no server has it.
+/// Reads a resource from the server that has it. Returns None if no server does.
 async fn fetch(members: &[Member], uri: &str) -> Option<Result<Vec<Content>, String>> {
     let connected = members.iter().filter_map(Member::connected).find(|connected| has(connected, uri))?;
     let params = ReadResourceRequestParams::new(uri);
@@ -111,8 +111,8 @@ async fn fetch(members: &[Member], uri: &str) -> Option<Result<Vec<Content>, Str
     Some(limited(read.contents.into_iter().map(prompts::resource_content).collect()))
 }
 
-/// A file or a web page may belong to any server, so the server must list that address. Other addresses may match a
-/// template.
+/// Returns whether a server has a resource. A file or a web page may belong to any server, so the server must list that
+/// address. Other addresses may match a template.
 fn has(connected: &ConnectedServer, uri: &str) -> bool {
     let common = ["file:", "http:", "https:"].iter().any(|scheme| uri.starts_with(scheme));
     let described = || connected.templates.iter().any(|start| start.contains(':') && uri.starts_with(start.as_str()));

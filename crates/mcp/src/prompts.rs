@@ -1,4 +1,4 @@
-//! The prompts of servers as slash commands: `/SERVER:PROMPT`, their arguments, and the text that replaces them.
+//! The prompts of servers as slash commands: `/SERVER:PROMPT`, its arguments, and the text that replaces it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ fn required(argument: &PromptArgument) -> bool {
     argument.required.unwrap_or(false)
 }
 
-/// The name and the rest of a prompt that may be one of these commands.
+/// Splits a prompt that may be one of these commands into the name and the rest.
 pub(crate) fn typed(prompt: &[Content]) -> Option<(&str, &str)> {
     let [Content { payload: Payload::Text { text }, .. }, ..] = prompt else { return None };
     let text = text.trim().strip_prefix('/')?;
@@ -54,7 +54,7 @@ pub(crate) fn typed(prompt: &[Content]) -> Option<(&str, &str)> {
     (!server.is_empty() && !of_server.is_empty() && !server.contains('/')).then_some((name, rest.trim()))
 }
 
-/// The text of a prompt, with the words that were typed after its name as arguments. An error is for the person.
+/// Returns the text of a prompt, with the words after its name as arguments. The error is worded for the user.
 pub(crate) async fn expand(
     connected: &Arc<ConnectedServer>,
     server: &str,
@@ -87,7 +87,7 @@ fn said(role: Role, content: ContentBlock) -> Content {
     }
 }
 
-/// A block of a server as one of a prompt.
+/// Converts a content block of a server to one of a prompt.
 pub(crate) fn as_content(block: ContentBlock) -> Content {
     let payload = match block {
         ContentBlock::Text(text) => Payload::Text { text: text.text },
@@ -123,7 +123,7 @@ pub(crate) fn resource_content(resource: ResourceContents) -> Content {
     }
 }
 
-/// The text of a resource that comes as bytes in base64 although it is text.
+/// Returns the text of a resource that is sent as base64 although it is text.
 fn blob_text(mime: Option<&str>, blob: &str) -> Option<String> {
     let mime = mime?.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let known = ["json", "xml", "yaml", "x-yaml", "toml", "javascript", "x-javascript", "ecmascript", "sql", "x-sh"];
@@ -135,8 +135,8 @@ fn blob_text(mime: Option<&str>, blob: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// `name=value` names an argument; other words fill the arguments in their order, and the last one takes all that is
-/// left.
+/// Assigns the typed words to arguments. `name=value` names an argument; other words fill the arguments in order, and
+/// the last argument gets the rest.
 fn fill(prompt: &Prompt, rest: &str) -> Result<Map<String, Value>, String> {
     let known = arguments(prompt);
     let mut filled = Map::new();
@@ -171,7 +171,7 @@ fn fill(prompt: &Prompt, rest: &str) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// Words, where quotes keep together what they hold.
+/// Splits a text into words. Quotes keep words together.
 fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

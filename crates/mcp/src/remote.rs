@@ -1,5 +1,4 @@
-//! Transports to servers that are not programs of ours: streamable HTTP, and the older form with a stream of events
-//! (SSE).
+//! Transports to remote servers: streamable HTTP, and the older one with an event stream (SSE).
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -20,15 +19,15 @@ use tokio::task::JoinHandle;
 use crate::lenient;
 use crate::limited_http::LimitedHttpClient;
 
-/// Bytes of one event, at most.
+/// The largest event, in bytes.
 pub(crate) const LARGEST_EVENT: usize = 16 << 20;
 
-/// Messages that wait to be read.
+/// The most messages that may wait to be read.
 const WAITING: usize = 64;
 
 const MAX_REDIRECTS: usize = 5;
 
-/// Why a remote server cannot be reached.
+/// The reason why a remote server cannot be reached.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RemoteError {
     #[error("`{0}` is not a valid header name, or its value is invalid")]
@@ -49,8 +48,8 @@ pub(crate) enum RemoteError {
     Status(reqwest::StatusCode),
 }
 
-/// The innermost cause of an error, because the outer layers only say that something failed. The address is left out:
-/// it may hold a key.
+/// Returns the innermost cause of an error, because the outer layers only say that something failed. Omits the address,
+/// which may contain a key.
 pub(crate) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut error = error;
     loop {
@@ -68,7 +67,7 @@ pub(crate) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     domain::text::cut(&text, 300)
 }
 
-/// Follows redirects within one host only: headers may hold keys.
+/// Builds a client. It follows redirects only within one host, because headers may contain keys.
 pub(crate) async fn client() -> Result<Client, RemoteError> {
     let same_host = redirect::Policy::custom(|attempt| {
         let from = attempt.previous().last();
@@ -85,7 +84,7 @@ pub(crate) async fn client() -> Result<Client, RemoteError> {
         };
         Ok(builder.build()?)
     };
-    // Reads the system's certificates.
+    // Building the client reads the system's certificates, which blocks.
     tokio::task::spawn_blocking(build).await.expect("building a client does not panic")
 }
 
@@ -112,8 +111,8 @@ pub(crate) fn http(
     Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 
-/// The older form: a stream of events brings the server's messages, and ours are posted to the address that its first
-/// event names.
+/// The older transport: an event stream brings the server's messages, and ours are posted to the address in its first
+/// event.
 pub(crate) struct SseTransport {
     client: Client,
     endpoint: Url,

@@ -1,5 +1,5 @@
-//! The servers of one session: collected from the editor, the configuration and the project, joined, and watched for
-//! changes.
+//! The servers of one session: collects them from the editor, the configuration and the project, joins them, and
+//! watches them for changes.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ use crate::server_key::ServerKey;
 use crate::settings::ServerSettings;
 use crate::supervisor::Supervisor;
 
-/// A server must be connected for this long before its return is reported.
+/// How long a server must be connected before its return is reported.
 const STEADY: Duration = Duration::from_secs(5);
 
 /// The running servers by their keys.
@@ -31,7 +31,7 @@ const STEADY: Duration = Duration::from_secs(5);
 pub(crate) struct ServerPool(Mutex<HashMap<ServerKey, Weak<ServerLink>>>);
 
 impl ServerPool {
-    /// Returns the server of this key, and starts it if it does not run. Must be called on the thread for MCP servers.
+    /// Returns the server with this key. Starts it if it is not running. Must be called on the thread for MCP servers.
     fn join(&self, name: &str, key: ServerKey, settings: &HostSettings) -> Arc<ServerLink> {
         let mut links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         links.retain(|_, link| link.strong_count() > 0);
@@ -64,7 +64,7 @@ pub(crate) struct Member {
 
 pub(crate) enum MemberState {
     Joined(Membership),
-    /// Not used, for this reason.
+    /// Not used, with the reason.
     Off(String),
 }
 
@@ -123,7 +123,7 @@ pub(crate) struct OfferedTool {
 
 pub(crate) struct ServerGroup {
     members: watch::Receiver<Option<Arc<[Member]>>>,
-    /// Set once there is something to watch.
+    /// The task that watches the servers, once it has started.
     watching: OnceLock<IoTask<()>>,
 }
 
@@ -132,13 +132,13 @@ impl ServerGroup {
         Self { members, watching: OnceLock::new() }
     }
 
-    /// Keeps the work running as long as the group exists.
+    /// Keeps the task running as long as the group exists.
     pub(crate) fn hold(&self, watching: IoTask<()>) {
-        // A group has one such task.
+        // A group has only one such task.
         let _ = self.watching.set(watching);
     }
 
-    /// The servers; None while they are being collected.
+    /// Returns the servers; None while they are being collected.
     pub(crate) fn members(&self) -> Option<Arc<[Member]>> {
         self.members.borrow().clone()
     }
@@ -168,7 +168,7 @@ impl ServerGroup {
     }
 }
 
-/// All tools of all connected servers, in a stable order.
+/// Returns all tools of all connected servers, in a stable order.
 fn offered(members: &[Member]) -> Vec<OfferedTool> {
     let mut all = Vec::new();
     for member in members {
@@ -188,12 +188,12 @@ pub(crate) struct WantedServer {
     /// The name of its transport.
     kind: &'static str,
     source: McpServerSource,
-    /// How to reach it, or why it is not used.
+    /// How to reach it, or the reason why it is not used.
     transport: Result<McpTransport, String>,
 }
 
-/// Collects the servers of a session: those of the editor, then the project's, then the user's. The first server of a
-/// name counts.
+/// Collects the servers of a session: first the editor's, then the project's, then the user's. Of several servers with
+/// the same name, only the first is used.
 pub(crate) fn gather(request: &McpRequest, settings: &HostSettings, project: ProjectServers) -> Vec<WantedServer> {
     let mcp = &settings.servers;
     let mut all: Vec<WantedServer> = Vec::new();
@@ -235,7 +235,7 @@ pub(crate) fn gather(request: &McpRequest, settings: &HostSettings, project: Pro
     all
 }
 
-/// Joins the servers of a session and then reports what happens to them, until it is dropped. Runs on their
+/// Joins the servers of a session and then reports what happens to them, until the future is dropped. Runs on their
 /// thread. `before` is the session's previous group. It is dropped only after joining, so that servers in both groups
 /// keep running.
 pub(crate) async fn watch(
@@ -262,7 +262,7 @@ pub(crate) async fn watch(
         })
         .collect();
     drop(before);
-    // Dropping the previous memberships removes the session's roots, so they are added after that.
+    // Dropping the previous members removes the session's roots, so they are added afterwards.
     for shared in joined.iter().filter_map(Member::shared) {
         shared.join(request.session.clone(), roots.clone());
     }
@@ -302,7 +302,7 @@ async fn steady(next: Option<(Instant, usize)>) -> usize {
     at
 }
 
-/// The state as it is, and then every change.
+/// Returns a stream of the present state and all later ones.
 fn states(mut state: watch::Receiver<ConnectionState>) -> BoxStream<'static, ConnectionState> {
     state.mark_changed();
     stream::unfold(state, |mut state| async move {
@@ -313,14 +313,14 @@ fn states(mut state: watch::Receiver<ConnectionState>) -> BoxStream<'static, Con
     .boxed()
 }
 
-/// What was last reported to the session about a server.
+/// The last report to the session about a server.
 #[derive(Default)]
 struct ReportedState {
     tools: Vec<Tool>,
     commands: Vec<String>,
     left_out: Vec<String>,
     failed: bool,
-    /// When a server that was lost counts as back.
+    /// The time at which a server that was lost counts as back.
     steady_at: Option<Instant>,
 }
 
@@ -364,7 +364,7 @@ impl ReportedState {
         news
     }
 
-    /// The events for a server that was lost and has been connected for a while.
+    /// Returns the events for a server that was lost and has been connected again for a while.
     fn stays(&mut self, name: &str) -> Vec<McpEvent> {
         self.failed = false;
         self.steady_at = None;

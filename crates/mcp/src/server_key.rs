@@ -9,7 +9,7 @@ use process::environment;
 
 use crate::HostSettings;
 
-/// Holds keys; there is no `Debug`.
+/// Identifies a server. It contains secrets, so there is no `Debug`.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ServerKey {
     pub(crate) folder: PathBuf,
@@ -24,8 +24,8 @@ pub(crate) enum ServerEndpoint {
 }
 
 impl ServerKey {
-    /// A program gets the session's environment without the variables that are hidden from tools, and its own
-    /// variables on top.
+    /// Builds the key. A program gets the session's environment without the variables that are hidden from tools, plus
+    /// its own variables.
     pub(crate) fn new(transport: McpTransport, request: &McpRequest, settings: &HostSettings) -> Self {
         let mut folder = request.cwd.clone();
         let endpoint = match transport {
@@ -43,8 +43,8 @@ impl ServerKey {
     }
 }
 
-/// The environment of a program. Variables that differ from one terminal to the next, and mean nothing to a server, do
-/// not count when two environments are compared: the server has those of the session that started it.
+/// The environment of a program. Variables that differ between terminals and do not affect a server are ignored when
+/// two environments are compared; the server gets those of the session that started it.
 #[derive(Clone)]
 pub(crate) struct Variables {
     compared: BTreeMap<String, String>,
@@ -52,7 +52,7 @@ pub(crate) struct Variables {
 }
 
 impl Variables {
-    /// Variables of the server's own settings are always compared.
+    /// Collects the variables. Those of the server's own settings are always compared.
     fn new(session: BTreeMap<String, String>, own: Vec<(String, String)>) -> Self {
         let (mut volatile, mut compared): (BTreeMap<_, _>, BTreeMap<_, _>) =
             session.into_iter().partition(|(name, _)| environment::is_volatile(name));

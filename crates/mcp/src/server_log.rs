@@ -1,5 +1,4 @@
-//! The end of a server's log, for people who want to know why it does not work. Its size is limited, whatever the
-//! server writes.
+//! The end of a server's log, which helps to find out why it does not work. Its size is limited.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -12,7 +11,7 @@ use tokio::net::unix::pipe;
 const LINES: usize = 20;
 const LONGEST: usize = 300;
 
-/// A server that has written this much is read more slowly.
+/// After this many bytes, the output of a server is read more slowly.
 const FLOOD: u64 = 16 << 20;
 
 #[derive(Default)]
@@ -38,7 +37,7 @@ impl ServerLog {
         lock(&self.lines).iter().cloned().collect()
     }
 
-    /// Notes what a server offers but cannot be used.
+    /// Records descriptions of what a server offers that cannot be used.
     pub(crate) fn leave_out(&self, what: Vec<String>) {
         for what in what {
             self.note(&format!("[left out: {what}]"));
@@ -49,7 +48,7 @@ impl ServerLog {
         }
     }
 
-    /// What was left out since this was last asked.
+    /// Takes the descriptions that were recorded since the last call.
     pub(crate) fn take_left_out(&self) -> Vec<String> {
         std::mem::take(&mut lock(&self.left_out))
     }
@@ -58,7 +57,7 @@ impl ServerLog {
         lock(&self.lines).back().cloned()
     }
 
-    /// Notes every line of a pipe until its end.
+    /// Records every line of a pipe until its end.
     pub(crate) async fn follow(&self, mut pipe: pipe::Receiver) {
         let mut line = Vec::new();
         let mut buffer = vec![0; 16 * 1024];

@@ -1,4 +1,4 @@
-//! The configuration of MCP servers, and the transport of a server that a file describes.
+//! The configuration of MCP servers, and the transport of a configured server.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,9 +15,9 @@ use serde::Deserialize;
 pub struct HostSettings {
     pub launcher: Launcher,
     pub servers: McpSettings,
-    /// Bytes of text that the model gets of one call.
+    /// The most bytes of text that the model gets from one call.
     pub output_limit: usize,
-    /// Where the servers that clients passed for sessions are stored; None keeps them in memory.
+    /// The folder for servers that clients passed for sessions; None keeps them in memory.
     pub stored_servers: Option<PathBuf>,
 }
 
@@ -36,17 +36,17 @@ impl HostSettings {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct McpSettings {
-    /// The user's own, by name.
+    /// The user's own servers, by name.
     pub servers: BTreeMap<String, ServerSettings>,
-    /// Folders whose `.mcp.json` is followed, and that of the folders below them.
+    /// Folders whose `.mcp.json` is used, including those of the folders below them.
     pub trusted_projects: Vec<PathBuf>,
-    /// Whether a tool that its server calls read-only runs without a question, and in the modes that only read.
+    /// Whether a tool that its server declares read-only runs without a question, and in the read-only modes.
     pub trust_read_only_hints: bool,
     /// How long a server may take to connect.
     pub connect_seconds: u64,
-    /// How long a prompt waits for servers that connect.
+    /// How long a prompt waits for servers that are connecting.
     pub wait_seconds: u64,
-    /// How long a call may take without a sign of progress.
+    /// How long a call may take without any progress.
     pub call_seconds: u64,
 }
 
@@ -76,7 +76,8 @@ impl McpSettings {
         Duration::from_secs(self.call_seconds)
     }
 
-    /// Whether the user wants to run what this project's file names. Both are real paths without symlinks.
+    /// Returns whether the user trusts this folder, so that its servers may run. `folder` must have no symlinks; those
+    /// in the trusted folders are resolved here, which reads the disk.
     pub(crate) fn trusts(&self, folder: &Path) -> bool {
         self.trusted_projects
             .iter()
@@ -84,8 +85,8 @@ impl McpSettings {
     }
 }
 
-/// One server of a file. In variables, headers, arguments, address and command, `${NAME}` and `${NAME:-default}` stand
-/// for variables of the session's environment.
+/// One server in a file. In variables, headers, arguments, address and command, `${NAME}` and `${NAME:-default}` are
+/// replaced with variables of the session's environment.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "ServerEntry")]
 pub struct ServerSettings {
@@ -93,7 +94,7 @@ pub struct ServerSettings {
     pub(crate) enabled: bool,
 }
 
-/// As it stands in the file.
+/// The format of a server in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ServerEntry {
@@ -148,7 +149,7 @@ impl ServerSettings {
         self.transport.name()
     }
 
-    /// With the variables of this environment filled in; an error names one that is missing.
+    /// Returns the transport with the variables of this environment filled in. The error names a missing variable.
     pub(crate) fn resolve(&self, environment: &Environment) -> Result<McpTransport, String> {
         let fill = |text: &String| fill(text, environment);
         let fill_pairs = |pairs: &[(String, String)]| {

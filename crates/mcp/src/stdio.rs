@@ -1,7 +1,7 @@
 //! The transport to a server that is a program: one message per line on its standard input and output.
 //!
-//! A line that is no message is skipped, because many programs print something on their output. A line that is longer
-//! than any message, or too many such lines in a row, ends the connection.
+//! A line that is not a message is skipped, because many programs print something on their output. A line that is
+//! longer than any message, or too many skipped lines in a row, ends the connection.
 
 use std::future::Future;
 use std::io;
@@ -18,20 +18,20 @@ use crate::bounded_transport::DisconnectReason;
 use crate::lenient;
 use crate::server_log::ServerLog;
 
-/// Bytes of one message, at most.
+/// The longest message, in bytes.
 const LONGEST: usize = 16 << 20;
 
-/// Lines in a row that are no messages, at most.
+/// The most consecutive lines that are not messages.
 const NONSENSE: usize = 200;
 
 pub(crate) struct StdioTransport {
-    /// None once it is closed. Shared, because a message may still be on its way when the next one is sent.
+    /// None once it is closed. Shared, because a message may still be being written when the next one is sent.
     stdin: Arc<Mutex<Option<pipe::Sender>>>,
     stdout: pipe::Receiver,
     coming: Vec<u8>,
-    /// How much of what came was read as lines.
+    /// How many bytes of the buffer have been returned as lines.
     done: usize,
-    /// Up to where there is no end of a line after that.
+    /// The position up to which no further line break was found.
     searched: usize,
     nonsense: usize,
     log: Arc<ServerLog>,
@@ -49,7 +49,7 @@ impl StdioTransport {
         Self { stdin, stdout, coming: Vec::new(), done: 0, searched: 0, nonsense: 0, log, disconnect }
     }
 
-    /// The next whole line, if there is one.
+    /// Returns the next whole line, if there is one.
     fn line(&mut self) -> Option<Vec<u8>> {
         let end = self.coming[self.searched..].iter().position(|byte| *byte == b'\n');
         let Some(end) = end else {
@@ -63,7 +63,7 @@ impl StdioTransport {
         Some(line)
     }
 
-    /// Forgets what was read. Once for many lines, since the rest is moved.
+    /// Removes the returned lines from the buffer. Called once for many lines, because the rest has to be moved.
     fn forget(&mut self) {
         self.coming.drain(..self.done);
         self.searched -= self.done;
@@ -97,7 +97,7 @@ impl Transport<RoleClient> for StdioTransport {
 
     fn send(&mut self, message: ClientJsonRpcMessage) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let stdin = self.stdin.clone();
-        // Written out now, since a line is smaller than the message that it was made from.
+        // The message is serialized now, because the line takes less memory than the message.
         let line = serde_json::to_vec(&message);
         async move {
             let mut line = line?;
@@ -109,7 +109,7 @@ impl Transport<RoleClient> for StdioTransport {
         }
     }
 
-    /// Cancel-safe.
+    /// Cancel safe.
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         loop {
             while let Some(line) = self.line() {
@@ -135,7 +135,7 @@ impl Transport<RoleClient> for StdioTransport {
     }
 
     async fn close(&mut self) -> io::Result<()> {
-        // A message that waits for room would hold the lock; the pipe goes with the last of them.
+        // A message that is being written holds the lock; in that case the pipe closes after the last one.
         if let Ok(mut stdin) = self.stdin.try_lock() {
             stdin.take();
         }

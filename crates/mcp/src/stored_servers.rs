@@ -1,7 +1,8 @@
-//! Stores the servers that clients passed for sessions, so that a session has them again after a close or a restart.
+//! Stores the servers that clients passed for sessions, so that a session has them again after it was closed or the
+//! daemon restarted.
 //!
-//! There is one private file per session, beside the stored keys. Variables, headers, arguments and addresses may hold
-//! secrets, so neither the log of a session nor an export contains any of this.
+//! There is one private file per session, beside the stored keys. Variables, headers, arguments and addresses may
+//! contain secrets, so none of this is in the log of a session or in an export.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -15,16 +16,16 @@ use domain::SessionId;
 use domain::mcp::{McpServer, McpTransport};
 use serde::{Deserialize, Serialize};
 
-/// Bytes of one session's list.
+/// The largest list of one session, in bytes.
 const LARGEST: usize = 1 << 20;
 
-/// How long the disk may take.
+/// How long the disk may take to respond.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const SUFFIX: &str = "json";
 const DRAFT: &str = "draft";
 
-/// Where the lists are: in a folder, or without one in memory alone.
+/// Where the lists are stored: in a folder, or only in memory.
 pub(crate) enum StoredServers {
     Folder(PathBuf),
     Memory(Mutex<HashMap<SessionId, Vec<McpServer>>>),
@@ -49,7 +50,7 @@ impl StoredServers {
         Arc::new(folder.map_or_else(|| Self::Memory(Mutex::default()), Self::Folder))
     }
 
-    /// Stores a list in place of the previous one. Returns a notice for the person if that fails.
+    /// Stores a list in place of the previous one. Returns a notice for the user if that fails.
     pub(crate) async fn keep(self: Arc<Self>, session: SessionId, servers: Vec<McpServer>) -> Option<String> {
         let stored = self.work(move |this| this.write(&session, servers)).await;
         let error = stored.err()?;
@@ -64,12 +65,12 @@ impl StoredServers {
         })
     }
 
-    /// The sessions for which something is stored.
+    /// Returns the sessions that have a stored list.
     pub(crate) async fn sessions(self: Arc<Self>) -> Vec<SessionId> {
         self.work(|this| this.list()).await.unwrap_or_default()
     }
 
-    /// Runs on a blocking thread.
+    /// Runs work on a blocking thread.
     async fn work<T: Send + 'static>(
         self: Arc<Self>,
         work: impl FnOnce(&Self) -> Result<T, StoreError> + Send + 'static,
@@ -93,11 +94,12 @@ impl StoredServers {
                 return Ok(());
             }
         };
-        // Two writers could replace each other's half-written file. Writes are small and rare, so a lock is enough.
+        // Two writers could overwrite each other's temporary file. Writes are small and rare, so one lock suffices.
         static WRITING: Mutex<()> = Mutex::new(());
         let _writing = lock(&WRITING);
         let path = path(folder, session)?;
-        // One name for all daemons: what a killed one has left of a draft goes with the next write or with the session.
+        // All daemons use the same name, so what a killed one left behind is replaced by the next write or deleted with
+        // the session.
         let draft = path.with_extension(DRAFT);
         let _ = fs::remove_file(&draft);
         if servers.is_empty() {
@@ -162,7 +164,7 @@ impl StoredServers {
     }
 }
 
-/// An id comes from a client, and must not lead to another folder.
+/// Returns the path of a session's file. The id comes from a client and must not lead to another folder.
 fn path(folder: &Path, session: &SessionId) -> Result<PathBuf, StoreError> {
     let id = session.as_str();
     let plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
@@ -177,7 +179,7 @@ fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
     what.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// As it is stored.
+/// The stored format.
 #[derive(Serialize, Deserialize)]
 struct StoredList {
     servers: Vec<StoredServer>,

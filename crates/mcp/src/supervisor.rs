@@ -1,5 +1,5 @@
 //! Keeps a server connected: starts or reaches it, asks what it offers, follows changes, notices when it is lost, and
-//! tries again after growing pauses.
+//! tries again after increasing pauses.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -25,20 +25,20 @@ use crate::server_key::{ServerEndpoint, ServerKey};
 use crate::settings::McpSettings;
 use crate::stdio::StdioTransport;
 
-/// Before the second try, and at most.
+/// The pause before the second attempt, and the longest pause.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// A server that has worked for this long is reconnected at once.
+/// A server that was connected for this long is reconnected without a pause.
 const STEADY: Duration = Duration::from_secs(30);
 
-/// The helper ends everything within 2 seconds. If it takes longer than this, it is stuck and is killed itself.
+/// How long the helper may take to end everything before it is killed. It plans for 1.6 seconds, see `process::helper`.
 const HELPER_PATIENCE: Duration = Duration::from_millis(1900);
 
-/// A program that closes its output usually ends soon, and its exit says why.
+/// How long to wait for the exit of a program that closed its output. Its exit status explains the failure.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
-/// A server that keeps saying that its offer has changed is asked this often.
+/// The shortest time between two queries of a server that keeps reporting changes of its offer.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
 
 pub(crate) struct Supervisor {
@@ -57,7 +57,7 @@ struct ServerConnection {
 }
 
 impl Supervisor {
-    /// Runs until the server is not wanted any more. All its processes have ended when this returns.
+    /// Runs until the server is no longer wanted. All its processes have ended when this returns.
     pub(crate) async fn keep(self, mut stop: oneshot::Receiver<()>) {
         let mut pause = FIRST_PAUSE;
         let mut first = true;
@@ -95,7 +95,7 @@ impl Supervisor {
         }
     }
 
-    /// Connects once, and asks the server what it offers.
+    /// Connects once and asks the server what it offers.
     async fn connect(&self) -> Result<(ServerConnection, ConnectedServer), String> {
         let limit = self.settings.connect();
         let late = || format!("it did not connect within {} s", limit.as_secs());
@@ -149,7 +149,7 @@ impl Supervisor {
         }
     }
 
-    /// The handshake of the protocol, with the transport's limits in place.
+    /// Performs the handshake of the protocol, with the transport's limits in place.
     async fn initialize<T>(
         &self,
         transport: T,
@@ -162,8 +162,8 @@ impl Supervisor {
         self.handler().serve(transport).await.map_err(|error| describe(&error, disconnect))
     }
 
-    /// Starts a program and connects to it. A program that ends or does not answer in time is an error, and has ended
-    /// when this returns.
+    /// Starts a program and connects to it. Returns an error if the program exits or does not respond in time; the
+    /// program has ended in that case.
     async fn start(
         &self,
         program: CommandSpec,
@@ -187,7 +187,7 @@ impl Supervisor {
             }
             ending = process.ended() => return Err(self.ended(&ending).await),
         };
-        // A program that closes its output usually ends.
+        // A program that closes its output usually exits.
         match end(process).await {
             CommandExit::Exited(code) if code != 0 => Err(self.ended(&CommandExit::Exited(code)).await),
             failed @ CommandExit::Failed(_) => Err(self.ended(&failed).await),
@@ -197,13 +197,13 @@ impl Supervisor {
         }
     }
 
-    /// Follows the server until it is lost, and returns the reason; None if it is not wanted any more.
+    /// Watches the server until it is lost, and returns the reason. Returns None if it is no longer wanted.
     async fn watch(&self, connection: ServerConnection, stop: &mut oneshot::Receiver<()>) -> Option<String> {
         let ServerConnection { service, mut process, disconnect } = connection;
         let peer = service.peer().clone();
         let token = service.cancellation_token();
         let mut quit = Some(Box::pin(service.waiting()));
-        // A suspicion about an earlier connection does not count for this one.
+        // A suspicion about an earlier connection does not apply to this one.
         let _ = self.shared.suspected.notified().now_or_never();
         let mut lost = tokio::select! {
             biased;
@@ -228,13 +228,13 @@ impl Supervisor {
             end(process).await;
         }
         if let Some(quit) = quit {
-            // The goodbye to a remote server is a courtesy.
+            // Saying goodbye to a remote server is optional.
             let _ = timeout(Duration::from_secs(2), quit).await;
         }
         lost
     }
 
-    /// Looks again whenever the server says that its offer has changed.
+    /// Queries the offer again whenever the server reports a change.
     async fn follow(&self, peer: &Peer<RoleClient>) -> Infallible {
         loop {
             self.shared.changed.notified().await;
@@ -279,7 +279,7 @@ impl Supervisor {
             CommandExit::TooMany(most) => format!("it had more than {most} processes"),
             CommandExit::Lost => return "its helper process was killed".to_owned(),
         };
-        // Its last output may still be on its way to the log.
+        // The last output may not have reached the log yet.
         tokio::task::yield_now().await;
         match self.shared.log.last() {
             Some(words) => format!("{how}: {words}"),
@@ -295,7 +295,7 @@ async fn gone(process: Option<&mut Process>) -> CommandExit {
     }
 }
 
-/// Ends a program with everything that it started.
+/// Ends a program and everything that it started.
 async fn end(mut process: Process) -> CommandExit {
     process.end();
     match timeout(HELPER_PATIENCE, process.ended()).await {
@@ -323,7 +323,7 @@ fn describe(error: &ClientInitializeError, disconnect: &DisconnectReason) -> Str
     }
 }
 
-/// Why the connection has ended. The future is taken, because it must not be polled again.
+/// Returns why the connection has ended. Takes the future, because it must not be polled again.
 async fn quitting(quit: &mut Option<impl Future<Output = Result<QuitReason, JoinError>> + Unpin>) -> String {
     let Some(running) = quit else { return std::future::pending().await };
     let reason = running.await;

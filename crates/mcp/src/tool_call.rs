@@ -1,4 +1,4 @@
-//! One call of a server's tool: what is shown before it runs, how it runs, how it is cancelled, and how it ends.
+//! One call of a server's tool: how it is described, run and cancelled, and how it ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,10 +22,10 @@ use crate::link::{ConnectedServer, SharedServer};
 use crate::server_group::OfferedTool;
 use crate::{names, tool_result};
 
-/// How often people are shown how far a call has come.
+/// How often the progress of a call is shown to users.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 
-/// Whether the operator trusts what servers say of their tools.
+/// Whether the operator trusts the hints of servers about their tools.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HintPolicy {
     Trusted,
@@ -36,7 +36,8 @@ fn only_reads(tool: &Tool) -> bool {
     tool.annotations.as_ref().and_then(|hints| hints.read_only_hint).unwrap_or(false)
 }
 
-/// The modes `read-only`, `safe` and `plan` offer a tool that claims to be read-only only if the operator trusts such claims.
+/// Returns whether a mode offers a tool. `read-only`, `safe` and `plan` offer a tool that claims to be read-only only
+/// if the operator trusts such hints.
 pub(crate) fn allows(mode: Mode, tool: &Tool, hints: HintPolicy) -> bool {
     match mode {
         Mode::Full => true,
@@ -47,7 +48,7 @@ pub(crate) fn allows(mode: Mode, tool: &Tool, hints: HintPolicy) -> bool {
 
 pub(crate) fn spec(offered: &OfferedTool, hints: HintPolicy) -> ToolSpec {
     let mut schema = Value::Object(offered.tool.input_schema.as_ref().clone());
-    // Some providers insist on both.
+    // Some providers require both fields.
     if schema.get("type").is_none() {
         schema["type"] = json!("object");
     }
@@ -63,7 +64,7 @@ pub(crate) fn spec(offered: &OfferedTool, hints: HintPolicy) -> ToolSpec {
     }
 }
 
-/// Describes a call before it runs. The hints are the server's own claims, and are shown as such.
+/// Describes a call before it runs. The hints are the server's own claims and are shown as such.
 fn card(offered: &OfferedTool, input: Value, hints: HintPolicy) -> ToolCard {
     let own = offered.tool.annotations.as_ref();
     let title = offered.tool.title.as_deref().or(own.and_then(|own| own.title.as_deref()));
@@ -89,7 +90,7 @@ fn card(offered: &OfferedTool, input: Value, hints: HintPolicy) -> ToolCard {
     }
 }
 
-/// What a call needs besides its request.
+/// The context of a call besides its request.
 pub(crate) struct CallContext {
     pub(crate) io_thread: Arc<IoThread>,
     pub(crate) hints: HintPolicy,
@@ -163,7 +164,7 @@ impl Job for McpJob {
     }
 }
 
-/// A call, as it runs on the thread for MCP servers.
+/// A call as it runs on the thread for MCP servers.
 struct RemoteCall {
     connected: Arc<ConnectedServer>,
     shared: Arc<SharedServer>,
@@ -184,7 +185,7 @@ impl RemoteCall {
             Ok(sent) => sent,
             Err(error) => return failed(&error, &self.connected, &self.shared),
         };
-        // There is no await in between, and messages are read on this thread, so no progress is missed.
+        // No progress is missed: there is no await in between, and messages are read on this thread.
         entry.sent_as(sent.progress_token.clone());
         let mut cancel_on_drop = CancelOnDrop { peer: peer.clone(), request: Some(sent.id.clone()) };
         let answer = tokio::select! {

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::prompts::as_content;
 
-/// Base64 of all images of one call; beyond this providers refuse them. The same holds for what only people get.
+/// The most bytes of base64 of all images of one call, because providers refuse more. Also the limit for content that
+/// only users get.
 const MAX_IMAGES: usize = 5 << 20;
 
 pub(crate) fn of(result: CallToolResult, limit: usize) -> Outcome {
@@ -23,7 +24,7 @@ pub(crate) fn of(result: CallToolResult, limit: usize) -> Outcome {
         _ => text,
     };
     let outcome = if is_error == Some(true) { Outcome::failed(said.clone()) } else { Outcome::completed(said.clone()) };
-    // Resources and audio are shown unchanged; without them, people see the same text as the model.
+    // Resources and audio are shown unchanged. Without them, users see the same text as the model.
     let has_blocks = read.shown.iter().any(|shown| matches!(shown, ToolContent::Block { .. }));
     let plain = if has_blocks { limited(&read.plain.join("\n"), limit) } else { said };
     let mut shown = Vec::new();
@@ -40,7 +41,7 @@ fn limited(text: &str, limit: usize) -> String {
     output.text()
 }
 
-/// Structured content for programs, unless it is larger than what is kept of one call.
+/// Returns structured content for programs, unless it is larger than what is stored of one call.
 fn raw(structured: Option<Value>, limit: usize) -> Value {
     match structured {
         Some(structured) if structured.to_string().len() <= limit => json!({ "structuredContent": structured }),
@@ -51,11 +52,11 @@ fn raw(structured: Option<Value>, limit: usize) -> Value {
 #[derive(Default)]
 struct ResultReader {
     limit: usize,
-    /// For the model.
+    /// The texts for the model.
     for_model: Vec<String>,
-    /// What of that is plain text.
+    /// Those of the texts that are plain text.
     plain: Vec<String>,
-    /// For people, beside the text.
+    /// Content for users besides the text.
     shown: Vec<ToolContent>,
     image_bytes: usize,
     block_bytes: usize,
@@ -106,7 +107,7 @@ impl ResultReader {
         }
     }
 
-    /// If the block is too large, people get only what the model gets.
+    /// Adds a block for users. If it is too large, they get only what the model gets.
     fn block(&mut self, block: Content) {
         self.block_bytes += block.weight();
         if self.block_bytes > MAX_IMAGES {
