@@ -1,10 +1,10 @@
-//! Hooks: commands of the operator that run before and after tools and at the end of a turn. Each gets one JSON object
-//! on its standard input, and may refuse.
+//! Hooks: commands of the operator that run before and after tools and at the end of a turn. Each receives one JSON
+//! object on its standard input, and may refuse.
 //!
-//! A hook refuses with exit status 2, and its output is the reason; or by writing a line `{"decision": "deny",
-//! "reason": "..."}`. Exit status 0 without such a line agrees. Anything else, including a timeout, means that the
-//! hook failed. Before a tool a failure also refuses: a guard that cannot answer has not agreed. Hooks run under
-//! `__run` like every command, but outside the sandbox, because the operator wrote them and not the model.
+//! A hook refuses with exit status 2 and the reason as its output, or by writing a line `{"decision": "deny", "reason":
+//! "..."}`. Exit status 0 without such a line agrees. Anything else, including a timeout, means that the hook failed.
+//! Before a tool a failure also refuses, because a guard that cannot answer has not agreed. Hooks run under `__run`
+//! like every command, but outside the sandbox, because they come from the operator and not from the model.
 
 mod notify;
 
@@ -25,7 +25,7 @@ pub use notify::{Notify, When};
 const OUTPUT_LIMIT: usize = 16 * 1024;
 const LONGEST_REASON: usize = 2000;
 
-/// The hooks of the configuration.
+/// The configured hooks.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Hooks {
@@ -37,9 +37,9 @@ pub struct Hooks {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hook {
-    /// For the shell, in the session's folder.
+    /// The shell command, which runs in the session's folder.
     pub command: String,
-    /// The tools that it is for, with `*` for any letters; all of them if not given.
+    /// The tools to which it applies, with `*` for any letters; None for all.
     #[serde(default)]
     pub tool: Option<ToolName>,
     #[serde(default = "default_timeout")]
@@ -66,15 +66,15 @@ impl TryFrom<String> for ToolName {
 /// The result of all hooks at one hook point.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HookOutcome {
-    /// Why a hook refused. Before a tool the call is denied with this reason; after it, and at the end of a turn, the
-    /// model gets it.
+    /// The reason why a hook refused. Before a tool the call is denied with it; after a tool, and at the end of a turn,
+    /// the model gets it.
     pub refusal: Option<String>,
-    /// Hooks that failed, for the operator.
+    /// Descriptions of hooks that failed, for the operator.
     pub failures: Vec<String>,
 }
 
 impl Hooks {
-    /// The hooks for a hook point with their input; None if there are none.
+    /// Returns the hooks for a hook point with their input; None if there are none.
     pub fn pick(&self, moment: HookPoint<'_>, site: &CallSite) -> Option<HookRun> {
         let hooks: Vec<Hook> = self.at(moment).cloned().collect();
         let guards = matches!(moment, HookPoint::BeforeTool { .. });
@@ -104,7 +104,7 @@ pub struct HookRun {
 }
 
 impl HookRun {
-    /// Runs the hooks in order, until one refuses. Dropping the future ends the hook that runs.
+    /// Runs the hooks in order until one refuses. Dropping the future ends the running hook.
     pub async fn run(self, site: &CallSite, launcher: &Launcher) -> HookOutcome {
         let mut outcome = HookOutcome::default();
         for hook in self.hooks {
@@ -204,7 +204,7 @@ fn interpret(end: &CommandResult, written: &str) -> HookReply {
     }
 }
 
-/// The reason of a line that denies, or of an object that is spread over all lines.
+/// Returns the reason from a line that denies, or from an object that spans all lines.
 fn decision(written: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct HookDecision {

@@ -1,4 +1,4 @@
-//! The operator's command that runs when a session waits for a person, or has finished a turn.
+//! The operator's command that runs when a session waits for the user or has finished a turn.
 
 use std::sync::Arc;
 
@@ -11,11 +11,12 @@ use serde_json::json;
 
 use crate::{Hook, HookReply};
 
-/// As in the configuration.
+/// The section of the configuration.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Notify {
-    /// For the shell, in the session's folder, with one JSON object on its standard input. Empty for none.
+    /// The shell command, which runs in the session's folder with one JSON object on its standard input. Empty for
+    /// none.
     pub command: String,
     #[serde(deserialize_with = "when")]
     pub when: When,
@@ -37,7 +38,7 @@ pub enum When {
 }
 
 impl Notify {
-    /// Starts the command, if there is one for this, and does not wait for it.
+    /// Starts the command if one is configured for this event, without waiting for it.
     pub fn send(&self, news: &Notification<'_>, site: &Arc<CallSite>, launcher: &Launcher) {
         if self.command.is_empty() || (news.attended && self.when == When::Unattended) {
             return;
