@@ -1,5 +1,6 @@
-//! Facts about a session's place. Those that stay are part of the system prompt; those that change (date, mode, approval,
-//! folders, git) go with the user's message, so that the beginning of each request stays the same.
+//! Facts about the place where a session works. Facts that stay are part of the system prompt. Facts that change (date,
+//! mode, approval, folders, git) are sent with the user's message, so that the beginning of each request stays the
+//! same.
 
 use std::path::Path;
 use std::time::Duration;
@@ -23,13 +24,13 @@ const STATUS: usize = 2 << 10;
 /// The most bytes that are read from a git command.
 const OUTPUT: usize = 64 << 10;
 
-/// The most bytes of one of git's one-line files.
+/// The most bytes of git's one-line files, such as `HEAD`.
 const SHORTEST: u64 = 4 << 10;
 
-/// What `git status` prints of a repository that has no changes.
+/// The text for a repository without changes.
 const CLEAN: &str = "no changes";
 
-/// The facts that stay the same while the session exists.
+/// Returns the facts that stay the same while the session exists.
 pub(crate) fn lasting(place: &Workplace) -> String {
     format!(
         "\n# Place\n\nWorking folder: {}\nPlatform: {} ({})\nPaths may be relative to the working folder.\n",
@@ -39,7 +40,7 @@ pub(crate) fn lasting(place: &Workplace) -> String {
     )
 }
 
-/// The facts that may change, as one text. `status` is that of git, if it is known.
+/// Returns the facts that may change, as one text. `status` is git's, if it is known.
 pub(crate) fn changing(situation: &Situation, status: Option<&str>) -> String {
     let Situation { place, approval, left_out, .. } = situation;
     let mut lines = vec![
@@ -56,14 +57,14 @@ pub(crate) fn changing(situation: &Situation, status: Option<&str>) -> String {
     lines.join("\n")
 }
 
-/// The repository that a folder is part of.
+/// Returns the root of the repository that contains a folder.
 pub(crate) fn root(cwd: &Path) -> Option<&Path> {
     cwd.ancestors().find(|folder| folder.join(".git").exists())
 }
 
 fn branch(root: &Path) -> Option<String> {
     let mut git = root.join(".git");
-    // In a worktree `.git` is a file that names the real place.
+    // In a worktree `.git` is a file that names the actual folder.
     if let Some(text) = read(&git, SHORTEST, OFlags::NOFOLLOW)
         && let Some(elsewhere) = text.trim().strip_prefix("gitdir: ")
     {
@@ -71,7 +72,7 @@ fn branch(root: &Path) -> Option<String> {
     }
     let head = read(&git.join("HEAD"), SHORTEST, OFlags::NOFOLLOW)?;
     let head = head.trim();
-    // Only what git itself writes there is passed on.
+    // Only what git itself writes into the file is passed on.
     match head.strip_prefix("ref: refs/heads/") {
         Some(branch) if !branch.contains(char::is_whitespace) => Some(branch.to_owned()),
         None if head.len() >= 40 && head.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
@@ -81,8 +82,8 @@ fn branch(root: &Path) -> Option<String> {
     }
 }
 
-/// What `git status` says, without the files that a rule keeps from the model; None if git cannot be asked, or must not
-/// be: filters in the configuration of a repository are programs, which git would run.
+/// Returns the output of `git status` without the files that a rule hides from the model. Returns None if git fails, or
+/// must not run: filters in the configuration of a repository are programs that git would run.
 pub(crate) async fn git_status(
     launcher: &Launcher,
     environment: &Environment,
@@ -98,15 +99,15 @@ pub(crate) async fn git_status(
     Some(shown(&status, |path| prompt_files::reading_verdict(rules, &root.join(path)).is_some()))
 }
 
-/// Whether a line of `git config --list --show-scope --name-only` is a setting of the repository that makes `git status`
-/// run a program or look elsewhere.
+/// Returns whether a line of `git config --list --show-scope --name-only` is a setting of the repository that makes
+/// `git status` run a program or read elsewhere.
 fn is_risky(line: &str) -> bool {
     let Some((scope, name)) = line.split_once('\t') else { return true };
     let name = name.to_ascii_lowercase();
     matches!(scope, "local" | "worktree") && (name.starts_with("filter.") || name == "core.worktree")
 }
 
-/// The status as the model gets it. Each line is two letters, a space and a path, or two for a file that was renamed.
+/// Formats the status for the model. Each line is two letters, a space and a path, or two paths for a renamed file.
 fn shown(status: &str, is_hidden: impl Fn(&str) -> bool) -> String {
     let paths = |line: &str| {
         let paths = line.get(3..).unwrap_or_default().split(" -> ");
@@ -117,7 +118,7 @@ fn shown(status: &str, is_hidden: impl Fn(&str) -> bool) -> String {
     if text.is_empty() { CLEAN.to_owned() } else { cut(&text, STATUS) }
 }
 
-/// Runs a git command in the repository. None if it fails.
+/// Runs a git command in the repository. Returns None if it fails.
 async fn git(launcher: &Launcher, environment: &Environment, root: &Path, command: &str) -> Option<String> {
     let started = launcher.shell_command(command, environment, root).await.start().await.ok()?;
     let output = SharedOutput::new(OUTPUT);

@@ -8,12 +8,12 @@ use process::protected_files::ProtectedFiles;
 
 use crate::note_files::NoteReader;
 
-/// The most folders between a session's folder and a file whose notes are looked for.
+/// The most folders between a session's folder and a file in which notes are searched for.
 const DEPTH: usize = 16;
 
-/// Reads notes of folders that the model enters.
+/// Reads the notes of folders that the model enters.
 pub struct FolderNotes<'a> {
-    /// Names of files with notes. In each folder the first existing one counts.
+    /// Names of files with notes. In each folder only the first existing one is used.
     pub names: &'a [String],
     pub rules: &'a Rules,
     pub protected: &'a ProtectedFiles,
@@ -24,18 +24,19 @@ pub struct FolderNotes<'a> {
 pub struct EnteredNotes {
     /// The notes, outermost first; empty if there are none.
     pub text: String,
-    /// How many files were left out because of a rule.
+    /// The number of files that were withheld because of a rule.
     pub withheld: usize,
 }
 
 impl FolderNotes<'_> {
-    /// The notes of the folders on the way to a file that the reader of the call has not entered before. The file is
-    /// named by its real path. Those of the working folder itself and above it are in the system prompt. May block.
+    /// Returns the notes of the folders on the way to a file, except folders that the reader of the call has entered
+    /// before. `file` is a real path. Notes of the working folder and of folders above it are in the system prompt. May
+    /// block.
     pub fn on_the_way_to(&self, file: &Path, site: &CallSite) -> EnteredNotes {
         let real = |folder: &Path| std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
         let cwd = real(&site.cwd);
         let roots: Vec<PathBuf> = site.roots().map(real).collect();
-        // The innermost root that the file is in.
+        // The innermost root that contains the file.
         let inside = roots.iter().filter(|root| file.starts_with(root));
         let Some(root) = inside.max_by_key(|root| root.as_os_str().len()) else { return EnteredNotes::default() };
         let mut folders: Vec<&Path> = file.ancestors().skip(1).take_while(|folder| folder.starts_with(root)).collect();

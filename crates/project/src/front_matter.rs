@@ -1,7 +1,7 @@
 //! The front matter of a Markdown file: `name: value` lines between two lines of three dashes. Pure.
 //!
-//! It reads the part of YAML that people use in such files: plain and quoted values, values on
-//! indented lines, and lists. Anything else is a plain text.
+//! It parses the part of YAML that is common in such files: plain and quoted values, values on indented lines, and
+//! lists. Anything else is plain text.
 
 /// The fields of a file's front matter, in their order.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -13,7 +13,7 @@ enum Value {
     List(Vec<String>),
 }
 
-/// The fields at the top of a file, and the text that follows them.
+/// Returns the fields at the top of a file and the text after them.
 pub(crate) fn read(file: &str) -> (FrontMatter, String) {
     let file = file.strip_prefix('\u{feff}').unwrap_or(file).replace("\r\n", "\n");
     let (front, text) = split(&file);
@@ -39,7 +39,7 @@ impl FrontMatter {
         Self(fields)
     }
 
-    /// The value of a field as one text; None if it is missing or empty.
+    /// Returns the value of a field as one text; None if it is missing or empty.
     pub(crate) fn text(&self, name: &str) -> Option<String> {
         let text = match self.find(name)? {
             Value::Text(text) => text.clone(),
@@ -48,7 +48,7 @@ impl FrontMatter {
         Some(text).filter(|text| !text.is_empty())
     }
 
-    /// The value of a field as a list, which may also be written as words between commas.
+    /// Returns the value of a field as a list, which may also be written as words between commas.
     pub(crate) fn list(&self, name: &str) -> Option<Vec<String>> {
         let items = match self.find(name)? {
             Value::Text(text) => text.split(',').map(|item| unquoted(item.trim()).to_owned()).collect(),
@@ -75,13 +75,13 @@ fn value_of(value: &str, below: &[&str]) -> Value {
     {
         return Value::List(items.split(',').map(|item| unquoted(item.trim()).to_owned()).collect());
     }
-    // A value that begins with `|` or `>` is on the lines below; others may go on there.
+    // A value that begins with `|` or `>` is on the lines below; others may continue there.
     let first = if value.starts_with(['|', '>']) && value.len() <= 2 { "" } else { value };
     let joined = std::iter::once(first).chain(below.iter().copied()).filter(|line| !line.is_empty());
     Value::Text(unquoted(&joined.collect::<Vec<_>>().join(" ")).to_owned())
 }
 
-/// The lines between two of three dashes at the top, and what follows them.
+/// Splits a file into the lines between two lines of three dashes at the top, and the rest.
 fn split(file: &str) -> (&str, &str) {
     let fenced = file.strip_prefix("---\n").and_then(|rest| {
         let end = if rest.starts_with("---") { 0 } else { rest.find("\n---")? + 1 };

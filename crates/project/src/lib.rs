@@ -1,8 +1,9 @@
-//! What a project and its user bring to a session besides tools: notes for the model, files that define slash commands,
-//! skills and custom agents, and `.acpd/config.toml` with its rules.
+//! What a project and its user contribute to a session besides tools: notes for the model, files that define slash
+//! commands, skills and custom agents, and `.acpd/config.toml` with its rules.
 //!
-//! Reads files, and treats those of a project as untrusted: a project may tighten rules and add notes, and can make acpd read
-//! nothing outside of it. Knows rules (`policy`) and confined file access (`process`), but no tools and no MCP.
+//! Reads files, and treats those of a project as untrusted: a project may make rules stricter and add notes, but cannot
+//! make acpd read anything outside of it. Knows rules (`policy`) and confined file access (`process`), but no tools and
+//! no MCP.
 
 mod facts;
 mod folder_notes;

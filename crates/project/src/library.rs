@@ -1,9 +1,9 @@
-//! Skills and custom agents: what people have written down once for agents to use on demand.
+//! Skills and custom agents: instructions that users have written for agents to use on demand.
 //!
-//! A skill is a folder with a `SKILL.md`; the model gets its name and description with the
-//! instructions, and its text when it asks for it. A custom agent is a Markdown file that describes a
-//! sub-agent. Both come from the user's own folders and from the project; those of a project count
-//! only if the user trusts the folder, and no file that a rule denies or asks about is read.
+//! A skill is a folder with a `SKILL.md`. The model gets its name and description with the instructions, and its text
+//! on request. A custom agent is a Markdown file that describes a sub-agent. Both come from the user's own folders and
+//! from the project. Those of a project are used only if the user trusts the folder, and files that a rule denies or
+//! asks about are not read.
 
 mod custom_agent;
 mod entries;
@@ -20,41 +20,41 @@ use self::entries::{EntryOrigin, Folder};
 pub use self::skill::{Skill, SkillError};
 use crate::{notes, prompt_files};
 
-/// Folders of a project, nearest first, in which skills and agents are.
+/// The folders of a project that contain skills and agents. Earlier ones take precedence.
 const PROJECT_SKILLS: [&str; 2] = [".acpd/skills", ".claude/skills"];
 const PROJECT_AGENTS: [&str; 1] = [".acpd/agents"];
 
-/// The most skills, and the most agents, that are used in one place.
+/// The most skills, and the most agents, that are used in one folder.
 const MOST: usize = 64;
 
 /// The most bytes of one description in the instructions, and of all of them together.
 const DESCRIPTION: usize = 400;
 const LISTED: usize = 12 << 10;
 
-/// Where skills and custom agents come from.
+/// The sources of skills and custom agents.
 #[derive(Clone, Debug, Default)]
 pub struct Library {
-    /// The user's own folder, with the folders `skills` and `agents` in it.
+    /// The user's own folder, which contains the folders `skills` and `agents`.
     pub own: Option<PathBuf>,
-    /// More of the user's folders with skills.
+    /// Further folders of the user with skills.
     pub skill_folders: Vec<PathBuf>,
-    /// Folders in which projects may have skills and agents, and below which they may.
+    /// Folders in which, and below which, projects may bring skills and agents.
     pub trusted: Vec<PathBuf>,
 }
 
-/// What there is in one place.
+/// The skills and agents that can be used in one folder.
 #[derive(Debug, Default)]
 pub struct LibraryContents {
     pub skills: Vec<Skill>,
     pub agents: Vec<CustomAgent>,
-    /// Sentences for the person about files that are not used.
+    /// Sentences for the user about files that are not used.
     pub notices: Vec<String>,
-    /// The same about folders that are not trusted, which is worth saying only to those who ask.
+    /// Sentences about folders that are not trusted, which are shown only on request.
     pub untrusted: Vec<String>,
 }
 
 impl Library {
-    /// Everything that can be used in a folder. Reads files, and so may block.
+    /// Returns everything that can be used in a folder. Reads files, so it may block.
     pub fn open(&self, cwd: &Path, rules: &Rules) -> LibraryContents {
         let mut contents = LibraryContents::default();
         for folder in self.folders(cwd, &PROJECT_SKILLS, "skills", &mut contents.untrusted) {
@@ -68,7 +68,7 @@ impl Library {
         contents
     }
 
-    /// The folders to look into; the first file of a name counts.
+    /// Returns the folders to search. The first file of a name is used.
     fn folders(&self, cwd: &Path, of_project: &[&str], own: &str, notices: &mut Vec<String>) -> Vec<Folder> {
         let mut folders = Vec::new();
         for base in notes::folders(cwd).into_iter().rev() {
@@ -125,7 +125,7 @@ impl LibraryContents {
         }
     }
 
-    /// Whether the rules let the model have a file. The user's own files are exempt.
+    /// Returns whether the rules allow the model to read a file. The user's own files are exempt.
     fn may_use(&mut self, folder: &Folder, path: &Path, rules: &Rules) -> bool {
         if folder.origin == EntryOrigin::User {
             return true;
@@ -143,7 +143,7 @@ impl LibraryContents {
         self.agents.iter().find(|agent| agent.name == name)
     }
 
-    /// The names and descriptions, for the model's instructions; empty if there is nothing.
+    /// Returns the names and descriptions for the model's instructions; empty if there are none.
     pub fn instructions(&self) -> String {
         let mut text = String::new();
         let skills = self.skills.iter().map(|skill| (skill.name.as_str(), skill.description.as_str()));
@@ -162,7 +162,7 @@ impl LibraryContents {
         text
     }
 
-    /// What people see of it.
+    /// Returns the description for users.
     pub fn card(self) -> LibraryCard {
         let skills = self.skills.into_iter().map(|skill| LibraryEntry {
             path: skill.folder.join(skill::FILE),

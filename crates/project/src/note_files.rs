@@ -1,7 +1,7 @@
-//! Reads files with notes for agents, and the files that they import with `@path`. Files of the project that a rule denies
-//! or asks about are left out, and so are acpd's own.
+//! Reads files with notes for agents, and the files that they import with `@path`. Skips files of the project that a
+//! rule denies or asks about, and acpd's own files.
 //!
-//! An import of a project's file leads to a file of the same repository; nothing of a project is read through a symlink.
+//! A project's file can import only files of the same repository, and nothing of a project is read through a symlink.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,7 +19,7 @@ use crate::prompt_files;
 /// The most bytes of one file; a longer file is cut with a note.
 const LONGEST: u64 = 64 << 10;
 
-/// How deep files may import files, and how many of them, with how many bytes together.
+/// The greatest depth of imports, the most imported files, and the most bytes of all of them.
 const IMPORT_DEPTH: usize = 4;
 const IMPORTS: usize = 32;
 const IMPORTED_BYTES: usize = 128 << 10;
@@ -32,18 +32,18 @@ pub(crate) struct NoteReader<'a> {
     pub(crate) home: Option<&'a Path>,
     /// The notes so far.
     pub(crate) text: String,
-    /// Sentences for the person about files that were left out.
+    /// Sentences for the user about files that were skipped.
     pub(crate) notices: Vec<String>,
     included: BTreeSet<PathBuf>,
     imports: usize,
     imported: usize,
 }
 
-/// Whose file it is, which decides what it may import.
+/// The owner of a file, which decides what it may import.
 #[derive(Clone, Copy)]
 enum Owner<'a> {
     User,
-    /// The project that has its root here.
+    /// The project with this root.
     Project(&'a Path),
 }
 
@@ -61,7 +61,7 @@ impl<'a> NoteReader<'a> {
         }
     }
 
-    /// Adds a file of the user, who may keep it elsewhere and put a symlink in its place.
+    /// Adds a file of the user. It may be a symlink to a file elsewhere.
     pub(crate) fn add_own(&mut self, file: &Path) {
         if let Some(note) = read(file, LONGEST, OFlags::empty()) {
             self.add(file, &note);
@@ -69,7 +69,7 @@ impl<'a> NoteReader<'a> {
         }
     }
 
-    /// Adds a file of the project. Returns whether it exists and the model may have it.
+    /// Adds a file of the project. Returns whether it exists and the model may read it.
     pub(crate) fn add_project(&mut self, root: &Path, folder: &Path, name: &str) -> bool {
         let Some(note) = self.read_allowed(folder, Path::new(name)) else { return false };
         let file = folder.join(name);
@@ -78,7 +78,7 @@ impl<'a> NoteReader<'a> {
         true
     }
 
-    /// Reads a file of the project if the model may have it.
+    /// Reads a file of the project, if the model may read it.
     fn read_allowed(&mut self, folder: &Path, name: &Path) -> Option<String> {
         let path = folder.join(name);
         if is_off_limits(&path, self.protected) {
@@ -99,7 +99,7 @@ impl<'a> NoteReader<'a> {
         self.text.push_str(&format!("\n<notes file=\"{}\">\n{}\n</notes>\n", file.display(), note.trim_end()));
     }
 
-    /// Adds the files that a note imports, each once, after the note itself.
+    /// Adds the files that a note imports after the note itself, each only once.
     fn import(&mut self, note: &str, importer: &Path, owner: Owner<'_>, depth: usize) {
         let Some(folder) = importer.parent().filter(|_| depth > 0) else { return };
         for word in mentions(note) {
@@ -125,7 +125,7 @@ impl<'a> NoteReader<'a> {
         }
     }
 
-    /// The file that a mention names. A project's files can name only those of their project.
+    /// Returns the file that a mention names. A project's files can name only files of their project.
     fn resolve(&self, word: &str, folder: &Path, owner: Owner<'_>) -> Option<PathBuf> {
         let path = match (word.strip_prefix("~/"), owner) {
             (Some(below), Owner::User) => self.home?.join(below),
@@ -140,7 +140,7 @@ impl<'a> NoteReader<'a> {
     }
 }
 
-/// The words of a text that begin with `@`, without the `@`. Code is skipped, and a word may end a sentence.
+/// Returns the words of a text that begin with `@`, without the `@`. Skips code, and removes punctuation after a word.
 fn mentions(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut in_block = false;
@@ -152,7 +152,7 @@ fn mentions(text: &str) -> Vec<&str> {
         if in_block {
             continue;
         }
-        // Every second part is between two backticks.
+        // In a line split at backticks, every second part is code.
         for outside in line.split('`').step_by(2) {
             let words = outside.split_whitespace().filter_map(|word| word.trim_start_matches('(').strip_prefix('@'));
             found.extend(words.map(|word| word.trim_end_matches(['.', ',', ';', ':', '!', '?', ')', '"', '\''])));
@@ -162,7 +162,7 @@ fn mentions(text: &str) -> Vec<&str> {
     found
 }
 
-/// The path without `.` and `..`; None if it leads above the file system's root.
+/// Returns the path without `.` and `..`; None if it leads above the root of the file system.
 fn without_dots(path: &Path) -> Option<PathBuf> {
     let mut plain = PathBuf::new();
     for component in path.components() {
@@ -184,20 +184,20 @@ pub(crate) fn read_inside(path: &Path, longest: u64) -> Option<String> {
     read(path, longest, OFlags::NOFOLLOW)
 }
 
-/// Whether a file is acpd's own, by its real path or as another name of one.
+/// Returns whether a file is acpd's own, by its real path or as an alias.
 fn is_off_limits(file: &Path, protected: &ProtectedFiles) -> bool {
     fs::canonicalize(file).is_ok_and(|real| protected.contains_path(&real))
         || rustix::fs::stat(file).is_ok_and(|stat| protected.contains_file(&stat))
 }
 
-/// Reads a file; None if it does not exist or is blank. A project must not make us read what it does not contain, so
-/// its symlinks are not followed. A pipe or a device does not block us.
+/// Reads a file. Returns None if it does not exist or is blank. Symlinks of a project are not followed, because a
+/// project must not make us read what it does not contain. A pipe or a device does not block.
 pub(crate) fn read(path: &Path, longest: u64, flags: OFlags) -> Option<String> {
     let flags = flags | OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     read_text(rustix::fs::open(path, flags, RawMode::empty()).ok()?, longest)
 }
 
-/// The same for a relative path, none of whose folders may be a symlink.
+/// Reads a file by a relative path, in which no folder may be a symlink.
 fn read_below(folder: &Path, name: &Path, longest: u64) -> Option<String> {
     let folder_flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder = rustix::fs::open(folder, folder_flags, RawMode::empty()).ok()?;
@@ -216,7 +216,7 @@ fn read_text(file: OwnedFd, longest: u64) -> Option<String> {
     (!text.trim().is_empty()).then_some(text)
 }
 
-/// The whole text of a file; None if it is not a regular file, not text, or longer.
+/// Returns the whole text of a file; None if it is not a regular file, not text, or longer.
 pub(crate) fn read_whole(file: fs::File, longest: u64) -> Option<String> {
     let bytes = read_some(file, longest)?;
     String::from_utf8(bytes).ok().filter(|text| text.len() as u64 <= longest)
@@ -246,7 +246,7 @@ mod tests {
         folder
     }
 
-    /// The notes and notices for the project's AGENTS.md.
+    /// Returns the notes and notices for the project's AGENTS.md.
     fn included(folder: &Path, rules: &serde_json::Value) -> (String, Vec<String>) {
         let rules: Rules = serde_json::from_value(rules.clone()).unwrap();
         let protected = ProtectedFiles::locate(&[]);

@@ -1,6 +1,6 @@
-//! What a model gets before the conversation: the system prompt, the place in which it works, and the files in which a
-//! project and its user have written notes for agents. What changes while a session goes on comes with the user's
-//! messages instead.
+//! Builds what a model gets before the conversation: the system prompt, facts about the place in which it works, and
+//! the notes that a project and its user have written for agents. Facts that change during a session are sent with the
+//! user's messages instead.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use process::protected_files::ProtectedFiles;
 use crate::note_files::NoteReader;
 use crate::{FolderRules, Library, facts, project_config, slash_commands, system_prompt};
 
-/// How long reading a project's folder may take. On a network that is gone it never answers.
+/// How long reading a project's folder may take. On a network that is gone it would block forever.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// File names under which people keep notes for agents. In each folder the first existing one counts.
+/// Names of files with notes for agents. In each folder only the first existing one is used.
 pub const NAMES: [&str; 5] = ["AGENTS.md", "CLAUDE.md", "GEMINI.md", "GGCODE.md", ".github/copilot-instructions.md"];
 
 /// The files of the tool `memory`: beside the user's own notes, and in the working folder.
@@ -30,20 +30,20 @@ pub const PROJECT_MEMORY: &str = ".acpd/memory.md";
 
 #[derive(Clone)]
 pub struct Notes {
-    /// Names of files to look for in the working folder and above it, up to the repository's root. In each folder the
-    /// first existing one counts.
+    /// Names of files to read in the working folder and above it, up to the repository's root. In each folder only the
+    /// first existing one is used.
     pub names: Vec<String>,
-    /// The user's own, for every project; beside it is the folder `commands`.
+    /// The user's own notes, which apply to every project. The folder `commands` is beside them.
     pub own: Option<PathBuf>,
     /// The home folder, from which the user's own notes may import files.
     pub home: Option<PathBuf>,
-    /// acpd's own files and folders, which no project can make us read.
+    /// acpd's own files and folders, which a project cannot make us read.
     pub protected_paths: Vec<PathBuf>,
-    /// The rules that say what may be read; without them only those of the project count.
+    /// The rules about which files may be read; None applies only those of the project.
     pub rules: Option<Arc<FolderRules>>,
-    /// Where skills and custom agents come from.
+    /// The sources of skills and custom agents.
     pub library: Library,
-    /// How git is started; None does not ask git.
+    /// How git is started; None does not run git.
     pub launcher: Option<Launcher>,
 }
 
@@ -143,12 +143,13 @@ impl Notes {
         let protected = ProtectedFiles::locate(&self.protected_paths);
         let mut reader = NoteReader::new(&rules, &protected);
         reader.home = self.home.as_deref();
-        // What the tool `memory` has remembered about the user follows their notes, and below that about the project.
+        // The facts of the tool `memory` about the user follow the user's notes; those about the project come further
+        // below.
         for file in self.own.iter().cloned().chain(self.own_memory()) {
             reader.add_own(&file);
         }
         let root = facts::root(&place.cwd).unwrap_or(&place.cwd);
-        // Notes of nearer folders come later and count more.
+        // Notes of nearer folders come later and take precedence.
         for folder in folders(&place.cwd) {
             let included = self.names.iter().find(|name| reader.add_project(root, folder, name));
             // Files that the project's configuration names are added.
@@ -170,13 +171,13 @@ impl Notes {
         Brief { text, notices }
     }
 
-    /// The file of what is remembered about the user.
+    /// Returns the file with remembered facts about the user.
     fn own_memory(&self) -> Option<PathBuf> {
         self.own.as_ref().map(|file| file.with_file_name(MEMORY))
     }
 }
 
-/// The folders from the repository's root down to this one; outside a repository, only this one.
+/// Returns the folders from the repository's root down to this one; outside a repository, only this one.
 pub(crate) fn folders(cwd: &Path) -> Vec<&Path> {
     let mut folders: Vec<&Path> = match facts::root(cwd) {
         Some(root) => cwd.ancestors().take_while(|folder| folder.starts_with(root)).collect(),
@@ -195,7 +196,7 @@ mod tests {
     use super::*;
 
     impl Notes {
-        /// The notes in a folder, without the system prompt before them.
+        /// Returns the notes in a folder, without the system prompt before them.
         fn included(&self, cwd: &Path) -> Brief {
             let place = Workplace { cwd: cwd.to_owned(), extra_roots: Vec::new(), mode: Mode::Full };
             let Brief { text, notices } = self.write(&place, &ModelId::from("some/model"));

@@ -1,8 +1,8 @@
-//! `.acpd/config.toml` in a project: the settings that a repository may bring along.
+//! `.acpd/config.toml` in a project: the settings that a repository may contain.
 //!
-//! A repository may come from anyone, so this file can only make rules stricter (ask or deny) and name more files
-//! with notes. Everything else is refused, with a notice to the user. While something is wrong with the file, its
-//! readable rules count and every call asks first, because the file may have meant to forbid more.
+//! A repository may come from anyone, so this file can only make rules stricter (ask or deny) and name more files with
+//! notes. Everything else is refused, with a notice to the user. While the file has an error, its valid rules apply and
+//! every call asks first, because the file may have been meant to forbid more.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -16,31 +16,31 @@ use toml::de::{DeTable, DeValue};
 
 use crate::{note_files, notes};
 
-/// Below every folder from the repository's root down to the working folder.
+/// The path below every folder from the repository's root down to the working folder.
 const FILE: &str = ".acpd/config.toml";
 
-/// The most bytes of a file. Longer files are not written by hand.
+/// The most bytes of a file. Files written by hand are not longer.
 const LONGEST: u64 = 64 << 10;
 
 /// The most complaints that are shown at once.
 const MAX_COMPLAINTS: usize = 20;
 
-/// Rules of all files of a project together. Each is compiled, and compared with every call.
+/// The most rules of all files of a project. Each is compiled, and matched against every call.
 const MAX_RULES: usize = 200;
 
-/// Rules that are kept for one folder, when its files change while the daemon runs.
+/// The most rules that are kept for one folder when its files change while the daemon runs.
 const MAX_KEPT: usize = 5 * MAX_RULES;
 
-/// All files of a folder's project together.
+/// The combined configuration files of a folder's project.
 #[derive(Debug, Default)]
 pub(crate) struct ProjectConfig {
     pub(crate) rules: Rules,
     pub(crate) notes: Vec<String>,
-    /// What is wrong with a file, with its name and line.
+    /// The errors in the files, each with the file name and line.
     pub(crate) complaints: Vec<String>,
 }
 
-/// What is wrong with a project's configuration file.
+/// The errors in a project's configuration file.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigErrors {
     #[error("cannot read {}: {source}", file.display())]
@@ -63,16 +63,16 @@ pub fn check(file: &Path) -> Result<(), ConfigErrors> {
     if project.complaints.is_empty() { Ok(()) } else { Err(ConfigErrors::Refused(project.complaints)) }
 }
 
-/// Reads the files.
+/// Reads the configuration of a folder's project.
 pub(crate) fn read(cwd: &Path) -> ProjectConfig {
     ProjectConfig::of(&sources(cwd))
 }
 
-/// A file of a project as it was found.
+/// A file of a project and its text.
 #[derive(Debug, PartialEq, Eq)]
 struct Source {
     file: PathBuf,
-    /// None if its folder is a symlink. Those are not followed: their targets may be outside the project.
+    /// None if its folder is a symlink. Symlinks are not followed, because their targets may be outside the project.
     text: Option<String>,
 }
 
@@ -102,7 +102,7 @@ impl ProjectConfig {
         project
     }
 
-    /// Whether there may be one more rule.
+    /// Returns an error if there are too many rules already.
     fn check_count(&self) -> Result<(), String> {
         if self.rules.ask.len() + self.rules.deny.len() < MAX_RULES {
             return Ok(());
@@ -110,8 +110,8 @@ impl ProjectConfig {
         Err(format!("the project has more than {MAX_RULES} rules; this one does not count"))
     }
 
-    /// Reads one file. Each mistake is a complaint, and the rest counts: a typo in one rule must not disable another
-    /// one.
+    /// Reads one file. Each error is recorded and the rest still applies, because a typo in one rule must not disable
+    /// another.
     fn take(&mut self, file: &Path, text: &str) {
         let mut reader = ConfigFile { project: self, file, text };
         match DeTable::parse(text) {
@@ -121,7 +121,7 @@ impl ProjectConfig {
     }
 }
 
-/// One file that is being read into a configuration.
+/// The parser of one file, which adds to a configuration.
 struct ConfigFile<'a> {
     project: &'a mut ProjectConfig,
     file: &'a Path,
@@ -196,24 +196,24 @@ impl ConfigFile<'_> {
     }
 }
 
-/// Checks that a note is a file name and not a path: it must be inside the project.
+/// Checks that a note is a file name and not a path, because it must be inside the project.
 fn check_name(name: &str) -> Result<(), String> {
     let plain = !name.is_empty() && name != ".." && name != "." && !name.contains(['/', '\0']);
     if plain { Ok(()) } else { Err(format!("`{name}` must be the name of a file, without a folder")) }
 }
 
-/// The rules of projects by folder. They are read when a call is planned, because reading may block. A rule stays
-/// until the configuration is read again, so an agent cannot remove it by changing the file.
+/// The rules of projects by folder. They are read when a call is planned, because reading may block. A rule stays until
+/// the operator's configuration is reloaded, so an agent cannot remove it by changing the file.
 #[derive(Debug, Default)]
 pub(crate) struct LearnedRules(Mutex<HashMap<PathBuf, FolderStrictness>>);
 
 #[derive(Debug, Default)]
 struct FolderStrictness {
     rules: Rules,
-    /// Something is wrong with a file now.
+    /// Whether a file has an error now.
     broken: bool,
-    /// The files that the rules were read from last. Compiling hundreds of rules takes a while, so the same text is
-    /// not compiled again.
+    /// The files as they were last read. Compiling hundreds of rules takes a while, so unchanged text is not compiled
+    /// again.
     sources: Vec<Source>,
 }
 
@@ -229,7 +229,7 @@ impl LearnedRules {
         known.sources = sources;
         known.broken = !complaints.is_empty();
         // Rules stay when the file changes. An agent that changes it again and again must not fill the memory with
-        // them.
+        // rules.
         if known.rules.ask.len() + known.rules.deny.len() < MAX_KEPT {
             known.rules.extend_with_new(rules);
         } else {
@@ -244,7 +244,7 @@ impl LearnedRules {
         }
     }
 
-    /// Makes a verdict stricter while something is wrong with a project's file.
+    /// Makes a verdict stricter while a project's file has an error.
     pub(crate) fn temper(&self, cwd: &Path, kind: ToolKind, verdict: Option<Verdict>) -> Option<Verdict> {
         let broken = self.lock().get(cwd).is_some_and(|known| known.broken);
         match verdict {
@@ -374,7 +374,7 @@ mod tests {
         };
         projects.learn(folder.path());
         assert_eq!(known(&projects), ["read(a)"]);
-        // Only compiling adds rules: one that is taken out by hand comes back only if the file is compiled again.
+        // Only compiling adds rules: a rule that is removed by hand returns only if the file is compiled again.
         let take_out = || projects.lock().get_mut(folder.path()).unwrap().rules = Rules::default();
         take_out();
         projects.learn(folder.path());

@@ -1,5 +1,5 @@
-//! Files in prompts that a rule keeps from the model. A file that the editor embedded becomes a link, no MCP server is
-//! asked for it, and the person gets a notice.
+//! Removes files from prompts that a rule hides from the model. A file that the editor embedded becomes a link, no MCP
+//! server is asked for it, and the user gets a notice.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use policy::Rules;
 /// A prompt without the files that a rule denies or asks about.
 pub struct FilteredPrompt {
     pub prompt: Vec<Content>,
-    /// The same without links to those files.
+    /// The prompt without links to those files.
     pub links: Vec<Content>,
     pub notices: Vec<String>,
 }
@@ -18,7 +18,7 @@ pub fn has_files(prompt: &[Content]) -> bool {
     prompt.iter().any(|content| file(&content.payload).is_some())
 }
 
-/// Reads the real paths of the files, which may block.
+/// Filters a prompt. Resolves the paths of its files, which may block.
 pub fn filter_prompt(prompt: Vec<Content>, rules: &Rules) -> FilteredPrompt {
     let mut withheld = FilteredPrompt { prompt: Vec::new(), links: Vec::new(), notices: Vec::new() };
     for content in prompt {
@@ -40,13 +40,13 @@ pub fn filter_prompt(prompt: Vec<Content>, rules: &Rules) -> FilteredPrompt {
     withheld
 }
 
-/// The verdict about reading a file, by its name and by its path without symlinks.
+/// Returns the verdict about reading a file, by its name and by its path without symlinks.
 pub(crate) fn reading_verdict(rules: &Rules, path: &Path) -> Option<Verdict> {
     let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     rules.reading_verdict(&[path, &real])
 }
 
-/// A notice for the person about a file that is left out of a request.
+/// Returns a notice for the user about a file that is omitted from a request.
 pub(crate) fn notice(path: &Path, verdict: Verdict) -> String {
     let rule = match verdict {
         Verdict::Deny => "denies reading it",
@@ -65,7 +65,7 @@ fn file(payload: &Payload) -> Option<PathBuf> {
     }
 }
 
-/// None if it is a link already.
+/// Converts an embedded file to a link. Returns None if it is a link already.
 fn as_link(payload: &Payload, path: &Path) -> Option<Payload> {
     let (uri, mime) = match payload {
         Payload::TextResource { uri, mime, .. } | Payload::BlobResource { uri, mime, .. } => {

@@ -1,6 +1,6 @@
-//! The folders of sessions without symlinks, so that a rule about a folder counts however a client reached it.
+//! The folders of sessions without symlinks, so that a rule about a folder applies however a client reached it.
 //!
-//! The disk is read when a call is planned, which may block. Deciding about the call uses what was read.
+//! The disk is read when a call is planned, which may block. The decision about the call uses what was read.
 
 use std::collections::HashMap;
 use std::fs;
@@ -24,17 +24,18 @@ impl RealPaths {
         self.lock().insert(folder.to_owned(), real);
     }
 
-    /// The folder without symlinks, as it was last read; the folder itself if it never was. Does not access the disk.
+    /// Returns the folder without symlinks, as it was last read, or the folder itself if it was never read. Does not
+    /// access the disk.
     pub(crate) fn of(&self, folder: &Path) -> PathBuf {
         self.lock().get(folder).cloned().unwrap_or_else(|| folder.to_owned())
     }
 
-    /// The same call with its locations by their real names; None if those are the same.
+    /// Returns the same call with the real paths of its locations; None if they do not differ.
     pub(crate) fn card(&self, card: &ToolCard) -> Option<ToolCard> {
         let known = self.lock();
         let rename = |path: &Path| {
             let inside = known.iter().filter_map(|(given, real)| Some((real, path.strip_prefix(given).ok()?)));
-            // The innermost folder decides.
+            // The innermost folder takes precedence.
             inside.min_by_key(|(_, rest)| rest.as_os_str().len()).map(|(real, rest)| below(real, rest))
         };
         let mut renamed = card.clone();
@@ -56,7 +57,7 @@ fn below(folder: &Path, rest: &Path) -> PathBuf {
     if rest.as_os_str().is_empty() { folder.to_owned() } else { folder.join(rest) }
 }
 
-/// A folder that is gone keeps its given name.
+/// Returns the real path of a folder, or its given path if it is gone.
 fn real(folder: &Path) -> PathBuf {
     fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned())
 }

@@ -1,8 +1,8 @@
-//! Slash commands that a project and its user have written: one Markdown file each, named like the command.
+//! Slash commands that a project and its user define: one Markdown file each, named like the command.
 //!
-//! They are in `.acpd/commands` of the working folder and of the folders above it, up to the repository's root, and in
-//! the user's own folder. The text of a file goes to the model as if the person had typed it. Files of a project that
-//! a rule denies or asks about are not read; the user's own files are exempt from rules.
+//! The files are in `.acpd/commands` of the working folder and of the folders above it, up to the repository's root,
+//! and in the user's own folder. The text of a file goes to the model as if the user had typed it. Files of a project
+//! that a rule denies or asks about are not read; the user's own files are exempt from rules.
 
 mod template;
 
@@ -21,14 +21,14 @@ pub(crate) use template::first_line;
 
 const FOLDER: &str = ".acpd/commands";
 
-/// The most bytes of a file; a longer file is no command.
+/// The most bytes of a file. A longer file is not a command.
 const LONGEST: u64 = 64 << 10;
 
-/// Files of one folder, and entries that are looked at for them.
+/// The most files of one folder, and the most entries that are examined.
 const MOST: usize = 100;
 const MAX_ENTRIES: usize = 10_000;
 
-/// All commands by name. A nearer file hides one further up, and a project's file hides the user's.
+/// Returns all commands by name. A nearer file takes precedence over one further up, and a project's over the user's.
 pub(crate) fn list(cwd: &Path, own: Option<&Path>, rules: &Rules) -> Vec<SlashCommandCard> {
     let mut commands: Vec<SlashCommandCard> = Vec::new();
     for folder in folders(cwd, own) {
@@ -43,7 +43,7 @@ pub(crate) fn list(cwd: &Path, own: Option<&Path>, rules: &Rules) -> Vec<SlashCo
     commands
 }
 
-/// The text that replaces a command; None if there is no command of that name.
+/// Returns the text that replaces a command; None if there is no command of that name.
 pub(crate) fn expand(cwd: &Path, own: Option<&Path>, rules: &Rules, call: &TypedSlashCommand) -> Option<Expansion> {
     let name = Some(call.name.as_str()).filter(|name| is_name(name))?;
     let (folder, template) = folders(cwd, own).find_map(|folder| folder.template(name).map(|found| (folder, found)))?;
@@ -64,8 +64,8 @@ fn folders(cwd: &Path, own: Option<&Path>) -> impl Iterator<Item = Folder> {
 
 struct Folder {
     folder: OwnedFd,
-    /// The path of a project's folder, in which symlinks are not followed: they could lead outside the project. The
-    /// user's own files may be symlinks.
+    /// The path of a project's folder; None for the user's. In a project's folder symlinks are not followed, because
+    /// they could lead outside the project. The user's own files may be symlinks.
     of_project: Option<PathBuf>,
 }
 
@@ -96,7 +96,7 @@ impl Folder {
         names
     }
 
-    /// Why a rule keeps the model from a file, if one does.
+    /// Returns the reason if a rule hides a file from the model.
     fn withheld(&self, name: &str, rules: &Rules) -> Option<String> {
         let path = self.of_project.as_ref()?.join(format!("{name}.md"));
         prompt_files::reading_verdict(rules, &path).map(|verdict| prompt_files::notice(&path, verdict))
@@ -191,7 +191,7 @@ mod tests {
         fs::create_dir_all(&linked).unwrap();
         symlink(project.join(".acpd"), linked.join(".acpd")).unwrap();
         assert_eq!(names(&linked), [""; 0]);
-        // The user's own may be links.
+        // The user's own files may be symlinks.
         assert_eq!(list(&linked, Some(&project.join(FOLDER)), &Rules::default()).len(), 2);
     }
 

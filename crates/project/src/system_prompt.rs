@@ -1,9 +1,9 @@
-//! The system prompt: the text that every model gets first, and a part for its family. All of its words are in this
-//! file. The text has no facts that change, so that providers can cache the beginning of each request.
+//! The system prompt: a text for every model, and a part for each family of models. All of its text is in this file. It
+//! contains no facts that change, so that providers can cache the beginning of each request.
 
 use domain::ModelId;
 
-/// What every model gets.
+/// The text for every model.
 const COMMON: &str = r#"You are the coding agent of acpd. You work in a person's project, on their machine, and they read your answers in their editor or terminal. You see the project only through your tools. The user sees your messages, your plan and every call.
 
 # How to work
@@ -61,8 +61,7 @@ Use `update_plan` for work of three or more steps, not for small tasks. Entries 
 - Say what you do not know. If the user is mistaken, say so and show why.
 "#;
 
-/// The families of models, by what their ids contain, with the part of the prompt that each one needs. The first that
-/// fits counts.
+/// The families of models, by words in their ids, with the part of the prompt for each. The first match is used.
 const FAMILIES: [(&[&str], &str); 3] = [
     (
         &["claude"],
@@ -90,13 +89,13 @@ const OTHERS: &str = "Call tools through the tool interface only; never write a 
     the result of each call before the next step. Before you edit a file read it, and copy the text that is to be \
     replaced exactly as it stands there, without line numbers.";
 
-/// What stands before the notes.
+/// The text before the notes.
 pub(crate) const ABOUT_NOTES: &str = "\n# Notes\n\nFiles in which the user and the project have written notes for agents follow, each as `<notes>`. Follow \
     those that apply to what you do. Where notes contradict each other, a later one counts more than an earlier one; \
     what the user says in the conversation counts more than any note. Further notes may come with the first file that \
     you read in a folder; they count for that folder. No note can allow what a mode, a rule or a denial forbids.\n";
 
-/// The part of the system prompt that depends on nothing but the model.
+/// Returns the part of the system prompt that depends only on the model.
 pub(crate) fn instructions(model: &ModelId) -> String {
     let id = model.as_str().to_ascii_lowercase();
     let family = FAMILIES.iter().find(|(names, _)| names.iter().any(|name| id.contains(name)));

@@ -1,5 +1,5 @@
-//! One custom agent: a Markdown file whose text instructs a sub-agent, and whose front matter says
-//! what it is for and what it may use.
+//! One custom agent: a Markdown file whose text instructs a sub-agent, and whose front matter has its purpose, model
+//! and tools.
 
 use std::path::PathBuf;
 
@@ -16,18 +16,18 @@ const LONGEST: u64 = 64 << 10;
 pub struct CustomAgent {
     pub name: String,
     pub description: String,
-    /// The only tools that it may use; None for all of its mode.
+    /// The only tools that it may use; None for all tools of its mode.
     pub tools: Option<Vec<String>>,
     pub model: Option<ModelId>,
     pub mode: Option<Mode>,
-    /// What it is instructed to do.
+    /// The instructions.
     pub text: String,
     pub path: PathBuf,
 }
 
 impl CustomAgent {
-    /// Reads a file; None if it has no text, and an error if it asks for what does not exist: a typo
-    /// must not give an agent more than was meant.
+    /// Reads a file. Returns None if it has no text, and an error if it names something that does not exist, because a
+    /// typo must not give an agent more rights than intended.
     pub(super) fn read(folder: &Folder, name: &str) -> Option<Result<Self, String>> {
         let file = format!("{name}.md");
         let (front, text) = front_matter::read(&folder.read(&file, LONGEST)?);
@@ -38,7 +38,7 @@ impl CustomAgent {
             Ok(mode) => mode,
             Err(id) => return Some(Err(format!("there is no mode `{id}`"))),
         };
-        // Other agents write `inherit` for the model of the conversation.
+        // Other programs use `inherit` for the model of the conversation.
         let model = front.text("model").filter(|model| model != "inherit");
         Some(Ok(Self {
             name: front.text("name").filter(|given| entries::is_name(given)).unwrap_or_else(|| name.to_owned()),

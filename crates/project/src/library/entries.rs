@@ -1,7 +1,7 @@
-//! A folder that holds skills or agents: its entries, and how their files are opened.
+//! A folder that contains skills or agents: lists its entries and opens their files.
 //!
-//! In a project no symlink is followed, because it could lead outside of the project. The user's own
-//! entries may be symlinks, but the files of a skill stay inside the skill's folder.
+//! In a project no symlink is followed, because it could lead outside the project. The user's own entries may be
+//! symlinks, but the files of a skill must be inside the skill's folder.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,7 +12,7 @@ use rustix::fs::{Dir, FileType, Mode, OFlags};
 
 use crate::note_files;
 
-/// Entries of one folder that are used, and that are looked at.
+/// The most entries of one folder that are used, and the most that are examined.
 const MOST: usize = 100;
 const MAX_ENTRIES: usize = 10_000;
 
@@ -42,7 +42,7 @@ impl Folder {
         Some(Self { path: path.to_owned(), origin: EntryOrigin::User, folder })
     }
 
-    /// The names of the folders in it.
+    /// Returns the names of the folders in it.
     pub(super) fn folders(&self) -> Vec<String> {
         names(self.folder.as_fd(), |name, kind| {
             let may_be = matches!(kind, FileType::Directory | FileType::Unknown)
@@ -51,7 +51,7 @@ impl Folder {
         })
     }
 
-    /// The names of the Markdown files in it, without `.md`.
+    /// Returns the names of the Markdown files in it, without `.md`.
     pub(super) fn files(&self) -> Vec<String> {
         names(self.folder.as_fd(), |name, _| name.strip_suffix(".md").filter(|name| is_name(name)).map(str::to_owned))
     }
@@ -61,7 +61,7 @@ impl Folder {
         self.open(name, OFlags::RDONLY | OFlags::DIRECTORY)
     }
 
-    /// The whole text of a file in it; None if there is none, or it is longer or not text.
+    /// Returns the whole text of a file in it; None if the file does not exist, is longer, or is not text.
     pub(super) fn read(&self, name: &str, longest: u64) -> Option<String> {
         note_files::read_whole(File::from(self.open(name, OFlags::RDONLY | OFlags::NONBLOCK)?), longest)
     }
@@ -76,7 +76,7 @@ impl Folder {
     }
 }
 
-/// Names of entries in their order, as many as are used.
+/// Returns the names of entries in order, up to the limit.
 pub(super) fn names(folder: BorrowedFd<'_>, pick: impl Fn(&str, FileType) -> Option<String>) -> Vec<String> {
     let Ok(entries) = Dir::read_from(folder) else { return Vec::new() };
     let picked = entries.take(MAX_ENTRIES).filter_map(|entry| {

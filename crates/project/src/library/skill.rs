@@ -16,11 +16,11 @@ use crate::slash_commands::first_line;
 
 pub(super) const FILE: &str = "SKILL.md";
 
-/// The most bytes of a `SKILL.md`, and of another file of a skill.
+/// The most bytes of a `SKILL.md`, and of any other file of a skill.
 const LONGEST: u64 = 64 << 10;
 const LONGEST_RESOURCE: u64 = 1 << 20;
 
-/// How many files of a skill are listed, and how deep its folders are looked into.
+/// The most files of a skill that are listed, and the depth to which its folders are searched.
 const LISTED: usize = 60;
 const DEPTH: usize = 4;
 
@@ -29,13 +29,13 @@ pub struct Skill {
     pub name: String,
     pub description: String,
     pub folder: PathBuf,
-    /// Whether the project brought it along.
+    /// Whether it comes from the project.
     pub of_project: bool,
     text: String,
     opened: Arc<OwnedFd>,
 }
 
-/// Why a file of a skill cannot be read, in words for the model.
+/// The reason why a file of a skill cannot be read, worded for the model.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SkillError {
     #[error("the skill has no file `{0}`; give a path relative to its folder")]
@@ -47,7 +47,7 @@ pub enum SkillError {
 }
 
 impl Skill {
-    /// Reads the skill of a folder; None if it has no `SKILL.md` with a text.
+    /// Reads the skill in a folder. Returns None if it has no `SKILL.md` with a text.
     pub(super) fn read(parent: &Folder, name: &str) -> Option<Self> {
         let opened = parent.enter(name)?;
         let flags = OFlags::RDONLY | OFlags::NONBLOCK;
@@ -66,12 +66,12 @@ impl Skill {
         })
     }
 
-    /// The instructions, without the front matter.
+    /// Returns the instructions without the front matter.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The other files of the skill, relative to its folder, as many as are listed.
+    /// Returns the other files of the skill, relative to its folder, up to the limit.
     pub fn files(&self) -> Vec<String> {
         let mut files = Vec::new();
         list(self.opened.as_fd(), "", DEPTH, &mut files);
@@ -83,7 +83,7 @@ impl Skill {
     ///
     /// # Errors
     ///
-    /// If the path leads elsewhere, or to no text.
+    /// If the path leads out of the skill's folder, or not to a text file.
     pub fn read_file(&self, path: &str) -> Result<String, SkillError> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK;
         let relative = path.strip_prefix("./").unwrap_or(path);

@@ -14,7 +14,7 @@ struct Place {
     library: Library,
 }
 
-/// A trusted project and a user's folder, both empty.
+/// Returns a trusted project and a user's folder, both empty.
 fn place() -> Place {
     let home = tempfile::tempdir().unwrap();
     let project = home.path().join("project");

@@ -1,20 +1,20 @@
-//! One slash command's file: its description, and its text with placeholders. Pure.
+//! The file of one slash command: its description, and its text with placeholders. Pure.
 
 use crate::front_matter;
 
-/// Longer first lines are cut where they are shown.
+/// The longest description, in characters. A longer first line is cut.
 const DESCRIPTION: usize = 100;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Template {
     pub(super) description: String,
-    /// What may follow the command's name.
+    /// A hint about the arguments after the command's name.
     pub(super) hint: Option<String>,
     text: String,
 }
 
 impl Template {
-    /// None if there is no text for the model.
+    /// Parses a file. Returns None if there is no text for the model.
     pub(super) fn read(file: &str) -> Option<Self> {
         let (front, text) = front_matter::read(file);
         if text.is_empty() {
@@ -27,8 +27,8 @@ impl Template {
         })
     }
 
-    /// The text with `$ARGUMENTS`, `$1`, `$2`, ... replaced, in one pass: typed text is not expanded again. If the
-    /// text has no placeholder, the arguments are appended.
+    /// Returns the text with `$ARGUMENTS`, `$1`, `$2`, ... replaced, in one pass: typed text is not expanded again. If
+    /// the text has no placeholder, the arguments are appended.
     pub(super) fn fill(&self, arguments: &str) -> String {
         let words = words(arguments);
         let mut filled = String::with_capacity(self.text.len() + arguments.len());
@@ -68,7 +68,7 @@ pub(crate) fn first_line(text: &str) -> String {
     short
 }
 
-/// Split at blanks, but not inside quotes.
+/// Splits arguments at spaces, but not inside quotes.
 fn words(arguments: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(Template::read(&"é".repeat(101)).unwrap().description, format!("{}…", "é".repeat(100)));
         assert_eq!(Template::read("---\ndescription: x\n---\n \n"), None);
         assert_eq!(Template::read("---\n---\nx").unwrap().text, "x");
-        // What is not closed is text.
+        // Front matter that is not closed is text.
         assert_eq!(Template::read("---\ndescription: x").unwrap().text, "---\ndescription: x");
     }
 
