@@ -136,7 +136,9 @@ impl Translator {
             }
             EventKind::CallPaused { call } if self.hidden.remove(call) => {
                 let runs = self.update_call(event, call, acp::ToolCallStatus::InProgress, None, None);
-                self.reveal(event, call).into_iter().chain([runs]).collect()
+                // The last update for an event carries its place.
+                let shown = self.revealed(call).map(|announced| self.unplaced(&announced));
+                shown.into_iter().chain([runs]).collect()
             }
             EventKind::AgentText { message, text } => {
                 vec![self.say(Speaker::Agent, text, message.as_str(), self.place(event))]
@@ -320,8 +322,12 @@ impl Translator {
 
     /// Shows a hidden call before the user is asked about it.
     fn reveal(&self, event: &Event, call: &CallId) -> Option<Outbound> {
+        Some(self.update(event, &self.revealed(call)?))
+    }
+
+    fn revealed(&self, call: &CallId) -> Option<Announced> {
         let call = content::pending_call(call, &self.calls.get(call)?.card);
-        Some(self.update(event, &Announced { session_update: "tool_call", call }))
+        Some(Announced { session_update: "tool_call", call })
     }
 
     fn question(&self, question: &Question) -> Outbound {

@@ -36,7 +36,8 @@ impl Translator {
         let mode = offer.modes.as_ref().and_then(|modes| modes.get("currentModeId")?.as_str());
         let mode = mode.and_then(|mode| self.offered(&OfferPart::Mode(mode.to_owned())));
         let options = offer.options.clone().and_then(|options| self.offered(&OfferPart::Options(options)));
-        mode.into_iter().chain(options).map(|update| self.update(event, &update)).collect()
+        let changes: Vec<Value> = mode.into_iter().chain(options).collect();
+        self.updates(event, &changes)
     }
 
     /// The update for a changed choice, if the protocol has one for it and the child's data is valid.
@@ -58,10 +59,11 @@ impl Translator {
         let open = open.or_insert_with(|| OpenCall::new(fields.card()));
         fields.apply_to(&mut open.card);
         let (title, kind) = (open.card.title.clone(), open.card.kind);
+        let announces = first && self.announced.insert(call.clone());
         if is_over {
             self.calls.remove(call);
+            self.announced.remove(call);
         }
-        let announces = first && self.announced.insert(call.clone());
         let mut update = json!({ "toolCallId": call });
         update["sessionUpdate"] = json!(if announces { "tool_call" } else { "tool_call_update" });
         if announces || fields.title.is_some() {
