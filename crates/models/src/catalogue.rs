@@ -21,7 +21,7 @@ struct Catalogue {
     version: u32,
     /// The date when the table was last compared with its sources.
     date: String,
-    /// How the names of models begin that are trained on the patches of the tool `apply_patch`.
+    /// Prefixes of the names of models that are trained on the patches of the tool `apply_patch`.
     patches: Vec<String>,
     maker: Vec<Maker>,
 }
@@ -39,7 +39,7 @@ struct Maker {
     /// Whether its models read PDFs.
     #[serde(default)]
     documents: bool,
-    /// What its models accept of one image.
+    /// The limits of its models for one image.
     image: Option<ImageRow>,
     models: Vec<Row>,
 }
@@ -47,9 +47,9 @@ struct Maker {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ImageRow {
-    /// Pixels of the longer side.
+    /// The longest side, in pixels.
     side: u32,
-    /// Bytes of the file.
+    /// The largest file, in bytes.
     bytes: usize,
 }
 
@@ -95,7 +95,7 @@ static UNKNOWN: Row = Row {
 /// whole request.
 const USUAL_IMAGE: ImageLimit = ImageLimit { side: 2_000, bytes: 700_000 };
 
-/// What the table has for one model.
+/// The table's facts about one model.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CatalogueEntry {
     pub(crate) row: &'static Row,
@@ -150,12 +150,13 @@ pub(crate) fn find(model: &str) -> CatalogueEntry {
     }
 }
 
-/// Whether the table has a row for a model, so that its numbers are not guesses.
+/// Returns whether the table has a row for a model, so that its numbers are not guesses.
 pub(crate) fn knows(model: &str) -> bool {
     find(model).maker.is_some()
 }
 
-/// Whether a model, given by its own name, is trained on the patches of the tool `apply_patch`.
+/// Returns whether a model, given by its own name, is trained on the patches of the tool
+/// `apply_patch`.
 pub(crate) fn is_trained_on_patches(bare: &str) -> bool {
     CATALOGUE.patches.iter().any(|family| bare.starts_with(family.as_str()))
 }

@@ -15,11 +15,11 @@ use crate::spec::{Facts, Thinking};
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelsConfig {
-    /// The model of new sessions, `provider/model` or a built-in one.
+    /// The model of new sessions: `provider/model`, or a built-in one.
     pub default: Option<String>,
     pub providers: BTreeMap<String, ProviderConfig>,
     /// Facts about models that replace those of the providers' lists and of the bundled table, by
-    /// the model's id or its name. A star at the end stands for any rest.
+    /// the model's id or its name. A trailing star matches any rest.
     pub overrides: BTreeMap<String, ModelOverride>,
     pub local: LocalConfig,
     pub retry: RetryPolicy,
@@ -172,7 +172,7 @@ pub struct ModelConfig {
     pub price: Option<PriceConfig>,
 }
 
-/// Facts about models that the configuration sets whatever their provider says.
+/// Facts about models that the configuration sets, regardless of what their provider says.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelOverride {

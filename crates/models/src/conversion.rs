@@ -1,8 +1,8 @@
-//! Prepares the images and PDFs of a conversation for one model: only the newest images, each within
-//! the provider's limits, and PDFs as text for a model that does not read them.
+//! Prepares the images and PDFs of a conversation for one model: only the newest images, each
+//! within the provider's limits, and PDFs as text for a model that does not read them.
 //!
-//! The conversions run in helper processes (`attachments`). Their results are kept for the next
-//! requests, which carry the same conversation again, and are the same bytes each time.
+//! The conversions run in helper processes (`attachments`). Their results are kept, because the
+//! next requests contain the same conversation. The same input always gives the same bytes.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -18,23 +18,23 @@ use crate::media::{self, is_pdf};
 use crate::remote::Dialect;
 use crate::spec::Spec;
 
-/// Bytes of results that are kept. The oldest ones go first.
+/// The most bytes of results that are kept. The oldest ones are dropped first.
 const KEPT: usize = 32 << 20;
 
-/// Bytes of a PDF in base64 beyond which it is sent as text. Providers limit a request to 20 MB and
-/// more.
+/// The largest PDF that is sent as a file, in bytes of base64. A larger one is sent as text.
+/// Providers limit a request to 20 MB or more.
 const LARGEST_PDF: usize = 14 << 20;
 
-/// Bytes of a PDF's text. It is also limited to a quarter of the model's window.
+/// The most bytes of a PDF's text. It is also limited to a quarter of the model's window.
 const LONGEST_TEXT: u64 = 256 << 10;
 
-/// What a model accepts.
+/// The limits of a model for images and PDFs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Accepted {
-    /// None if the model sees no images; they become markers then.
+    /// None if the model sees no images. Markers then replace them.
     image: Option<ImageLimit>,
     documents: bool,
-    /// Bytes of the text of one PDF.
+    /// The most bytes of the text of one PDF.
     text: usize,
 }
 
@@ -87,7 +87,7 @@ enum Converted {
         data: String,
     },
     Text(String),
-    /// Why the file could not be converted.
+    /// The reason why the file could not be converted.
     Failed(String),
 }
 
@@ -110,10 +110,10 @@ struct Kept {
 /// The conversions for all providers.
 #[derive(Debug, Default)]
 pub(crate) struct Conversions {
-    /// Without a helper nothing is converted.
+    /// The helper. Without one nothing is converted.
     converter: OnceLock<Converter>,
     kept: Mutex<Kept>,
-    /// Its random keys keep files from being made to collide.
+    /// Hashes files. Its random keys prevent files that were made to collide.
     hasher: RandomState,
 }
 
@@ -291,7 +291,7 @@ fn blocks(message: &Message) -> Vec<&Content> {
     }
 }
 
-/// Returns the base64 of a file that may have to be converted.
+/// Returns the base64 of a file that may need a conversion.
 fn data(content: &Content) -> Option<&str> {
     match &content.payload {
         Payload::Image { data, .. } => Some(data),
@@ -303,7 +303,7 @@ fn data(content: &Content) -> Option<&str> {
 fn decode(data: &str) -> Option<Vec<u8>> {
     match STANDARD.decode(data) {
         Ok(bytes) => Some(bytes),
-        // Some clients break lines.
+        // Some clients break the base64 into lines.
         Err(_) => STANDARD.decode(data.split_ascii_whitespace().collect::<String>()).ok(),
     }
 }
@@ -315,7 +315,7 @@ fn image(file: &[u8]) -> Converted {
     }
 }
 
-/// Builds what stands for a file.
+/// Builds the content that replaces a file.
 fn payload(before: &Payload, converted: &Converted, longest: usize) -> Payload {
     let uri = match before {
         Payload::Image { uri, .. } => uri.clone(),
@@ -376,7 +376,7 @@ mod tests {
     #[test]
     fn an_image_is_converted_only_for_a_model_that_sees_it_and_only_beyond_the_limit() {
         let conversions = Conversions::default();
-        // The header of a PNG with these sides, and its end.
+        // The header of a PNG of this size, and its end.
         let png = |width: u32, height: u32| {
             let mut file = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR".to_vec();
             file.extend(width.to_be_bytes().into_iter().chain(height.to_be_bytes()));

@@ -34,30 +34,30 @@ use crate::spec::Spec;
 
 const COMPLAINT_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often the person is notified of the time that is left of a long wait.
+/// How often the user is notified of the remaining time of a long wait.
 const COUNTDOWN: Duration = Duration::from_secs(15);
 
-/// How often one request is changed because the provider refuses part of it.
+/// The most changes of one request because the provider refuses part of it.
 const CONCESSIONS: u32 = 3;
 
 /// Turns the events of one answer into deltas.
 pub(crate) trait Fold: Send + 'static {
-    /// Takes one event. Calls, usage and the stop reason are held back for `finish`.
+    /// Handles one event. Calls, usage and the stop reason are held back for `finish`.
     fn take(&mut self, event: &str, deltas: &mut VecDeque<Delta>) -> Result<(), Failure>;
 
-    /// Whether nothing more will come.
+    /// Returns whether the answer is complete and nothing more will follow.
     fn is_over(&self) -> bool;
 
-    /// Whether the model has reported its stop reason. If so, the answer is complete even if the
-    /// stream breaks now.
+    /// Returns whether the model has reported its stop reason. If so, the answer is complete even
+    /// if the stream breaks now.
     fn has_stopped(&self) -> bool;
 
     fn finish(&mut self, deltas: &mut VecDeque<Delta>);
 
-    /// Returns the tokens so far.
+    /// Returns the tokens used so far.
     fn spent(&self) -> Usage;
 
-    /// Whether the answer is in lines of JSON instead of server-sent events.
+    /// Returns whether the answer consists of lines of JSON instead of server-sent events.
     fn is_in_lines(&self) -> bool {
         false
     }
@@ -70,7 +70,7 @@ pub(crate) enum Concession {
     Nothing,
     /// This body was changed; later ones need not be.
     Once,
-    /// The body was changed, and so are later ones if the provider accepts it.
+    /// The body was changed, and later ones will be too if the provider accepts it.
     Lasting,
 }
 
@@ -119,7 +119,7 @@ struct Exchange {
     rekeyed: bool,
     /// The key of the last request, for error messages.
     key: Option<Key>,
-    /// What is to be reported of the request when it is accepted.
+    /// The report about attachments, to be emitted when the request is accepted.
     attached: Option<Delta>,
     /// The deltas that the stream emits next.
     ready: VecDeque<Delta>,
@@ -132,7 +132,7 @@ enum Phase {
     Asking,
     Waiting {
         until: Instant,
-        /// When the person is next notified of the wait.
+        /// The time of the next notification about the wait.
         shown_at: Instant,
     },
     ResponseReader(Box<ResponseReader>),
@@ -320,8 +320,8 @@ impl Exchange {
     }
 }
 
-/// Whether a delta is a part of the answer, which is void if the answer breaks off. The others are about
-/// the request.
+/// Returns whether a delta is part of the answer, which is void if the answer breaks off. Other
+/// deltas are about the request.
 fn is_of_the_answer(delta: &Delta) -> bool {
     !matches!(delta, Delta::Notice(_) | Delta::DocumentsAsText { .. } | Delta::Usage(_) | Delta::Abandoned)
 }

@@ -1,4 +1,4 @@
-//! Why a request failed, in words for people, sorted by what can be done about it.
+//! The reason why a request failed, worded for users and classified by what can be done about it.
 //!
 //! Pure: turns a status, a provider's error text or a broken connection into a `ModelError`. It
 //! never sees a key; the caller that turns a failure into an error scrubs the provider's text
@@ -50,7 +50,7 @@ impl ErrorBody {
     pub(crate) fn read(body: &str) -> Self {
         match serde_json::from_str(body) {
             Ok(value) => Self::of(&value),
-            // An HTML page from a proxy is of no use to a person.
+            // An HTML page from a proxy does not help the user.
             Err(_) if body.trim_start().starts_with('<') => Self::default(),
             Err(_) => Self { message: body.trim().to_owned(), ..Self::default() },
         }
@@ -264,8 +264,8 @@ impl Failure {
     }
 }
 
-/// Whether a refusal for too many requests means that waiting does not help. Google speaks of billing
-/// also when a minute's quota is used up, and then says how long to wait.
+/// Returns whether waiting does not help after a refusal for too many requests. Google also
+/// mentions billing when the quota of a minute is used up, but then it states how long to wait.
 fn is_out_of_quota(words: &str, delay: Option<Duration>) -> bool {
     words.contains("insufficient_quota") || (delay.is_none() && words.contains("billing"))
 }

@@ -7,24 +7,26 @@ use crate::failure::Failure;
 
 const MIB: usize = 1 << 20;
 
-/// Bytes of one line or one event of a stream.
+/// The most bytes of one line or one event of a stream.
 pub(crate) const EVENT: usize = 8 * MIB;
-/// Bytes of one answer, all events together.
+/// The most bytes of one answer, all events together.
 pub(crate) const ANSWER: usize = 128 * MIB;
-/// Bytes of an answer that comes as one JSON document.
+/// The most bytes of an answer that is one JSON document.
 pub(crate) const DOCUMENT: usize = 16 * MIB;
-/// The bytes of an error's body that are read. The rest is dropped.
+/// The most bytes that are read of an error's body. The rest is dropped.
 pub(crate) const COMPLAINT: usize = 64 << 10;
-/// Bytes of a list of models.
+/// The most bytes of a list of models.
 pub(crate) const LIST: usize = 16 * MIB;
-/// Bytes of one tool call's arguments, or of one signature.
+/// The most bytes of one tool call's arguments, or of one signature.
 const CALL: usize = 4 * MIB;
-/// Bytes that are kept until the end of an answer: all calls, signatures and other opaque values.
+/// The most bytes that are kept until the end of an answer: all calls, signatures and other opaque
+/// values.
 const KEPT: usize = 16 * MIB;
-/// Blocks of one answer: texts, thoughts and calls.
+/// The most blocks of one answer: texts, thoughts and calls.
 const BLOCKS: usize = 4_096;
 
-/// Tool calls of one answer. All of them are planned at once, and each is recorded and shown.
+/// The most tool calls of one answer. All of them are planned at once, and each is recorded and
+/// shown.
 const CALLS: usize = 128;
 
 /// Counts what a fold keeps of one answer, and returns an error beyond the limits.

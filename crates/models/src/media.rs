@@ -7,13 +7,13 @@ use domain::model::ModelInfo;
 use domain::{Content, Payload};
 use serde_json::{Value, json};
 
-/// The number of images in one request. Providers limit it, and every image is billed again with
+/// The most images in one request. Providers limit the number, and every image is billed again with
 /// each request.
 const MOST_IMAGES: usize = 20;
 
 const LEFT_OUT: &str = "[image left out: only the newest 20 images of a conversation are sent]";
 
-/// Replaces every image but the newest ones by a marker.
+/// Replaces every image except the newest ones with a marker.
 pub(crate) fn keep_newest_images(messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
     let mut room = MOST_IMAGES;
     let mut kept: Vec<Arc<Message>> =
@@ -48,7 +48,7 @@ fn without_old_images(message: &Arc<Message>, room: &mut usize) -> Arc<Message> 
     message
 }
 
-/// Keeps as many of the last images as there is room for.
+/// Replaces images with markers, except the last ones for which there is room.
 fn leave_out(blocks: &mut [Content], room: &mut usize) {
     for block in blocks.iter_mut().rev().filter(|block| is_image(block)) {
         match room.checked_sub(1) {
@@ -120,8 +120,8 @@ fn image<'a>(mime: &'a str, data: &'a str) -> Option<Medium<'a>> {
     (!data.is_empty()).then_some(Medium::Image { mime, data })
 }
 
-/// Whether a resource is a PDF, by its type or, if the client named no particular type, its first
-/// bytes.
+/// Returns whether a resource is a PDF, by its type or, if the client gave no specific type, by its
+/// first bytes.
 pub(crate) fn is_pdf(mime: Option<&str>, blob: &str) -> bool {
     match mime {
         Some("application/pdf" | "application/x-pdf") => true,
@@ -138,7 +138,7 @@ fn audio_format(mime: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether a provider complains that it does not accept images.
+/// Returns whether a provider complains that it does not accept images.
 pub(crate) fn is_about_images(complaint: &str) -> bool {
     let complaint = complaint.to_ascii_lowercase();
     let names_them = ["image", "vision", "multimodal", "mmproj"].iter().any(|word| complaint.contains(word));
@@ -147,7 +147,7 @@ pub(crate) fn is_about_images(complaint: &str) -> bool {
     names_them && refuses.iter().any(|sign| complaint.contains(sign))
 }
 
-/// Replaces every part of this type in the messages of a body by text. Returns whether there was
+/// Replaces every part of this type in the messages of a body with text. Returns whether there was
 /// one.
 pub(crate) fn replace_blocks(body: &mut Value, kind: &str) -> bool {
     let is_block = |value: &Value| value["type"] == kind;

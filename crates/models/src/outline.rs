@@ -1,5 +1,5 @@
-//! Puts a conversation into the order that providers require, whatever a crash, a cancel or a
-//! compaction left behind.
+//! Puts a conversation into the order that providers require, even after a crash, a cancellation or
+//! a compaction.
 //!
 //! Pure, and independent of any API: roles alternate, every call has exactly one outcome right
 //! after the response that made it, nothing is empty, the first message is the user's, and the last
@@ -31,7 +31,7 @@ pub(crate) enum OutlineEntry<'a> {
 #[derive(Debug)]
 pub(crate) struct Answered<'a> {
     pub(crate) call: &'a CallId,
-    /// What must be sent back with the call to the provider that made it.
+    /// The values that must be sent back with the call to the provider that made it.
     pub(crate) origin: Option<&'a CallOrigin>,
     pub(crate) text: &'a str,
     pub(crate) images: &'a [Content],

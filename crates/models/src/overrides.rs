@@ -1,4 +1,4 @@
-//! Facts about models that the configuration sets under `models.overrides`, whatever the provider.
+//! Facts about models that the configuration sets under `models.overrides`, for all providers.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub(crate) struct Overrides(Vec<(ModelPattern, Facts)>);
 
 #[derive(Debug)]
 struct ModelPattern {
-    /// A model's id or name, or the beginning of one.
+    /// A model's id or name, or a prefix of one.
     text: String,
     is_beginning: bool,
 }
@@ -33,13 +33,12 @@ impl Overrides {
                 ModelPattern { text: beginning.unwrap_or(name).to_owned(), is_beginning: beginning.is_some() };
             overrides.push((pattern, model.facts()));
         }
-        // The most particular pattern is asked first.
+        // The most specific pattern is tried first.
         overrides.sort_by_key(|(pattern, _)| std::cmp::Reverse((!pattern.is_beginning, pattern.text.len())));
         Ok(Self(overrides))
     }
 
-    /// Returns the facts of the most particular override for a model, by its id or by its name
-    /// alone.
+    /// Returns the facts of the most specific override for a model, by its id or by its name alone.
     pub(crate) fn find(&self, provider: &str, model: &str) -> Facts {
         let id = format!("{provider}/{model}");
         let found = self.0.iter().find(|(pattern, _)| pattern.fits(&id) || pattern.fits(model));

@@ -1,5 +1,5 @@
-//! A tool call that arrives in fragments: what is shown of it meanwhile, how its arguments are
-//! parsed, and how an answer ends. Pure.
+//! A tool call that arrives in fragments: what is shown of it in the meantime, how its arguments
+//! are parsed, and how an answer ends. Pure.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;

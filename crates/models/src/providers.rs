@@ -2,8 +2,8 @@
 //! key makes usable, servers that answer on this machine, and the built-in models.
 //!
 //! `list`, `find` and `default_model` never wait. Each provider is asked for its models in the
-//! background (`provider`); the list is kept, and fetched again when it is read later. `settle`
-//! waits for the first answers. The dialects know how to ask a model.
+//! background (`provider`). The list is kept, and fetched again when it is read later. `settle`
+//! waits for the first answers. The dialects know how to send a request to a model.
 
 mod key_variables;
 mod listing;
@@ -31,12 +31,12 @@ use crate::secret::Secret;
 use crate::service::Service;
 use crate::spec::Spec;
 
-/// How long a list of models may take before the provider is named to the user. A new session waits
-/// as long.
+/// How long a list of models may take before the user is notified of the delay. A new session waits
+/// for the same time.
 const LATE: Duration = Duration::from_secs(3);
 
 pub struct Providers {
-    /// The providers, in the order in which a new session's model is looked for.
+    /// The providers, in the order in which a new session's model is chosen.
     providers: Vec<Arc<Provider>>,
     /// The models that are always available. A session without any provider uses the first.
     built_in: Vec<Arc<dyn Model>>,
@@ -112,7 +112,7 @@ impl Providers {
         ours.map(|provider| provider.service.name.clone()).collect()
     }
 
-    /// Whether some provider can be used in this environment without asking for a key.
+    /// Returns whether some provider can be used in this environment without a login.
     pub async fn is_authenticated(&self, environment: &Environment) -> bool {
         join_all(self.providers.iter().map(|provider| provider.service.keys.look())).await;
         self.providers.iter().any(|provider| provider.is_ready(environment))
@@ -140,7 +140,7 @@ impl Providers {
         Some((self.provider(provider)?, model))
     }
 
-    /// Whether the provider's own list has this model.
+    /// Returns whether the provider's own list has this model.
     fn is_listed(&self, id: &ModelId, environment: &Environment) -> bool {
         let listed = self.split(id).and_then(|(provider, _)| provider.listed(environment)).unwrap_or_default();
         listed.iter().any(|spec| spec.info.id == *id)
@@ -204,7 +204,7 @@ impl Catalogue for Providers {
                     }
                 }
             };
-            // Later answers lead to a correction.
+            // A session that starts without an answer is corrected when it arrives.
             let _ = tokio::time::timeout(within, settled).await;
         })
     }
@@ -227,7 +227,7 @@ impl Catalogue for Providers {
         }
         let same = self.split(id).map(|(provider, _)| provider);
         let others = self.providers.iter().filter(|provider| provider.is_ready(environment));
-        // Another model of the same provider is nearest to the intended one.
+        // Another model of the same provider is closest to the intended one.
         let listed = same.into_iter().chain(others).flat_map(|provider| {
             let favourite = provider.favourite(environment).into_iter();
             favourite.chain(provider.listed(environment).unwrap_or_default()).map(|spec| spec.info.id)
@@ -237,7 +237,7 @@ impl Catalogue for Providers {
 
     fn remarks(&self, id: &ModelId, environment: &Environment) -> Vec<String> {
         let is_stopgap = self.default.as_ref() != Some(id) && self.built_in[0].info().id == *id;
-        // A list that is awaited is worth a remark at once only if a model is missing.
+        // A pending list is reported at once only if a model is missing.
         let patience = if is_stopgap { Duration::ZERO } else { LATE };
         let remark = |provider: &Arc<Provider>| {
             provider.trouble(environment).or_else(|| provider.lateness(environment, patience))

@@ -1,4 +1,4 @@
-//! A model at a provider, and the dialects in which a model is asked.
+//! A model at a provider, and the dialects of the requests to it.
 //!
 //! A `Dialect` decides where a request goes, what is sent and how the answer is read. `exchange`
 //! handles keys, retries and reading.

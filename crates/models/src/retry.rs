@@ -24,7 +24,7 @@ pub struct RetryPolicy {
     pub longest_asked_seconds: u64,
     /// The time after which no further request is sent.
     pub total_seconds: u64,
-    /// The shortest wait that the person is notified of.
+    /// The shortest wait of which the user is notified.
     pub notice_ms: u64,
 }
 

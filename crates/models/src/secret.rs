@@ -17,8 +17,7 @@ impl Secret {
         &self.0
     }
 
-    /// Removes every occurrence of the secret from a text whose author has seen
-    /// it.
+    /// Removes every occurrence of the secret from a text whose author has seen it.
     pub fn scrub(&self, text: &str) -> String {
         if self.0.is_empty() { text.to_owned() } else { text.replace(&self.0, "[key]") }
     }

@@ -45,7 +45,7 @@ pub(crate) struct Service {
     pub(crate) conversions: Arc<Conversions>,
     /// Facts about models that the configuration sets.
     pub(crate) overrides: Arc<Overrides>,
-    /// What this provider refused, so that later requests leave it out for a while.
+    /// The parts of requests that this provider refused. Later requests omit them for a while.
     pub(crate) refused: Mutex<ResolvedComplaints>,
     /// Models that need another dialect than the provider's own.
     pub(crate) dialects: Mutex<HashMap<String, Dialect>>,
@@ -123,7 +123,7 @@ impl Service {
         Ok(ProviderEndpoint { base, key, client })
     }
 
-    /// Builds the error for the person. It names the source of the key and never the key.
+    /// Builds the error for the user. It names the source of the key and never the key.
     pub(crate) fn error(&self, model: &str, failure: Failure, key: Option<&Key>, tries: u32) -> ModelError {
         let Failure { kind, what, status, detail, advice, again: _ } = failure;
         // The text is scrubbed before it is shortened, because a truncated key would not be found.
@@ -278,13 +278,13 @@ impl ProviderEndpoint {
     }
 }
 
-/// Normalises an address. People write it with and without a slash at the end, and Anthropic's with
+/// Normalises an address. Users write it with and without a trailing slash, and Anthropic's with
 /// and without its version.
 pub(crate) fn tidy(address: &str, kind: Kind) -> String {
     let bare = address.trim().trim_end_matches('/');
     match kind {
         Kind::Anthropic => bare.strip_suffix("/v1").unwrap_or(bare).to_owned(),
-        // People often have the address of Ollama's other API at hand.
+        // Users often have the address of Ollama's other API at hand.
         Kind::Ollama => bare.strip_suffix("/v1").unwrap_or(bare).to_owned(),
         Kind::OpenAi | Kind::Responses | Kind::Gemini | Kind::Vertex => bare.to_owned(),
     }

@@ -1,4 +1,5 @@
-//! A model and how it is asked, derived from its name (`catalogue`) and other facts.
+//! A model and the parameters of requests to it, derived from its name (`catalogue`) and other
+//! facts.
 //!
 //! The name gives only defaults. The configuration and a provider's own list take precedence.
 
@@ -12,7 +13,7 @@ use serde::Deserialize;
 use crate::catalogue;
 use crate::config::ModelApi;
 
-/// A model and how it is asked.
+/// A model and the parameters of requests to it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Spec {
     pub(crate) info: ModelInfo,
@@ -25,7 +26,7 @@ pub(crate) struct Spec {
     pub(crate) efforts: Cow<'static, [String]>,
     /// Whether it reads PDFs. Others get their text.
     pub(crate) documents: bool,
-    /// What it accepts of one image.
+    /// The limits for one image.
     pub(crate) image: ImageLimit,
     /// The API that the configuration names for it.
     pub(crate) dialect: Option<ModelApi>,

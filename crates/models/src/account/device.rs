@@ -1,7 +1,7 @@
-//! GitHub's device flow (RFC 8628): ask for a code, let the person type it in a browser, poll until
-//! there is a token.
+//! GitHub's device flow (RFC 8628): requests a code, lets the user type it in a browser, and polls
+//! until there is a token.
 //!
-//! This is only a client of two addresses. The caller decides how to show the code, where to keep
+//! This is only a client of two addresses. The caller decides how to show the code, where to store
 //! the token and how long to wait.
 
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::secret::Secret;
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// What RFC 8628 adds to the polling interval after a `slow_down` error.
+/// The increase of the polling interval after a `slow_down` error, as RFC 8628 defines it.
 const SLOWER: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub struct DeviceFlow {
     http: Http,
 }
 
-/// A flow that has begun. The person goes to `verification_uri` and types `user_code`.
+/// A flow that has begun. The user opens `verification_uri` and types `user_code`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceGrant {
     pub verification_uri: String,

@@ -1,4 +1,4 @@
-//! Each source of a key, their order, and the errors of broken sources.
+//! Tests of each source of a key, their order, and the errors of broken sources.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -166,7 +166,7 @@ fn a_credential_is_a_name_and_never_a_path() {
     assert_eq!(keyring.files().count(), 0);
 }
 
-/// A check or a read of the files that hangs, as on a network folder that is gone.
+/// Checking or reading the files hangs, as on a network folder that does not respond.
 #[tokio::test(start_paused = true)]
 async fn reading_an_unresponsive_key_file_ends_at_the_deadline() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Each dialect counts what it keeps.
+//! Tests that each dialect counts what it keeps.
 
 use std::collections::VecDeque;
 
@@ -26,7 +26,8 @@ fn a_call_an_answer_and_its_parts_are_bounded() {
     assert_eq!((0..CALLS + 1).find(|_| meter.count_call().is_err()), Some(CALLS));
 }
 
-/// Feeds events to a fold until it refuses one, and returns how many it accepted and why it refused.
+/// Feeds events to a fold until it refuses one. Returns how many it accepted and the reason for the
+/// refusal.
 fn accepted(mut fold: impl Fold, mut event: impl FnMut(usize) -> Value) -> (usize, String) {
     let mut deltas = VecDeque::new();
     for number in 0..=10 * BLOCKS {
@@ -62,7 +63,7 @@ fn the_calls_of_an_answer_are_counted_in_every_dialect() {
         let item = json!({ "type": "function_call", "call_id": "c", "name": "n" });
         json!({ "type": "response.output_item.added", "output_index": number, "item": item })
     }));
-    // Pieces of calls that were never announced.
+    // Fragments of calls that were never announced.
     assert_calls(accepted(
         ResponsesFold::new("p"),
         |number| json!({ "type": "response.function_call_arguments.delta", "output_index": number, "delta": "x" }),

@@ -1,5 +1,4 @@
-//! Folds the chunks of a chat completion into deltas, and handles what servers add and leave out.
-//! Pure.
+//! Folds the chunks of a chat completion into deltas, and handles what servers add and omit. Pure.
 
 use std::collections::VecDeque;
 

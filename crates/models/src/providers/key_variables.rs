@@ -4,7 +4,7 @@ use domain::account::KeyVariable;
 
 use super::Providers;
 
-/// The pages where people get keys, by the prefix of the provider's address.
+/// The pages where users get keys, by the prefix of the provider's address.
 const PAGES: [(&str, &str); 5] = [
     ("https://api.anthropic.com", "https://platform.claude.com/settings/keys"),
     ("https://api.openai.com", "https://platform.openai.com/api-keys"),
@@ -14,7 +14,7 @@ const PAGES: [(&str, &str); 5] = [
 ];
 
 impl Providers {
-    /// Describes the variables of [`Providers::key_variables`] for a person.
+    /// Describes the variables of [`Providers::key_variables`] for users.
     pub fn described_keys(&self) -> Vec<KeyVariable> {
         let mut described: Vec<KeyVariable> = Vec::new();
         for provider in &self.providers {

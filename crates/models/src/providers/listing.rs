@@ -16,8 +16,8 @@ use crate::secret::Secret;
 use crate::service::{ProviderEndpoint, Service};
 use crate::spec::{Facts, Spec};
 
-/// Words in the names of other entries than chat models in OpenAI's own list. Elsewhere they mean
-/// nothing: many makers call their chat models `-instruct`.
+/// Words in the names of entries in OpenAI's own list that are not chat models. In other lists they
+/// mean nothing: many makers call their chat models `-instruct`.
 const NOT_FOR_TALK: [&str; 17] = [
     "audio",
     "babbage",
@@ -116,19 +116,19 @@ fn read(service: &Service, list: &Value, names: Names) -> Vec<Spec> {
     models.collect()
 }
 
-/// Whether a model may be a new session's default, judged by its name.
+/// Returns whether a model may be a new session's default, judged by its name.
 pub(super) fn is_for_talk(model: &str) -> bool {
     !has_word(model, &NEVER_FOR_TALK)
 }
 
-/// Whether one of the words is a whole word of the name.
+/// Returns whether one of the words is a whole word of the name.
 fn has_word(name: &str, words: &[&str]) -> bool {
     let mut parts = name.split(|letter: char| !letter.is_ascii_alphanumeric());
     parts.any(|part| words.iter().any(|word| part.eq_ignore_ascii_case(word)))
 }
 
-/// Whether the model accepts tools. One that lists its features without tools is of no use to an
-/// agent.
+/// Returns whether the model accepts tools. One that lists its features without tools is of no use
+/// to an agent.
 fn takes_tools(row: &Value) -> bool {
     let names = |list: &Value, word: &str| {
         list.as_array().is_none_or(|list| list.iter().filter_map(Value::as_str).any(|name| name == word))

@@ -23,7 +23,7 @@ const FRESH_LOCAL: Duration = Duration::from_secs(30);
 /// How soon a provider without a key is checked again.
 const UNREADY: Duration = Duration::from_secs(1);
 
-/// The number of listed models that are kept and shown, beside the configured ones.
+/// The most listed models that are kept and shown, besides the configured ones.
 pub(super) const MOST_MODELS: usize = 1_000;
 
 const DEADLINE: Duration = Duration::from_secs(15);
@@ -55,7 +55,7 @@ pub(super) struct Provider {
     /// The path or the whole address of the list.
     pub(super) list_path: String,
     role: Role,
-    /// Whether the configuration names it, whatever its role.
+    /// Whether it is in the configuration, whatever its role is.
     pub(super) is_configured: bool,
     /// Models that are configured or well known, with the facts about them. The first is the
     /// favourite.
@@ -79,7 +79,7 @@ struct List {
     models: Option<Vec<Spec>>,
     /// Whether the provider has more models than are kept.
     truncated: bool,
-    /// Why the last refresh gave no usable result.
+    /// The reason why the last refresh gave no usable result.
     trouble: Option<String>,
 }
 
@@ -89,7 +89,7 @@ impl List {
     }
 }
 
-/// A running refresh. Its drop records the end, so that nothing waits for a refresh that was
+/// A running refresh. Dropping it records the end, so that nothing waits for a refresh that was
 /// dropped.
 struct Pending {
     provider: Arc<Provider>,
@@ -128,8 +128,8 @@ impl Provider {
         }
     }
 
-    /// Whether a person may store a key for it. Even a provider that is configured without a key
-    /// may need one.
+    /// Returns whether a user may store a key for it. Even a provider that is configured without a
+    /// key may need one.
     pub(super) fn takes_stored_key(&self) -> bool {
         self.role != Role::Local
     }
@@ -228,8 +228,8 @@ impl Provider {
         Some(trouble.strip_prefix(&name).unwrap_or(&trouble).to_owned())
     }
 
-    /// Reports that a list has been awaited for at least this time, and that there is none from
-    /// before.
+    /// Returns a notice if the list has been pending for at least this time and there is no earlier
+    /// one.
     pub(super) fn lateness(&self, environment: &Environment, after: Duration) -> Option<String> {
         if !self.is_wanted(environment) {
             return None;

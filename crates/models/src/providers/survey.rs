@@ -1,4 +1,4 @@
-//! Checks every provider for the person who inspects an installation: where its key comes from, and
+//! Checks every provider for users who inspect an installation: where its key comes from, and
 //! whether it answers.
 //!
 //! It asks each provider for its models, as a session would. It reports the source of a key and
@@ -37,7 +37,7 @@ pub enum KeySurvey {
     Broken(String),
 }
 
-/// A model that sessions may choose, described for people.
+/// A model that sessions may choose, described for users.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Offered {
     pub info: ModelInfo,
@@ -47,7 +47,7 @@ pub struct Offered {
     pub guessed: bool,
     /// Whether it reads PDFs itself.
     pub documents: bool,
-    /// The name of the API that it is asked in.
+    /// The name of the API through which it is used.
     pub dialect: &'static str,
     /// The facts that the configuration sets, by the names of the settings.
     pub configured: Vec<&'static str>,

@@ -14,7 +14,8 @@ use super::progress::Stage;
 const EXCERPT_LINES: usize = 60;
 const EXCERPT_BYTES: usize = 4000;
 
-/// The notice after every understood task, which keeps users from mistaking this for a poor language model.
+/// The notice after every understood task, which keeps users from mistaking this for a poor
+/// language model.
 const DISCLAIMER: &str =
     "`rehearsal` answered, a small program that follows plain directions. No language model is configured.";
 
@@ -69,7 +70,7 @@ pub(super) fn thought(understanding: &Understanding) -> String {
 /// Returns the text before the first call: what came with the prompt, and which of it is ignored.
 pub(super) fn opening(blocks: &[Content], understanding: &Understanding) -> Option<String> {
     let mut said = Vec::new();
-    // What acpd adds to every prompt is nothing that the person attached.
+    // Facts that acpd adds to every prompt were not attached by the user.
     let attached = blocks.iter().filter(|block| environment_facts(block).is_none());
     let markers: Vec<_> = attached.filter_map(marker).collect();
     if !markers.is_empty() {

@@ -179,7 +179,8 @@ impl Fold for ResponsesFold {
                 deltas.push_back(Delta::Thought("\n\n".to_owned()));
             }
             Some("response.function_call_arguments.delta") => {
-                // Usually its item was announced. A call that was not is a call, too, and counts as one.
+                // Usually the item was announced before. A call that was not announced counts as
+                // well.
                 self.call(place, &Value::Null)?;
                 let partial = self.calls.entry(place).or_default();
                 self.meter.extend(&mut partial.arguments, delta)?;

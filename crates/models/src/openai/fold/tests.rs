@@ -1,4 +1,4 @@
-//! The oddities of servers that speak this dialect.
+//! Tests of the peculiarities of servers that speak this dialect.
 
 use super::*;
 

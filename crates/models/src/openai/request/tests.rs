@@ -1,4 +1,4 @@
-//! Requests for chat completions, for conversations as sessions have them.
+//! Tests of requests for chat completions, with typical conversations of sessions.
 
 use domain::conversation::{CallResult, Message};
 use domain::{Payload, ThoughtLevel};
@@ -9,7 +9,7 @@ use crate::config::Kind;
 use crate::fixtures::{agent, call, check, read_file, request, results, user};
 use crate::spec;
 
-/// Whether anything was conceded.
+/// Returns whether anything was conceded.
 fn concede(body: &mut Value, complaint: &str) -> bool {
     super::concede(body, complaint) != Concession::Nothing
 }

@@ -1,4 +1,4 @@
-//! Phrasings and their meanings.
+//! Tests of phrasings and their meanings.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Whole requests, and what is removed after a complaint.
+//! Tests of whole requests, and of what is removed after a complaint.
 
 use expect_test::expect;
 
