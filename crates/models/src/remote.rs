@@ -64,7 +64,7 @@ impl Dialect {
         }
     }
 
-    /// Returns the name of the API for people.
+    /// Returns the name of the API for users.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Anthropic => "anthropic",

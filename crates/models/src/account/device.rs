@@ -82,7 +82,7 @@ impl DeviceFlow {
         Self::new(DEVICE, TOKEN, client_id, scope)
     }
 
-    /// Starts the flow and returns the code for the person.
+    /// Starts the flow and returns the code for the user.
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ impl DeviceFlow {
         })
     }
 
-    /// Asks once whether the person has decided.
+    /// Asks once whether the user has decided.
     ///
     /// # Errors
     ///
@@ -136,12 +136,12 @@ impl DeviceFlow {
         }
     }
 
-    /// Polls until the person has decided or the code has expired. A poll that fails to get through
+    /// Polls until the user has decided or the code has expired. A poll that fails to get through
     /// is tried again.
     ///
     /// # Errors
     ///
-    /// If the person denies it, if the code expires, or if the answer is not part of the flow.
+    /// If the user denies it, if the code expires, or if the answer is not part of the flow.
     pub async fn complete(&self, grant: &DeviceGrant) -> Result<Secret, DeviceError> {
         let end = Instant::now() + grant.expires_in;
         let mut interval = grant.interval;
