@@ -23,7 +23,7 @@ pub(crate) async fn read(
     let ReadFile { path, lines } = request;
     let file = find(path, &surroundings).await?;
     surroundings.check("read_file", ToolKind::Read, |card| card.locations = vec![at(&file)]).await?;
-    let editor = editor.filter(|editor| editor.capabilities().read_files && editor.is_connected());
+    let editor = editor.filter(|editor| editor.capabilities().read_files && may_serve(editor, &surroundings));
     if let Some(editor) = editor {
         let wanted = (lines.first.is_some() || lines.count.is_some()).then_some(lines);
         // If the editor is gone or does not have the file, it is read from disk.
@@ -49,6 +49,16 @@ pub(crate) async fn find(path: PathBuf, surroundings: &Surroundings) -> Result<C
         Ok(found)
     };
     blocking(find, "looking for the file failed").await
+}
+
+/// Whether an editor may open files for the child. An editor gets a path, which a child could meanwhile turn into a link,
+/// and so leave its sandbox.
+fn may_serve(editor: &Arc<dyn Editor>, surroundings: &Surroundings) -> bool {
+    editor.is_connected() && !surroundings.is_confined()
+}
+
+fn is_of_git(file: &ConfinedPath) -> bool {
+    file.real.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git"))
 }
 
 fn at(file: &ConfinedPath) -> Location {
@@ -79,9 +89,12 @@ pub(crate) async fn write(
 ) -> Result<Value, RpcError> {
     let WriteFile { path, text } = request;
     let file = find(path, &surroundings).await?;
+    if is_of_git(&file) {
+        return Err(refused("the file is git's own: its hooks and configuration run commands; use git commands"));
+    }
     let tool = if file.is_missing() { "write_file" } else { "edit_file" };
     surroundings.check(tool, ToolKind::Edit, |card| card.locations = vec![at(&file)]).await?;
-    let editor = editor.filter(|editor| editor.capabilities().write_files && editor.is_connected());
+    let editor = editor.filter(|editor| editor.capabilities().write_files && may_serve(editor, &surroundings));
     if let Some(editor) = editor {
         // The editor may have written the file even if it reports an error, so acpd does not write it as well.
         return match editor.write_text(file.path, text).await {

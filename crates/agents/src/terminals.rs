@@ -177,17 +177,36 @@ impl Drop for Terminals {
     }
 }
 
-/// Returns the command as a shell command line, which is the form that rules match.
+/// Returns the command as a shell command line, which is the form that rules match, with the variables that the child
+/// sets, because the command may use them.
 fn shell_text(request: &CreateTerminal) -> String {
-    match request.args.as_slice() {
+    let command = match request.args.as_slice() {
         [] => request.command.clone(),
         args => format!("{} {}", joined(&[&request.command]), joined(args)),
-    }
+    };
+    let set = request.env.iter().filter(|(name, _)| is_settable(name) && is_name(name));
+    let set: String = set.map(|(name, value)| format!("{name}={} ", joined(&[value]))).collect();
+    set + &command
 }
 
-/// Takes the variables that the child sets, except those by which the daemon recognises its commands.
+/// Takes the variables that the child may set.
 fn variables(request: &mut CreateTerminal) -> impl Iterator<Item = (String, String)> + use<> {
-    std::mem::take(&mut request.env).into_iter().filter(|(name, _)| !name.starts_with("ACPD_"))
+    std::mem::take(&mut request.env).into_iter().filter(|(name, _)| is_settable(name))
+}
+
+/// Whether a child may set a variable for its commands. It may not set those by which the daemon recognises them, those
+/// that make a shell or the loader run something else, and the place of the sandbox's temporary folder.
+fn is_settable(name: &str) -> bool {
+    const FIXED: [&str; 8] =
+        ["TMPDIR", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "PS4", "PROMPT_COMMAND", "GLOBIGNORE"];
+    const PREFIXES: [&str; 4] = ["ACPD_", "LD_", "BASH_FUNC_", "GIT_CONFIG"];
+    !FIXED.contains(&name) && !PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Whether a shell accepts an assignment to this name.
+fn is_name(name: &str) -> bool {
+    name.chars().all(|letter| letter == '_' || letter.is_ascii_alphanumeric())
+        && name.starts_with(|first: char| first == '_' || first.is_ascii_alphabetic())
 }
 
 /// Builds the order for a command in the editor's terminal, under the parent by which the daemon recognises it. A

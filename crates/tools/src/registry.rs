@@ -390,7 +390,13 @@ impl ClientRules for Registry {
                 return Some(format!("acpd does not run this for an agent. {}", reach.text()));
             }
             rules.learn(&site);
-            (rules.verdict(&card, &site.cwd) == Some(Verdict::Deny)).then(|| DENIED.to_owned())
+            // Without rules that ask, a doubt comes from a rule that denies, and nobody can be asked here.
+            let is_denied = match rules.verdict(&card, &site.cwd) {
+                Some(Verdict::Deny) => true,
+                Some(Verdict::Ask) => rules.known(&site.cwd).texts().ask.is_empty(),
+                Some(Verdict::Run) | None => false,
+            };
+            is_denied.then(|| DENIED.to_owned())
         });
         // If this panics, the verdict is unknown, so the request is refused.
         Box::pin(async move { compared.await.unwrap_or_else(|_| Some(DENIED.to_owned())) })

@@ -10,7 +10,9 @@ use super::policy::Unattended;
 use crate::event::Setting;
 use crate::inquiry::{Inquiry, InquiryAnswer};
 use crate::tool::NotificationKind;
-use crate::{Answer, CallId, Choice, Decision, EventKind, Given, Outcome, Question, QuestionId, StopReason, visible};
+use crate::{
+    Answer, CallId, Choice, Decision, EventKind, Given, Mode, Outcome, Question, QuestionId, StopReason, visible,
+};
 
 /// The maximum number of characters that are reported of the reason why a client cannot answer.
 const REASON_CHARS: usize = 200;
@@ -65,8 +67,10 @@ impl SessionMachine {
 
     /// Settles an inquiry: the answer is the outcome of its call. An approved plan also changes the mode.
     fn settle_inquiry(&mut self, call: CallId, inquiry: &Inquiry, answer: &InquiryAnswer, words: Option<&str>) {
+        // The user may have left the mode `plan` while the proposal was open, and that choice stands.
         if let InquiryAnswer::Chose(choice) = answer
             && let Some(mode) = inquiry.mode_after(choice)
+            && self.state.settings.mode == Mode::Plan
         {
             self.append(EventKind::Configured { setting: Setting::Mode(mode), automatic: false });
         }

@@ -112,10 +112,18 @@ fn is_reached(place: &Path, words: &Words, cwd: &Path, environment: &Environment
     let absolute = |words: &BTreeSet<String>| -> Vec<usize> {
         words.iter().filter(|word| word.starts_with('/')).filter_map(|word| lead(word, 0)).collect()
     };
-    if absolute(all).contains(&wanted.len()) {
+    // So does a relative path that goes up, as `../.config/ac*`: the folder from which it goes up may lie beside the
+    // place. What a pattern before a `..` matches makes no difference.
+    let upward = |words: &BTreeSet<String>| -> Vec<usize> {
+        let goes_up = |word: &&String| !word.starts_with('/') && word.split('/').any(|part| part == "..");
+        let from_root = words.iter().filter(goes_up).map(|word| clean(&cwd.join(word)));
+        from_root.filter_map(|path| lead(&path.to_string_lossy(), 0)).collect()
+    };
+    if absolute(all).contains(&wanted.len()) || upward(all).contains(&wanted.len()) {
         return true;
     }
     reached.extend(absolute(steps));
+    reached.extend(upward(steps));
     let mut open: Vec<usize> = reached.iter().copied().collect();
     while let Some(from) = open.pop() {
         if all.iter().any(|word| lead(word, from) == Some(wanted.len())) {
@@ -264,5 +272,20 @@ mod tests {
         assert!(named(&format!("ls{many}"), "/home/me"));
         assert!(named("ls", "/home/me/.config/acpd/commands"));
         assert!(!named("cat acpd/x", "/home/me/work"));
+        for command in [
+            "cat ../.config/ac*/config.toml",
+            "cat ../.config/acp?/c*",
+            "cat ../.config/{acpd,x}/c*",
+            "cat ../work/../.config/ac*/c*",
+            "cat x*/../../.con*/ac*/c*",
+            "cat ../.local/state/ac*/*",
+            "echo x >> ../.config/ac*/config.toml",
+            "cd ../work/..; cat .con*/ac*/c*",
+        ] {
+            assert!(named(command, "/home/me/work"), "{command}");
+        }
+        for command in ["ls ../*", "cat ../other/ac*/x", "cat ../../x", "cd .. && ls"] {
+            assert!(!named(command, "/home/me/work"), "{command}");
+        }
     }
 }
