@@ -207,10 +207,14 @@ fn a_shared_agent_is_one_process_for_its_sessions_and_ends_with_the_last() {
     two.prompt(&second, "hello");
     assert_eq!(two.agent_text(), "for c2;for c2;for c2;");
 
-    // It dies; the session goes on with another one.
+    // It dies; the session goes on with another one. A prompt may still have reached the dead one if acpd
+    // had not noticed its end yet, and then fails with the reason.
     signal(pids(&home)[0], Signal::KILL);
     gone(&pids(&home));
-    let answer = two.prompt(&second, "hello");
+    let mut answer = two.prompt(&second, "hello");
+    if answer["error"]["message"] == "the agent `shell` was ended by signal 9" {
+        answer = two.prompt(&second, "hello");
+    }
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
     assert_eq!(pids(&home).len(), 2);
     two.ask("session/close", json!({ "sessionId": second }));
