@@ -317,4 +317,19 @@ mod tests {
         tail.push(b"def");
         assert_eq!((tail.text().as_str(), tail.is_cut), ("cdef", true));
     }
+
+    #[test]
+    fn variables_count_for_rules_and_those_that_choose_what_runs_are_dropped() {
+        let env = ["D", "TMPDIR", "BASH_ENV", "LD_PRELOAD", "ACPD_TOOL", "GIT_CONFIG_COUNT"];
+        let mut request = CreateTerminal {
+            command: "cat $D/x".to_owned(),
+            args: Vec::new(),
+            env: env.map(|name| (name.to_owned(), "/home/me/a b".to_owned())).to_vec(),
+            cwd: None,
+            output_limit: None,
+        };
+        assert_eq!(shell_text(&request), "D='/home/me/a b' cat $D/x");
+        let kept: Vec<String> = variables(&mut request).map(|(name, _)| name).collect();
+        assert_eq!(kept, ["D"]);
+    }
 }
