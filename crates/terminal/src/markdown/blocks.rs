@@ -147,8 +147,11 @@ impl<'a> Blocks<'a> {
         let depth = self.margins.len();
         self.margins.push(margin);
         let mut first = true;
-        while let Some((event, _)) = self.events.next() {
+        while let Some((event, range)) = self.events.next() {
             if event == Event::End(end) {
+                if first {
+                    self.only_definitions(range);
+                }
                 break;
             }
             // A list that follows the text of its item is not separated from it.
@@ -164,6 +167,16 @@ impl<'a> Blocks<'a> {
             self.line(String::new());
         }
         self.margins.truncate(depth);
+    }
+
+    /// Renders a quote or an item that holds nothing but definitions of links, which the parser reports no event for.
+    /// Definitions beside other text are not shown, as usual.
+    fn only_definitions(&mut self, range: Range<usize>) {
+        let text = self.source.get(range).unwrap_or_default();
+        let Some(start) = text.find('[') else { return };
+        let mut flow = TextFlow::default();
+        flow.push(text[start..].trim_end(), Look::default());
+        self.flow(&flow);
     }
 
     fn list(&mut self, first: Option<u64>) {
