@@ -7,6 +7,7 @@
 mod account;
 mod attaching;
 mod attachment;
+mod cancelling;
 mod client_requests;
 mod configuring;
 mod ctl_methods;

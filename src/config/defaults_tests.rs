@@ -11,7 +11,7 @@ use super::{Config, DEFAULTS, load};
 const ALIASES: [&str; 1] = ["type"];
 
 /// A name that no key has or resembles.
-const NOBODY: &str = "zzzz";
+const UNKNOWN_KEY: &str = "zzzz";
 
 /// Returns the defaults with their commented examples enabled.
 fn with_examples() -> Table {
@@ -36,7 +36,7 @@ fn known(root: &Table, path: &[Step]) -> Vec<String> {
         Step::Number(number) => &mut value[*number],
     });
     let Some(table) = table.as_table_mut() else { return Vec::new() };
-    table.insert(NOBODY.to_owned(), Value::Integer(1));
+    table.insert(UNKNOWN_KEY.to_owned(), Value::Integer(1));
     let Err(complaint) = checked(root.as_table().unwrap()) else { return Vec::new() };
     match complaint.split_once("unknown key") {
         Some((_, expected)) => expected.split('`').skip(1).step_by(2).map(str::to_owned).collect(),

@@ -96,9 +96,9 @@ async fn a_read_only_sub_agent_writes_nothing_and_has_no_sub_agents() {
     let prompt = at.delegate().await;
     at.zed.answer(prompt).await;
     let transcript = at.transcript();
-    let heard = "results: the session's mode `read-only` leaves out `write_file`; only the user can change it, \
+    let expected = "results: the session's mode `read-only` leaves out `write_file`; only the user can change it, \
                  a sub-agent has no sub-agents; do the work yourself\n";
-    assert!(transcript.contains(heard), "{transcript}");
+    assert!(transcript.contains(expected), "{transcript}");
     assert!(!at.folder.path().join("b.txt").exists());
 }
 
@@ -129,8 +129,8 @@ async fn a_sub_agent_has_a_budget_and_its_crash_fails_the_call() {
     let prompt = at.delegate().await;
     at.zed.answer(prompt).await;
     let transcript = at.transcript();
-    let heard = "results: The sub-agent did not finish: its turn crashed; this is a bug in acpd.\n";
-    assert!(transcript.contains(heard), "{transcript}");
+    let expected = "results: The sub-agent did not finish: its turn crashed; this is a bug in acpd.\n";
+    assert!(transcript.contains(expected), "{transcript}");
 }
 
 /// A sub-agent has asked, and the person has not answered.
@@ -176,9 +176,9 @@ async fn a_sub_agent_cannot_change_the_mode_and_the_user_is_not_asked() {
     let mut at = delegating(json!({ "task": "Look.", "tools": "all" }), vec![switch, report("Stuck.")]).await;
     let prompt = at.delegate().await;
     at.zed.answer(prompt).await;
-    let told = at.transcript();
-    assert_eq!(told.matches("session/request_permission").count(), 1, "{told}");
-    assert!(told.contains("results: a sub-agent cannot change the session's mode"), "{told}");
+    let transcript = at.transcript();
+    assert_eq!(transcript.matches("session/request_permission").count(), 1, "{transcript}");
+    assert!(transcript.contains("results: a sub-agent cannot change the session's mode"), "{transcript}");
 }
 
 #[actix::test]

@@ -156,8 +156,8 @@ async fn a_background_sub_agent_does_not_block_and_reports_before_the_turn_ends(
     assert_eq!(at.zed.answer(prompt).await["result"]["stopReason"], "end_turn");
     let last = at.scene.script.requests().pop().unwrap();
     let Some(Message::User { content, .. }) = last.messages.last().map(|message| &**message) else { panic!() };
-    let told = content[0].as_text();
-    assert!(told.contains("in the background has reported:\nFound."), "{told}");
+    let text = content[0].as_text();
+    assert!(text.contains("in the background has reported:\nFound."), "{text}");
 }
 
 #[actix::test]

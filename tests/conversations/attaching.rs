@@ -218,8 +218,8 @@ fn a_thousand_attaches_during_streams_see_every_piece_once_in_order() {
                 let way = match kind {
                     0 => Way::Load,
                     1 => {
-                        let (tell, told) = oneshot::channel();
-                        there.push(told);
+                        let (tell, done) = oneshot::channel();
+                        there.push(done);
                         Way::Resume(tell)
                     }
                     _ => Way::Return { name: format!("bridge-{round}-{at}"), after: dice.below(40) },
@@ -235,8 +235,8 @@ fn a_thousand_attaches_during_streams_see_every_piece_once_in_order() {
                 scene.script.release();
             }
             // A client that only needs what follows must be attached before the last piece is sent.
-            for told in there {
-                told.await.unwrap();
+            for done in there {
+                done.await.unwrap();
             }
             scene.script.release();
             prompter.answer(3).await;

@@ -14,10 +14,10 @@ async fn answers(scene: &Scene, method: &str, params: &[Value]) -> String {
         zed.answer(id).await;
     }
     zed.silence().await;
-    let told = scene.transcript.take();
-    let told = told.replace("\"code\":-32602,\"message\":\"Invalid params\",\"data\"", "-32602");
+    let transcript = scene.transcript.take();
+    let transcript = transcript.replace("\"code\":-32602,\"message\":\"Invalid params\",\"data\"", "-32602");
     // Each editor has its own session, whose number in the transcript is irrelevant.
-    (1..20).fold(told, |told, number| told.replace(&format!("\"#{number}\""), "\"SESSION\""))
+    (1..20).fold(transcript, |transcript, number| transcript.replace(&format!("\"#{number}\""), "\"SESSION\""))
 }
 
 #[actix::test]
@@ -35,8 +35,8 @@ async fn initialize_needs_an_integer_version_and_comes_once() {
     ] {
         zed.call("initialize", params).await;
     }
-    let told = scene.transcript.take();
-    let told: Vec<&str> = told
+    let transcript = scene.transcript.take();
+    let transcript: Vec<&str> = transcript
         .lines()
         .map(|line| line.split_once(",\"info\":{\"name\":\"acpd\"").map_or(line, |(start, _)| start))
         .collect();
@@ -55,7 +55,7 @@ async fn initialize_needs_an_integer_version_and_comes_once() {
         zed    < 6 = {"protocolVersion":2
         zed    > 7 initialize {"protocolVersion":1}
         zed    < 7 error {"code":-32600,"message":"this connection is initialized already","data":{"advice":"go on with it, or open another connection"}}"#]]
-    .assert_eq(&told.join("\n"));
+    .assert_eq(&transcript.join("\n"));
 }
 
 #[actix::test]
@@ -323,9 +323,9 @@ async fn bad_params_of_settings() {
 #[actix::test]
 async fn bad_params_of_extensions() {
     let scene = Scene::new(vec![]);
-    let mut told = String::new();
+    let mut transcript = String::new();
     for method in ["cancel", "close", "delete"] {
-        told += &answers(
+        transcript += &answers(
             &scene,
             &format!("_acpd/{method}"),
             &[json!({}), json!({ "sessionId": 7 }), json!({ "sessionId": "nobody" })],
@@ -340,24 +340,25 @@ async fn bad_params_of_extensions() {
         json!({ "sessionId": "SESSION", "optionId": "allow_once", "questionId": "none" }),
         json!({ "sessionId": "nobody", "optionId": "allow_once" }),
     ];
-    told += &answers(&scene, "_acpd/answer", &params).await;
+    transcript += &answers(&scene, "_acpd/answer", &params).await;
     let params = [
         json!({ "sessionId": "SESSION" }),
         json!({ "sessionId": "SESSION", "title": 7 }),
         json!({ "sessionId": "nobody", "title": "x" }),
     ];
-    told += &answers(&scene, "_acpd/rename", &params).await;
+    transcript += &answers(&scene, "_acpd/rename", &params).await;
     let params = [json!({}), json!({ "sessionId": "nobody" }), json!({ "sessionId": "SESSION", "from": "x" })];
-    told += &answers(&scene, "_acpd/export", &params).await;
-    told += &answers(&scene, "_acpd/import", &[json!({}), json!({ "events": 7 }), json!({ "events": [{}] })]).await;
+    transcript += &answers(&scene, "_acpd/export", &params).await;
+    transcript +=
+        &answers(&scene, "_acpd/import", &[json!({}), json!({ "events": 7 }), json!({ "events": [{}] })]).await;
     let params = [
         json!({}),
         json!({ "sessionId": "SESSION" }),
         json!({ "sessionId": "SESSION", "after": [1] }),
         json!({ "sessionId": "nobody", "after": [1, 1] }),
     ];
-    told += &answers(&scene, "_acpd/resume", &params).await;
-    told += &answers(
+    transcript += &answers(&scene, "_acpd/resume", &params).await;
+    transcript += &answers(
         &scene,
         "_acpd/hello",
         &[
@@ -368,7 +369,7 @@ async fn bad_params_of_extensions() {
         ],
     )
     .await;
-    let told: Vec<&str> = told.lines().filter(|line| !line.contains("silence")).collect();
+    let transcript: Vec<&str> = transcript.lines().filter(|line| !line.contains("silence")).collect();
     expect![[r#"
         zed    > 3 _acpd/cancel {}
         zed    < 3 error {-32602:{"sessionId":"Required"}}
@@ -434,5 +435,5 @@ async fn bad_params_of_extensions() {
         zed    < 5 error {-32602:{"environment":"Must be an object"}}
         zed    > 6 _acpd/hello {"version":"1","home":"relative"}
         zed    < 6 error {-32602:{"home":"Must be an absolute path"}}"#]]
-    .assert_eq(&told.join("\n"));
+    .assert_eq(&transcript.join("\n"));
 }

@@ -130,9 +130,9 @@ async fn changing_facts_leave_the_beginning_of_requests_unchanged() {
         assert_eq!((&pair[0].0, &pair[0].1), (&pair[1].0, &pair[1].1));
         assert!(pair[1].2.starts_with(&pair[0].2), "{}\n{}", pair[0].2, pair[1].2);
     }
-    let told = bodies[2]["messages"].as_array().unwrap().iter();
-    let told = told.flat_map(|message| message["content"].as_array().unwrap().clone());
-    let told: Vec<String> = told.map(|block| block["text"].as_str().unwrap().to_owned()).collect();
+    let blocks = bodies[2]["messages"].as_array().unwrap().iter();
+    let blocks = blocks.flat_map(|message| message["content"].as_array().unwrap().clone());
+    let blocks: Vec<String> = blocks.map(|block| block["text"].as_str().unwrap().to_owned()).collect();
     expect![[r#"
         one
         <resource uri="acpd:environment">
@@ -165,7 +165,7 @@ async fn changing_facts_leave_the_beginning_of_requests_unchanged() {
         Git status:
          M a.rs
         ?? b.rs
-        </resource>"#]].assert_eq(&told.join("\n"));
+        </resource>"#]].assert_eq(&blocks.join("\n"));
     let system = bodies[2]["system"][0]["text"].as_str().unwrap();
     let (_, place) = system.split_once("# Place").unwrap();
     expect![[r#"

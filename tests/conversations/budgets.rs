@@ -73,8 +73,8 @@ async fn a_person_who_does_not_want_to_spend_more_ends_the_turn() {
     scene.script.push(vec![Step::text("Hello"), Step::end()]);
     let prompt = zed.prompt(&session, "again").await;
     zed.answer(prompt).await;
-    let told = scene.transcript.take();
-    assert!(!told.lines().any(|line| line.starts_with("model") && line.contains("budget")), "{told}");
+    let transcript = scene.transcript.take();
+    assert!(!transcript.lines().any(|line| line.starts_with("model") && line.contains("budget")), "{transcript}");
 }
 
 async fn ask_when_a_turn_begins(limits: SpendingLimits) {
@@ -130,7 +130,7 @@ async fn a_call_with_the_same_outcome_is_not_run_a_fifth_time_in_a_row() {
     let (mut zed, session) = scene.editor_with_session("zed").await;
     let prompt = zed.prompt(&session, "go").await;
     zed.answer(prompt).await;
-    let told = scene.transcript.take();
-    assert_eq!(told.matches("look {} runs").count(), 4, "{told}");
-    assert!(told.contains("has had the same outcome 4 times in a row"), "{told}");
+    let transcript = scene.transcript.take();
+    assert_eq!(transcript.matches("look {} runs").count(), 4, "{transcript}");
+    assert!(transcript.contains("has had the same outcome 4 times in a row"), "{transcript}");
 }

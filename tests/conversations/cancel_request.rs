@@ -38,7 +38,7 @@ async fn every_request_waiting_for_the_store_can_be_withdrawn() {
         scene.history.events(&stored).iter().map(|event| serde_json::to_value(&**event).unwrap()).collect();
     scene.history.hold();
     scene.history.hold_reads();
-    let mut told = String::new();
+    let mut answers = String::new();
     for (method, params) in [
         ("session/new", json!({ "cwd": "/work" })),
         ("session/load", json!({ "sessionId": stored })),
@@ -57,7 +57,7 @@ async fn every_request_waiting_for_the_store_can_be_withdrawn() {
         ("session/close", json!({ "sessionId": open })),
     ] {
         let answer = withdraw(&mut zed, method, params).await;
-        told += &format!("{method} {}\n", answer["error"]);
+        answers += &format!("{method} {}\n", answer["error"]);
     }
     expect![[r#"
         session/new {"code":-32800,"message":"Request cancelled","data":{"advice":"nothing came of it"}}
@@ -76,7 +76,7 @@ async fn every_request_waiting_for_the_store_can_be_withdrawn() {
         _acpd/delete {"code":-32800,"message":"Request cancelled","data":{"advice":"it may have taken effect; look before you send it again"}}
         session/close {"code":-32800,"message":"Request cancelled","data":{"advice":"it may have taken effect; look before you send it again"}}
     "#]]
-    .assert_eq(&told);
+    .assert_eq(&answers);
     scene.history.release();
     zed.silence().await;
     assert_eq!(zed.unanswered(), []);
@@ -235,11 +235,11 @@ async fn a_request_withdrawn_twice_or_late_is_answered_once() {
     zed.notify("$/cancel_request", json!({ "requestId": 99 })).await;
     zed.notify("$/cancel_request", json!({})).await;
     zed.silence().await;
-    let told = scene.transcript.take();
-    let told: Vec<&str> = told.lines().filter(|line| line.contains('<')).collect();
+    let transcript = scene.transcript.take();
+    let transcript: Vec<&str> = transcript.lines().filter(|line| line.contains('<')).collect();
     expect![[r#"
         zed    < 2 error {"code":-32800,"message":"Request cancelled","data":{"advice":"nothing came of it"}}
         zed    < 3 = {"sessions":[]}
         zed    < silence"#]]
-    .assert_eq(&told.join("\n"));
+    .assert_eq(&transcript.join("\n"));
 }

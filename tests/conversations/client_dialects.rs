@@ -96,7 +96,7 @@ async fn an_answer_to_a_permission_question_is_understood_in_every_dialect() {
         json!({ "outcome": "cancelled" }),
     ];
     let scene = Scene::new(vec![]);
-    let mut told = String::new();
+    let mut transcript = String::new();
     for dialect in dialects {
         let cancels = dialect.to_string().contains("cancelled");
         scene.script.push(vec![Step::call("touch", json!({})), Step::end()]);
@@ -109,7 +109,7 @@ async fn an_answer_to_a_permission_question_is_understood_in_every_dialect() {
         zed.reply(&question, dialect.clone()).await;
         let answer = zed.answer(prompt).await;
         let ran = if scene.transcript.take().contains("touch {} runs") { "runs" } else { "does not run" };
-        told += &format!("{ran}, {}: {dialect}\n", answer["result"]["stopReason"].as_str().unwrap());
+        transcript += &format!("{ran}, {}: {dialect}\n", answer["result"]["stopReason"].as_str().unwrap());
     }
     expect![[r#"
         runs, end_turn: {"outcome":{"outcome":"selected","optionId":"allow_once"}}
@@ -133,7 +133,7 @@ async fn an_answer_to_a_permission_question_is_understood_in_every_dialect() {
         does not run, cancelled: {"outcome":{"outcome":"cancelled"}}
         does not run, cancelled: {"outcome":"cancelled"}
     "#]]
-    .assert_eq(&told);
+    .assert_eq(&transcript);
 }
 
 #[actix::test]
@@ -204,8 +204,8 @@ async fn servers_are_taken_in_every_shape_and_refused_with_their_place() {
     ] {
         zed.call("session/new", json!({ "cwd": "/work", "mcpServers": servers })).await;
     }
-    let told = scene.transcript.take();
-    let told: Vec<&str> = told.lines().filter(|line| !line.contains("available_commands_update")).collect();
+    let transcript = scene.transcript.take();
+    let transcript: Vec<&str> = transcript.lines().filter(|line| !line.contains("available_commands_update")).collect();
     expect![[r##"
         zed    > 2 session/new {"cwd":"/work","mcpServers":null}
         zed    < 2 = {"sessionId":"#1","modes":"...","configOptions":"...","models":"..."}
@@ -232,5 +232,5 @@ async fn servers_are_taken_in_every_shape_and_refused_with_their_place() {
         zed    > 13 session/new {"cwd":"/work","mcpServers":{"files":{"command":"files","args":"-v"}}}
         zed    < 13 error {"code":-32602,"message":"Invalid params","data":{"mcpServers.files.args":"Must be a list of strings"}}
         zed    > 14 session/new {"cwd":"/work","mcpServers":[{"type":"pigeon","name":"p"}]}
-        zed    < 14 error {"code":-32602,"message":"Invalid params","data":{"mcpServers[0].type":"Must be stdio, http or sse"}}"##]].assert_eq(&told.join("\n"));
+        zed    < 14 error {"code":-32602,"message":"Invalid params","data":{"mcpServers[0].type":"Must be stdio, http or sse"}}"##]].assert_eq(&transcript.join("\n"));
 }

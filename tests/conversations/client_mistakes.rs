@@ -71,7 +71,7 @@ async fn a_connection_knows_only_the_sessions_that_it_opened_itself() {
     let prompt = zed.prompt(&session, "count").await;
     zed.update("agent_message_chunk").await;
     let mut vim = scene.editor("vim").await;
-    let mut told = Vec::new();
+    let mut answers = Vec::new();
     for (method, more) in [
         ("session/prompt", json!({ "prompt": [{ "type": "text", "text": "hi" }] })),
         ("session/close", json!({})),
@@ -82,10 +82,10 @@ async fn a_connection_knows_only_the_sessions_that_it_opened_itself() {
     ] {
         let mut params: Value = more;
         params["sessionId"] = json!(session);
-        told.push(vim.call(method, params).await["error"]["data"].to_string());
+        answers.push(vim.call(method, params).await["error"]["data"].to_string());
     }
-    told.dedup();
-    assert_eq!(told, [r#"{"session_id":"Session not found"}"#]);
+    answers.dedup();
+    assert_eq!(answers, [r#"{"session_id":"Session not found"}"#]);
     vim.notify("session/cancel", json!({ "sessionId": session })).await;
     vim.silence().await;
     scene.script.release();
@@ -96,13 +96,13 @@ async fn a_connection_knows_only_the_sessions_that_it_opened_itself() {
 async fn bad_params_of_extensions_that_look_at_a_session() {
     let scene = Scene::new(vec![]);
     let mut ctl = scene.client("ctl");
-    let mut told = String::new();
+    let mut answers = String::new();
     for method in ["permissions", "undo", "session", "mcp", "wait"] {
         for params in [json!({}), json!({ "sessionId": 7 }), json!({ "sessionId": "nobody" })] {
             let answer = ctl.call(&format!("_acpd/{method}"), params.clone()).await;
             let said =
                 answer.get("error").map_or("= ...".to_owned(), |error| format!("{} {}", error["code"], error["data"]));
-            told += &format!("{method} {params} {said}\n");
+            answers += &format!("{method} {params} {said}\n");
         }
     }
     for (method, params) in [
@@ -111,7 +111,7 @@ async fn bad_params_of_extensions_that_look_at_a_session() {
         ("import", json!({ "events": [], "into": 7 })),
     ] {
         let error = ctl.call(&format!("_acpd/{method}"), params.clone()).await["error"].clone();
-        told += &format!("{method} {params} {} {}\n", error["code"], error["data"]);
+        answers += &format!("{method} {params} {} {}\n", error["code"], error["data"]);
     }
     expect![[r#"
         permissions {} -32602 {"sessionId":"Required"}
@@ -133,5 +133,5 @@ async fn bad_params_of_extensions_that_look_at_a_session() {
         restart {"now":"yes"} -32602 {"now":"Must be a boolean"}
         import {"events":[],"into":7} -32602 {"into":"Must be a string"}
     "#]]
-    .assert_eq(&told);
+    .assert_eq(&answers);
 }

@@ -117,11 +117,11 @@ async fn compact_replaces_older_messages_by_a_summary_and_history_keeps_them() {
         let prompt = zed.prompt(&session, text).await;
         zed.answer(prompt).await;
     }
-    let told = scene.transcript.take();
+    let transcript = scene.transcript.take();
     zed.call("session/load", json!({ "sessionId": session })).await;
     let loaded = scene.transcript.take();
     assert!(loaded.contains("\"text\":\"one\""), "{loaded}");
-    let models: Vec<&str> = told.lines().filter(|line| line.starts_with("model")).collect();
+    let models: Vec<&str> = transcript.lines().filter(|line| line.starts_with("model")).collect();
     expect![[r#"
         model  < user: one
         model  < user: one | agent: Hello | user: two
@@ -238,12 +238,12 @@ async fn a_call_that_fails_three_times_is_not_run_again() {
     let (mut zed, session) = scene.editor_with_session("zed").await;
     let prompt = zed.prompt(&session, "go").await;
     zed.answer(prompt).await;
-    let told = scene.transcript.take();
-    assert_eq!(told.matches("\"status\":\"failed\"").count(), 4, "{told}");
+    let transcript = scene.transcript.take();
+    assert_eq!(transcript.matches("\"status\":\"failed\"").count(), 4, "{transcript}");
     assert_eq!(
-        told.lines().filter(|line| line.contains("has failed 3 times with the same input")).count(),
+        transcript.lines().filter(|line| line.contains("has failed 3 times with the same input")).count(),
         2,
-        "{told}"
+        "{transcript}"
     );
 }
 
@@ -262,8 +262,8 @@ async fn a_call_that_failed_may_be_tried_again_after_something_was_changed() {
         .await;
     let prompt = zed.prompt(&session, "go").await;
     zed.answer(prompt).await;
-    let told = scene.transcript.take();
-    assert!(!told.contains("It was not run again"), "{told}");
+    let transcript = scene.transcript.take();
+    assert!(!transcript.contains("It was not run again"), "{transcript}");
 }
 
 #[actix::test]
@@ -274,9 +274,12 @@ async fn a_blank_summary_replaces_nothing() {
         let prompt = zed.prompt(&session, text).await;
         zed.answer(prompt).await;
     }
-    let told = scene.transcript.take();
-    assert!(told.contains("the model gave no summary"), "{told}");
-    assert!(told.contains("model  < user: one | agent: Hello | user: two | agent: Hello | user: three"), "{told}");
+    let transcript = scene.transcript.take();
+    assert!(transcript.contains("the model gave no summary"), "{transcript}");
+    assert!(
+        transcript.contains("model  < user: one | agent: Hello | user: two | agent: Hello | user: three"),
+        "{transcript}"
+    );
 }
 
 #[actix::test]

@@ -52,7 +52,7 @@ fn filling(parts: Vec<AnswerPart>, tokens: u64) -> ModelAnswer {
 }
 
 /// The messages of a request, one line per block.
-fn told(body: &Value) -> String {
+fn messages_of(body: &Value) -> String {
     let mut lines = Vec::new();
     for message in body["messages"].as_array().unwrap() {
         for block in message["content"].as_array().unwrap() {
@@ -86,7 +86,7 @@ async fn after_a_compaction_in_the_middle_of_a_turn_the_model_still_has_prompt_p
     assert_eq!(bodies.len(), 4);
     // The summary is asked for after the same beginning, so that the provider's cache serves it.
     assert_eq!((&bodies[2]["system"], &bodies[2]["tools"]), (&bodies[1]["system"], &bodies[1]["tools"]));
-    assert!(told(&bodies[2]).starts_with(&told(&bodies[1])), "{}", told(&bodies[2]));
+    assert!(messages_of(&bodies[2]).starts_with(&messages_of(&bodies[1])), "{}", messages_of(&bodies[2]));
     expect![[r#"
         user: Fix the port. Never use port 80!
         user: What happened so far, in short:
@@ -105,7 +105,7 @@ async fn after_a_compaction_in_the_middle_of_a_turn_the_model_still_has_prompt_p
         assistant: read_file {"path":"notes.txt"}
         user:      1	The port is 8080.
     "#]]
-    .assert_eq(&told(&bodies[3]));
+    .assert_eq(&messages_of(&bodies[3]));
     let events = scene.history.events(&session);
     assert!(events.iter().any(|event| event.kind.name() == "compacted"));
 }
@@ -130,10 +130,10 @@ async fn old_outcomes_are_cleared_before_anything_is_summarised_and_can_be_recal
     assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
     let bodies: Vec<Value> = server.requests().iter().map(|seen| seen.json()).collect();
     assert_eq!(bodies.len(), 5, "nothing was summarised");
-    let cleared = told(&bodies[3]);
+    let cleared = messages_of(&bodies[3]);
     assert!(!cleared.contains("the needle is here") && cleared.contains("This outcome was removed"), "{cleared}");
     assert!(cleared.contains("the last one"), "the last outcome stays");
-    let recalled = told(&bodies[4]);
+    let recalled = messages_of(&bodies[4]);
     let found = recalled.lines().rev().take(12).collect::<Vec<_>>().join("\n");
     assert!(found.contains("the needle is here"), "{found}");
 }

@@ -80,8 +80,8 @@ async fn a_running_tool_ends_with_its_session() {
     scene.history.panic_on_status_once();
     zed.call("_acpd/status", json!({})).await;
     zed.silence().await;
-    let told = scene.transcript.take();
-    assert!(!told.contains("heard that it is cancelled"), "{told}");
+    let transcript = scene.transcript.take();
+    assert!(!transcript.contains("heard that it is cancelled"), "{transcript}");
     let sessions = zed.call("_acpd/sessions", json!({})).await;
     assert_eq!(sessions["result"]["sessions"], json!([]));
 }

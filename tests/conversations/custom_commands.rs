@@ -96,11 +96,11 @@ async fn the_model_receives_an_expanded_command_and_clients_see_the_typed_one() 
         let prompt = zed.prompt(&session, text).await;
         zed.answer(prompt).await;
     }
-    let told = scene.transcript.take();
-    let told: Vec<&str> = told.lines().filter(|line| line.starts_with("model")).collect();
+    let transcript = scene.transcript.take();
+    let transcript: Vec<&str> = transcript.lines().filter(|line| line.starts_with("model")).collect();
     expect![[r#"
         model  < user: Review src/a.rs with care. [file: /elsewhere/b.rs; not read yet, read_file reads it]
-        model  < user: Review src/a.rs with care. [file: /elsewhere/b.rs; not read yet, read_file reads it] | agent: Hello | user: # Greet everybody"#]].assert_eq(&told.join("\n"));
+        model  < user: Review src/a.rs with care. [file: /elsewhere/b.rs; not read yet, read_file reads it] | agent: Hello | user: # Greet everybody"#]].assert_eq(&transcript.join("\n"));
     let mut vim = scene.editor("vim").await;
     scene.transcript.take();
     vim.call("session/load", json!({ "sessionId": session })).await;
@@ -133,13 +133,13 @@ async fn a_changed_command_file_applies_from_the_next_prompt_on() {
         let prompt = zed.prompt(&session, text).await;
         zed.answer(prompt).await;
     }
-    let told = scene.transcript.take();
-    let told = told[told.find("\nmodel").unwrap() + 1..].split("\nzed").next().unwrap_or_default();
+    let transcript = scene.transcript.take();
+    let transcript = transcript[transcript.find("\nmodel").unwrap() + 1..].split("\nzed").next().unwrap_or_default();
     expect![[r#"
         model  < user: First.
 
         it | agent: Hello | user: Then: it | agent: Hello | user: Go on."#]]
-    .assert_eq(told);
+    .assert_eq(transcript);
 }
 
 #[actix::test]

@@ -61,8 +61,8 @@ async fn unsaved_text_is_read_and_changed_through_the_editor() {
 
 /// The editor's requests and updates about calls, in order.
 fn course(transcript: &str) -> String {
-    let heard = transcript.lines().filter_map(|line| line.strip_prefix("zed    < "));
-    let told = heard.filter_map(|line| {
+    let received = transcript.lines().filter_map(|line| line.strip_prefix("zed    < "));
+    let lines = received.filter_map(|line| {
         let word = |name: &str| {
             let (_, rest) = line.split_once(&format!("\"{name}\":\""))?;
             rest.split('"').next()
@@ -72,7 +72,7 @@ fn course(transcript: &str) -> String {
             None => line.split(' ').find(|word| word.contains('/')).map(str::to_owned),
         }
     });
-    told.collect::<Vec<_>>().join("\n")
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 #[actix::test]

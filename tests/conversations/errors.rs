@@ -133,8 +133,8 @@ async fn an_oversized_message_gets_an_error_and_the_next_is_read() {
     let mut lsp = scene.client("lsp");
     lsp.write(format!("Content-Length: 5000\r\n\r\n{}", "x".repeat(5000)).as_bytes()).await;
     lsp.call("_acpd/connections", json!({ "no": "such param" })).await;
-    let told = scene.transcript.take();
-    let answers: Vec<&str> = told.lines().filter(|line| !line.contains("connections")).collect();
+    let transcript = scene.transcript.take();
+    let answers: Vec<&str> = transcript.lines().filter(|line| !line.contains("connections")).collect();
     expect![[r#"
         zed    > 2 session/list {}
         zed    < null error {"code":-32600,"message":"the message is longer than 1000 bytes","data":{"advice":"send less at a time, or raise `limits.frame` in the daemon's configuration"}}

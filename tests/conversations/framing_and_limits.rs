@@ -35,8 +35,8 @@ async fn ids_of_all_kinds_come_back_to_the_byte() {
         zed.say(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"session/cancel","params":{params}}}"#)).await;
     }
     zed.silence().await;
-    let told = scene.transcript.take();
-    let heard: Vec<&str> = told.lines().filter(|line| line.contains('<')).collect();
+    let transcript = scene.transcript.take();
+    let received: Vec<&str> = transcript.lines().filter(|line| line.contains('<')).collect();
     expect![[r#"
         zed    < 0 = {}
         zed    < -7 = {}
@@ -56,7 +56,7 @@ async fn ids_of_all_kinds_come_back_to_the_byte() {
         zed    < null error {"code":-32600,"message":"The id must be a number, a string or null","data":{"advice":"give every request an id of one of these types"}}
         zed    < null error {"code":-32600,"message":"The id must be a number, a string or null","data":{"advice":"give every request an id of one of these types"}}
         zed    < silence"#]]
-    .assert_eq(&heard.join("\n"));
+    .assert_eq(&received.join("\n"));
 }
 
 #[actix::test]
@@ -257,8 +257,8 @@ async fn too_many_open_requests_are_refused_and_the_others_are_answered() {
     scene.transcript.take();
     zed.answer(one_more).await;
     zed.answer(list).await;
-    let told = scene.transcript.take();
-    let answers: Vec<&str> = told.lines().filter(|line| !line.contains(" update ")).collect();
+    let transcript = scene.transcript.take();
+    let answers: Vec<&str> = transcript.lines().filter(|line| !line.contains(" update ")).collect();
     expect![[r#"
         zed    < 1027 error {"code":-32603,"message":"too many requests are open on this connection","data":{"retry":true,"limit":1024,"advice":"wait for the answers to the others, then send it again"}}
         zed    < 1028 error {"code":-32603,"message":"too many requests are open on this connection","data":{"retry":true,"limit":1024,"advice":"wait for the answers to the others, then send it again"}}"#]]
@@ -278,8 +278,8 @@ async fn a_connection_has_a_limit_of_sessions_even_for_simultaneous_requests() {
         zed.request("session/new", json!({ "cwd": "/work" })).await;
     }
     zed.silence().await;
-    let told = scene.transcript.take();
-    let told: Vec<&str> = told.lines().filter(|line| !line.contains("available_commands_update")).collect();
+    let transcript = scene.transcript.take();
+    let transcript: Vec<&str> = transcript.lines().filter(|line| !line.contains("available_commands_update")).collect();
     expect![[r##"
         zed    > 2 session/new {"cwd":"/work"}
         zed    > 3 session/new {"cwd":"/work"}
@@ -288,7 +288,7 @@ async fn a_connection_has_a_limit_of_sessions_even_for_simultaneous_requests() {
         zed    < 2 = {"sessionId":"#1","modes":"...","configOptions":"...","models":"..."}
         zed    < 3 = {"sessionId":"#2","modes":"...","configOptions":"...","models":"..."}
         zed    < silence"##]]
-    .assert_eq(&told.join("\n"));
+    .assert_eq(&transcript.join("\n"));
 }
 
 #[actix::test]

@@ -44,8 +44,8 @@ async fn a_hook_continues_a_turn_until_it_is_satisfied() {
     let prompt = at.zed.prompt(&at.session, "build it").await;
     at.zed.answer(prompt).await;
     let transcript = at.transcript();
-    let told = "model  < user: build it | agent: Done. | user: A hook did not let the turn end: the tests fail\n";
-    assert!(transcript.contains(told), "{transcript}");
+    let expected = "model  < user: build it | agent: Done. | user: A hook did not let the turn end: the tests fail\n";
+    assert!(transcript.contains(expected), "{transcript}");
     let shown = r#""content":{"type":"text","text":"A hook did not let the turn end: the tests fail"}"#;
     assert_eq!(transcript.matches(shown).count(), 1, "{transcript}");
 }
@@ -96,8 +96,8 @@ async fn an_edit_after_a_formatter_hook_is_made_and_both_are_undone() {
     let prompt = at.zed.prompt(&at.session, "change it").await;
     at.zed.answer(prompt).await;
     let transcript = at.transcript();
-    let told = "[a hook has changed a.txt afterwards:]\n@@ -1 +1 @@\n-let  x  =  1\n+let x = 1";
-    assert!(transcript.contains(told), "{transcript}");
+    let expected = "[a hook has changed a.txt afterwards:]\n@@ -1 +1 @@\n-let  x  =  1\n+let x = 1";
+    assert!(transcript.contains(expected), "{transcript}");
     assert_eq!(at.text("a.txt"), "all new\n", "{transcript}");
     let undo = at.zed.prompt(&at.session, "/undo").await;
     at.zed.answer(undo).await;

@@ -37,7 +37,7 @@ fn results(at: &Project) -> String {
 #[actix::test]
 async fn a_client_with_forms_gets_a_form_and_the_model_its_answer() {
     tokio::time::pause();
-    for (action, told) in [
+    for (action, expected) in [
         (json!({ "action": "accept", "content": { "choice": "choice_2" } }), "The user chose: Blue"),
         (
             json!({ "action": "accept", "content": { "choice": "choice_1", "text": "dark" } }),
@@ -59,7 +59,7 @@ async fn a_client_with_forms_gets_a_form_and_the_model_its_answer() {
         at.zed.reply(&form, action).await;
         let answer = at.zed.answer(prompt).await;
         assert_eq!(answer["result"]["stopReason"], "end_turn");
-        assert_eq!(results(&at), told);
+        assert_eq!(results(&at), expected);
     }
 }
 
@@ -114,8 +114,8 @@ async fn version_2_gets_the_form_or_the_options_too() {
         // The question is withdrawn from the other client.
         at.zed.receive("$/cancel_request").await;
         at.zed.answer(prompt).await;
-        let told = results(&at);
-        assert!(["The user answered: Green", "The user chose: Blue"].contains(&told.as_str()), "{told}");
+        let result = results(&at);
+        assert!(["The user answered: Green", "The user chose: Blue"].contains(&result.as_str()), "{result}");
     }
 }
 
@@ -128,7 +128,7 @@ async fn ctl(at: &Project) -> Editor {
 #[actix::test]
 async fn ctl_sees_the_question_and_answers_it_with_a_choice_or_in_words() {
     tokio::time::pause();
-    for (answer, told) in [
+    for (answer, expected) in [
         (json!({ "optionId": "choice_2" }), "The user chose: Blue"),
         (json!({ "optionId": "own_words", "words": "Green" }), "The user answered: Green"),
         (
@@ -153,7 +153,7 @@ async fn ctl_sees_the_question_and_answers_it_with_a_choice_or_in_words() {
         assert_eq!(ctl.call("_acpd/answer", params).await["result"], json!({}));
         at.zed.receive("$/cancel_request").await;
         at.zed.answer(prompt).await;
-        assert_eq!(results(&at), told);
+        assert_eq!(results(&at), expected);
     }
 }
 
@@ -205,8 +205,8 @@ async fn words_with_a_rejection_reach_the_model() {
             at.zed.reply(&question, json!({ "outcome": outcome, "_meta": meta })).await;
         }
         at.zed.answer(prompt).await;
-        let told = "Permission denied: the user declined this call. The user wrote: put it into c.txt";
-        assert_eq!(results(&at), told);
+        let expected = "Permission denied: the user declined this call. The user wrote: put it into c.txt";
+        assert_eq!(results(&at), expected);
         assert!(!at.folder.path().join("b.txt").exists());
     }
 }

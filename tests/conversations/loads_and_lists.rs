@@ -36,12 +36,12 @@ async fn a_load_that_is_withdrawn_ends_and_leaves_the_session_unopened() {
     vim.notify("$/cancel_request", json!({ "requestId": "a" })).await;
     scene.transcript.take();
     vim.until(|message| message["id"] == "a").await;
-    let told = scene.transcript.take();
-    assert!(told.lines().count() < 300, "the replay went on");
+    let transcript = scene.transcript.take();
+    assert!(transcript.lines().count() < 300, "the replay went on");
     vim.silence().await;
     vim.prompt(&session, "more").await;
     vim.silence().await;
-    let answered = told.lines().last().unwrap_or_default();
+    let answered = transcript.lines().last().unwrap_or_default();
     expect![[r##"
         vim    < "\u0061" error {"code":-32800,"message":"Request cancelled","data":{"advice":"nothing came of it"}}
         vim    < silence
@@ -82,8 +82,8 @@ async fn two_loads_at_once_are_both_answered_after_a_whole_replay() {
         vim.request(method, json!({ "sessionId": session })).await;
     }
     vim.silence().await;
-    let told = scene.transcript.take();
-    let told: Vec<&str> = told.lines().filter(|line| !line.contains("available_commands_update")).collect();
+    let transcript = scene.transcript.take();
+    let transcript: Vec<&str> = transcript.lines().filter(|line| !line.contains("available_commands_update")).collect();
     expect![[r##"
         vim    > 2 session/load {"sessionId":"#1"}
         vim    > 3 session/load {"sessionId":"#1"}
@@ -94,7 +94,7 @@ async fn two_loads_at_once_are_both_answered_after_a_whole_replay() {
         vim    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hello"},"messageId":"#2"}
         vim    < 2 = {"modes":"...","configOptions":"...","models":"..."}
         vim    < 3 = {"modes":"...","configOptions":"...","models":"..."}
-        vim    < silence"##]].assert_eq(&told.join("\n"));
+        vim    < silence"##]].assert_eq(&transcript.join("\n"));
 }
 
 #[actix::test]
@@ -166,8 +166,8 @@ async fn a_session_may_be_opened_in_its_folder_by_another_name() {
             zed.call(method, json!({ "sessionId": session, "cwd": cwd })).await;
         }
     }
-    let told = scene.transcript.take();
-    let told: Vec<&str> = told.lines().filter(|line| !line.contains("< update")).collect();
+    let transcript = scene.transcript.take();
+    let transcript: Vec<&str> = transcript.lines().filter(|line| !line.contains("< update")).collect();
     expect![[r##"
         zed    > 3 session/load {"sessionId":"#1","cwd":"/work"}
         zed    < 3 = {"modes":"...","configOptions":"...","models":"..."}
@@ -205,7 +205,7 @@ async fn a_session_may_be_opened_in_its_folder_by_another_name() {
         zed    < 19 error {"code":-32602,"message":"Invalid params","data":{"cwd":"/nowhere is not a folder"}}
         zed    > 20 session/fork {"sessionId":"#1","cwd":"work"}
         zed    < 20 error {"code":-32602,"message":"Invalid params","data":{"cwd":"Must be an absolute path"}}"##]]
-    .assert_eq(&told.join("\n"));
+    .assert_eq(&transcript.join("\n"));
 }
 
 #[actix::test]
@@ -220,21 +220,21 @@ async fn a_list_is_read_page_by_page_newest_first() {
         let prompt = zed.prompt(opened["result"]["sessionId"].as_str().unwrap(), title).await;
         zed.answer(prompt).await;
     }
-    let mut told = String::new();
+    let mut transcript = String::new();
     for cwd in [Value::Null, json!("/work"), json!("/work/sub"), json!("/nowhere")] {
-        told += &format!("{cwd}:");
+        transcript += &format!("{cwd}:");
         let mut cursor = Value::Null;
         loop {
             let page = zed.call("session/list", json!({ "cwd": cwd, "cursor": cursor })).await;
             let sessions = page["result"]["sessions"].as_array().unwrap();
             let titles: Vec<&str> = sessions.iter().map(|session| session["title"].as_str().unwrap()).collect();
-            told += &format!(" {titles:?}");
+            transcript += &format!(" {titles:?}");
             cursor = page["result"]["nextCursor"].clone();
             if cursor.is_null() {
                 break;
             }
         }
-        told += "\n";
+        transcript += "\n";
     }
     scene.transcript.take();
     for cursor in [json!("nonsense"), json!(7)] {
@@ -252,7 +252,7 @@ async fn a_list_is_read_page_by_page_newest_first() {
         zed    < 20 error {"code":-32602,"message":"Invalid params","data":{"cursor":"Must be a string"}}
         zed    > 21 sessions/list {"cwd":"/work/sub"}
         zed    < 21 = {"sessions":[{"sessionId":"#7","cwd":"/work/sub","additionalDirectories":["/work/more"],"title":"three","updatedAt":"T","_meta":{"acpd":{"createdAt":"T","state":"idle","messageCount":1}}}]}
-    "##]].assert_eq(&format!("{told}{}", scene.transcript.take()));
+    "##]].assert_eq(&format!("{transcript}{}", scene.transcript.take()));
 }
 
 #[actix::test]
@@ -300,11 +300,11 @@ async fn forking_a_session_names_its_missing_folder() {
     zed.call("session/fork", json!({ "sessionId": session, "cwd": path })).await;
     assert!(zed.call("session/load", json!({ "sessionId": session })).await.get("result").is_some());
     assert!(zed.call("session/fork", json!({ "sessionId": session, "cwd": "/work" })).await.get("result").is_some());
-    let told = scene.transcript.take().replace(&uri, "URI").replace(&path.display().to_string(), "DIR");
-    let told: Vec<&str> = told.lines().filter(|line| line.contains(" error ")).collect();
+    let transcript = scene.transcript.take().replace(&uri, "URI").replace(&path.display().to_string(), "DIR");
+    let transcript: Vec<&str> = transcript.lines().filter(|line| line.contains(" error ")).collect();
     expect![[r#"
         zed    < 4 error {"code":-32002,"message":"Resource not found","data":{"uri":"file://URI","advice":"DIR is not a folder; name another folder as `cwd`"}}
-        zed    < 5 error {"code":-32602,"message":"Invalid params","data":{"cwd":"DIR is not a folder"}}"#]].assert_eq(&told.join("\n"));
+        zed    < 5 error {"code":-32602,"message":"Invalid params","data":{"cwd":"DIR is not a folder"}}"#]].assert_eq(&transcript.join("\n"));
 }
 
 #[actix::test]

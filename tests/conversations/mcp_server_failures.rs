@@ -15,9 +15,9 @@ async fn an_mcp_server_that_hangs_delays_no_session_and_ends_on_close() {
     let waiting = at.prompt(&hanging, json!([{ "type": "text", "text": "hello" }])).await;
     at.marked("started").await;
     // The other session's prompt is answered while this one waits for its server.
-    let told = at.say(&other, "hello").await;
-    has(&told, "Hi.");
-    assert!(!told.contains(&format!("< {waiting} = ")), "{told}");
+    let transcript = at.say(&other, "hello").await;
+    has(&transcript, "Hi.");
+    assert!(!transcript.contains(&format!("< {waiting} = ")), "{transcript}");
     let pids = at.pids();
     assert!(pids.len() == 1 && is_alive(pids[0]));
     at.zed.call("session/close", json!({ "sessionId": hanging })).await;
@@ -29,9 +29,9 @@ async fn a_prompt_goes_without_a_server_that_is_not_there_in_time() {
     let answers = vec![vec![Step::text("Hi."), Step::end()]];
     let mut at = McpFixture::with(json!({}), answers, |settings, _| settings.mcp.wait_seconds = 1).await;
     let session = at.open(json!([at.server("slow", "hang")])).await;
-    let told = at.say(&session, "hello").await;
-    has(&told, "The MCP server `slow` still connects; its tools come when it is there.");
-    has(&told, "Hi.");
+    let transcript = at.say(&session, "hello").await;
+    has(&transcript, "The MCP server `slow` still connects; its tools come when it is there.");
+    has(&transcript, "Hi.");
     has(&at.say(&session, "/mcp").await, "`slow`: connecting; stdio, from the editor");
 }
 
@@ -42,9 +42,9 @@ async fn cancelling_cuts_the_wait_for_a_server_short() {
     let prompt = at.prompt(&session, json!([{ "type": "text", "text": "hello" }])).await;
     at.marked("started").await;
     at.zed.notify("session/cancel", json!({ "sessionId": session })).await;
-    let told = at.finish(prompt).await;
-    has(&told, r#""stopReason":"cancelled""#);
-    assert!(!told.contains("model "), "{told}");
+    let transcript = at.finish(prompt).await;
+    has(&transcript, r#""stopReason":"cancelled""#);
+    assert!(!transcript.contains("model "), "{transcript}");
 }
 
 #[actix::test]
@@ -60,9 +60,9 @@ async fn a_failing_mcp_server_causes_a_notice_and_a_log_line_only() {
     ])
     .await;
     has(&at.say(&session, "hello").await, "Hi.");
-    let told = at.say(&session, "/mcp").await;
-    has(&told, "`broken`: failed: it ended with exit status 3: no such database; next try in");
-    has(&told, "log: `no such database`");
+    let transcript = at.say(&session, "/mcp").await;
+    has(&transcript, "`broken`: failed: it ended with exit status 3: no such database; next try in");
+    has(&transcript, "log: `no such database`");
 }
 
 #[actix::test]
@@ -82,10 +82,10 @@ async fn an_mcp_server_that_writes_nonsense_or_endlessly_is_given_up() {
 async fn an_mcp_server_that_floods_requests_is_given_up_and_its_call_fails() {
     let mut at = McpFixture::new(calls(&[("mcp__sh__flood", json!({}))])).await;
     let session = at.open(json!([at.server("sh", "well")])).await;
-    let told = at.say(&session, "call it").await;
-    has(&told, "results: The connection to the server was lost; the call may or may not have had an effect.");
+    let transcript = at.say(&session, "call it").await;
+    has(&transcript, "results: The connection to the server was lost; the call may or may not have had an effect.");
     let notice = "The MCP server `sh` is not there: it floods acpd with requests, and too many of them are open.";
-    if !told.contains(notice) {
+    if !transcript.contains(notice) {
         at.wait_for(notice).await;
     }
     ended(at.pids()[0]).await;
@@ -109,11 +109,11 @@ async fn an_mcp_server_that_dies_fails_its_call_and_is_restarted() {
     answers.extend(calls(&[("mcp__sh__echo", json!({ "text": "back" }))]));
     let mut at = McpFixture::new(answers).await;
     let session = at.open(json!([at.server("sh", "well")])).await;
-    let told = at.say(&session, "call it").await;
-    has(&told, "results: The connection to the server was lost; the call may or may not have had an effect.");
+    let transcript = at.say(&session, "call it").await;
+    has(&transcript, "results: The connection to the server was lost; the call may or may not have had an effect.");
     let back = "The MCP server `sh` is there again.";
     // The server may be back before the turn has ended.
-    if !told.contains(back) {
+    if !transcript.contains(back) {
         at.wait_for(back).await;
     }
     has(&at.say(&session, "call it").await, "echo: back in DIR");
@@ -134,15 +134,18 @@ async fn a_projects_servers_run_only_where_the_user_trusts_it() {
         })
         .await;
         let session = at.open(json!([])).await;
-        let told = at.say(&session, "call it").await;
-        assert_eq!(told.contains("echo: hi in DIR with the project's"), trusted, "{told}");
+        let transcript = at.say(&session, "call it").await;
+        assert_eq!(transcript.contains("echo: hi in DIR with the project's"), trusted, "{transcript}");
         assert_eq!(at.pids().len(), usize::from(trusted));
-        let told = at.say(&session, "/mcp").await;
+        let transcript = at.say(&session, "/mcp").await;
         if trusted {
-            has(&told, "`own` (shell 1): ready; stdio, from the project");
-            has(&told, "`unset`: off: the variable NO_SUCH_VARIABLE is not set");
+            has(&transcript, "`own` (shell 1): ready; stdio, from the project");
+            has(&transcript, "`unset`: off: the variable NO_SUCH_VARIABLE is not set");
         } else {
-            has(&told, "`own`: off: DIR is not trusted; to run what its .mcp.json names, add it to `trusted_projects`");
+            has(
+                &transcript,
+                "`own`: off: DIR is not trusted; to run what its .mcp.json names, add it to `trusted_projects`",
+            );
         }
     }
 }
@@ -179,7 +182,7 @@ async fn the_latest_load_chooses_the_mcp_servers_unless_it_names_none() {
     let servers = json!([at.server("new", "well")]);
     at.zed.call("session/load", json!({ "sessionId": session, "cwd": at.folder.path(), "mcpServers": servers })).await;
     has(&at.say(&session, "call it").await, "echo: c in DIR");
-    let told = at.say(&session, "/mcp").await;
-    assert!(told.contains("`new` (shell 1): ready") && !told.contains("`sh`"), "{told}");
+    let transcript = at.say(&session, "/mcp").await;
+    assert!(transcript.contains("`new` (shell 1): ready") && !transcript.contains("`sh`"), "{transcript}");
     assert_eq!(at.pids().len(), 1, "the same program under another name is the same server");
 }

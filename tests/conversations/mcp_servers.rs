@@ -9,10 +9,10 @@ use crate::mcp_fixture::{McpFixture, PATIENCE, calls, ended, has};
 async fn an_mcp_tool_asks_first_and_runs_in_the_sessions_environment() {
     let mut at = McpFixture::new(calls(&[("mcp__sh__echo", json!({ "text": "hello" }))])).await;
     let session = at.open(json!([at.server("sh", "well")])).await;
-    let told = at.say(&session, "call it").await;
-    has(&told, r#""title":"sh: echo (by its own word only reads)""#);
-    has(&told, r#""name":"Always allow mcp__sh__echo""#);
-    has(&told, "results: echo: hello in DIR with a secret and no key");
+    let transcript = at.say(&session, "call it").await;
+    has(&transcript, r#""title":"sh: echo (by its own word only reads)""#);
+    has(&transcript, r#""name":"Always allow mcp__sh__echo""#);
+    has(&transcript, "results: echo: hello in DIR with a secret and no key");
 }
 
 #[actix::test]
@@ -24,10 +24,13 @@ async fn mcp_tool_errors_fail_calls_and_changed_lists_apply_at_once() {
     let asked = at.zed.receive("session/request_permission").await;
     has(&asked.to_string(), r#""title":"sh: Drop it (by its own word may destroy)""#);
     at.zed.choose(&asked, "allow_once").await;
-    let told = at.finish(prompt).await;
-    has(&told, r#""status":"failed","content":[{"type":"content","content":{"type":"text","text":"dropped"}}]"#);
+    let transcript = at.finish(prompt).await;
+    has(&transcript, r#""status":"failed","content":[{"type":"content","content":{"type":"text","text":"dropped"}}]"#);
     // The model may or may not have been quicker than the list.
-    assert!(told.contains("echo: now in DIR") || told.contains("there is no tool `mcp__sh__later`"), "{told}");
+    assert!(
+        transcript.contains("echo: now in DIR") || transcript.contains("there is no tool `mcp__sh__later`"),
+        "{transcript}"
+    );
     for answer in calls(&[("mcp__sh__later", json!({ "text": "again" }))]) {
         at.scene.script.push(answer);
     }
@@ -56,10 +59,13 @@ async fn modes_exclude_mcp_tools_unless_the_server_is_trusted() {
             McpFixture::with(json!({}), answers, |settings, _| settings.mcp.trust_read_only_hints = trusted).await;
         let session = at.open(json!([at.server("sh", "well")])).await;
         at.configure(&session, "mode", mode).await;
-        let told = at.say(&session, "call it").await;
-        assert_eq!(told.contains("echo: hi in DIR"), runs, "{mode}:\n{told}");
-        has(&told, &format!("the session's mode `{mode}` leaves out `mcp__sh__drop`"));
-        assert!(!told.contains("session/request_permission"), "what only reads runs without a question:\n{told}");
+        let transcript = at.say(&session, "call it").await;
+        assert_eq!(transcript.contains("echo: hi in DIR"), runs, "{mode}:\n{transcript}");
+        has(&transcript, &format!("the session's mode `{mode}` leaves out `mcp__sh__drop`"));
+        assert!(
+            !transcript.contains("session/request_permission"),
+            "what only reads runs without a question:\n{transcript}"
+        );
     }
 }
 
@@ -68,13 +74,13 @@ async fn mcp_prompts_are_slash_commands_that_expand_for_the_model() {
     let mut at = McpFixture::new(calls(&[])).await;
     let session = at.open(json!([at.server("sh", "well")])).await;
     at.wait_for("sh:greet").await;
-    let told = at.say(&session, "/sh:greet \"the world\"").await;
-    has(&told, "model  < user: Greet the world warmly.");
-    let told = at.say(&session, "/sh:greet").await;
-    has(&told, "`/sh:greet` cannot be used: the prompt `greet` needs who.");
-    assert!(!told.contains("model "), "{told}");
-    let told = at.say(&session, "/help").await;
-    has(&told, "- `/sh:greet [<who>]`: Greets somebody");
+    let transcript = at.say(&session, "/sh:greet \"the world\"").await;
+    has(&transcript, "model  < user: Greet the world warmly.");
+    let transcript = at.say(&session, "/sh:greet").await;
+    has(&transcript, "`/sh:greet` cannot be used: the prompt `greet` needs who.");
+    assert!(!transcript.contains("model "), "{transcript}");
+    let transcript = at.say(&session, "/help").await;
+    has(&transcript, "- `/sh:greet [<who>]`: Greets somebody");
 }
 
 #[actix::test]
@@ -86,12 +92,12 @@ async fn resources_that_a_prompt_links_to_are_read_and_given_to_the_model() {
         { "type": "text", "text": "look" }, link("demo://note"), link("demo://item/7"), link("other://item/7"), link("file:///etc/passwd"),
     ]);
     let prompt = at.prompt(&session, prompt).await;
-    let told = at.finish(prompt).await;
-    let asked = told.lines().find(|line| line.starts_with("model")).unwrap();
+    let transcript = at.finish(prompt).await;
+    let asked = transcript.lines().find(|line| line.starts_with("model")).unwrap();
     has(asked, "<resource uri=\"demo://note\">");
-    has(&told, "what demo://note says");
-    has(&told, "what demo://item/7 says");
-    assert!(!told.contains("what other") && !told.contains("what file"), "{told}");
+    has(&transcript, "what demo://note says");
+    has(&transcript, "what demo://item/7 says");
+    assert!(!transcript.contains("what other") && !transcript.contains("what file"), "{transcript}");
 }
 
 #[actix::test]
@@ -102,8 +108,8 @@ async fn mcp_progress_is_shown_and_cancelling_notifies_the_server() {
     let prompt = at.prompt(&session, json!([{ "type": "text", "text": "wait" }])).await;
     at.wait_for("thinking (2 of 5)").await;
     at.zed.notify("session/cancel", json!({ "sessionId": session })).await;
-    let told = at.finish(prompt).await;
-    has(&told, r#""stopReason":"cancelled""#);
+    let transcript = at.finish(prompt).await;
+    has(&transcript, r#""stopReason":"cancelled""#);
     at.marked("cancelled").await;
 }
 
@@ -166,9 +172,9 @@ async fn sessions_in_one_folder_see_only_their_own_servers() {
     let first = at.open(json!([at.server("one", "well")])).await;
     let second = at.open(json!([at.server("two", "otherwise")])).await;
     has(&at.say(&first, "call it").await, "echo: a in DIR");
-    let told = at.say(&second, "call them").await;
-    has(&told, "there is no tool `mcp__one__echo`");
-    has(&told, "echo: c in DIR");
+    let transcript = at.say(&second, "call them").await;
+    has(&transcript, "there is no tool `mcp__one__echo`");
+    has(&transcript, "echo: c in DIR");
 }
 
 #[actix::test]
@@ -229,17 +235,17 @@ async fn a_sessions_mcp_servers_are_kept_until_another_list_replaces_them() {
 async fn mcp_results_reach_the_editor_as_blocks_and_the_model_as_text() {
     let mut at = McpFixture::new(calls(&[("mcp__sh__show", json!({}))])).await;
     let session = at.open(json!([at.server("sh", "well")])).await;
-    let told = at.say(&session, "show me").await;
+    let transcript = at.say(&session, "show me").await;
     for block in [
         r#"{"type":"text","text":"see"}"#,
         r#"{"type":"resource_link","name":"note","uri":"demo://note"}"#,
         r#"{"type":"resource","resource":{"mimeType":"text/plain","text":"hello","uri":"demo://t"}}"#,
         r#"{"type":"audio","data":"aGk=","mimeType":"audio/wav"}"#,
     ] {
-        has(&told, &format!(r#"{{"type":"content","content":{block}}}"#));
+        has(&transcript, &format!(r#"{{"type":"content","content":{block}}}"#));
     }
     has(
-        &told,
+        &transcript,
         "results: see\n[note](demo://note)\n<resource uri=\"demo://t\">\nhello\n</resource>\n[audio: audio/wav]",
     );
 }
@@ -253,9 +259,9 @@ async fn the_completion_of_a_page_is_sent_once_and_only_to_its_editor() {
     let prompt = at.prompt(&session, json!([{ "type": "text", "text": "log in" }])).await;
     let asked = at.zed.receive("elicitation/create").await;
     at.zed.reply(&asked, json!({ "action": "accept" })).await;
-    let told = at.finish(prompt).await;
-    has(&told, "results: it is done");
-    assert_eq!(told.matches("elicitation/complete").count(), 1, "{told}");
+    let transcript = at.finish(prompt).await;
+    has(&transcript, "results: it is done");
+    assert_eq!(transcript.matches("elicitation/complete").count(), 1, "{transcript}");
 }
 
 #[actix::test]

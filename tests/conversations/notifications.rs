@@ -10,21 +10,21 @@ use testkit::Step;
 use crate::project::Project;
 
 async fn noticed(when: &str, answers: Vec<Vec<Step>>) -> Project {
-    let command = "cat > told";
+    let command = "cat > notification";
     let at = Project::new(json!({}), &[], answers, |settings| {
         settings.notify = serde_json::from_value(json!({ "command": command, "when": when })).unwrap();
     })
     .await;
     // A pipe lets the test wait for the command itself instead of for a fixed time.
-    assert!(Command::new("mkfifo").arg(at.folder.path().join("told")).status().unwrap().success());
+    assert!(Command::new("mkfifo").arg(at.folder.path().join("notification")).status().unwrap().success());
     at
 }
 
 impl Project {
-    async fn told(&self) -> Value {
-        let pipe = self.folder.path().join("told");
-        let told = tokio::task::spawn_blocking(move || fs::read(pipe).unwrap()).await.unwrap();
-        serde_json::from_slice(&told).unwrap()
+    async fn notification(&self) -> Value {
+        let pipe = self.folder.path().join("notification");
+        let bytes = tokio::task::spawn_blocking(move || fs::read(pipe).unwrap()).await.unwrap();
+        serde_json::from_slice(&bytes).unwrap()
     }
 }
 
@@ -45,14 +45,14 @@ async fn unattended_questions_and_turn_ends_cause_notifications() {
     let waiting = json!({
         "event": "waiting", "about": "Create b.txt", "session": session, "title": "write it", "cwd": cwd, "attended": false,
     });
-    assert_eq!(at.told().await, waiting);
+    assert_eq!(at.notification().await, waiting);
     let mut ctl = at.scene.client("ctl");
     ctl.call("_acpd/answer", json!({ "sessionId": session, "optionId": "allow_once" })).await;
     let ended = json!({
         "event": "turn_ended", "about": "end_turn", "session": session, "title": "write it", "cwd": cwd,
         "attended": false,
     });
-    assert_eq!(at.told().await, ended);
+    assert_eq!(at.notification().await, ended);
 }
 
 #[actix::test]
@@ -61,6 +61,6 @@ async fn attached_clients_cause_notifications_only_if_configured() {
     let mut at = noticed("always", answers).await;
     let prompt = at.zed.prompt(&at.session, "hello").await;
     at.zed.answer(prompt).await;
-    let told = at.told().await;
-    assert_eq!((&told["event"], &told["attended"]), (&json!("turn_ended"), &json!(true)));
+    let notification = at.notification().await;
+    assert_eq!((&notification["event"], &notification["attended"]), (&json!("turn_ended"), &json!(true)));
 }

@@ -288,8 +288,8 @@ async fn a_reply_with_result_and_error_allows_nothing_and_settles_the_request() 
     let allowed = json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } });
     cannot(&mut zed, &question, json!({ "result": allowed })).await;
     assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
-    let told = scene.transcript.take();
-    assert!(told.contains("results: Permission denied") && !told.contains("tool   :"), "{told}");
+    let transcript = scene.transcript.take();
+    assert!(transcript.contains("results: Permission denied") && !transcript.contains("tool   :"), "{transcript}");
 }
 
 #[actix::test]

@@ -17,17 +17,17 @@ async fn shown(blocks: Value) -> String {
     zed.answer(prompt).await;
     let talk = scene.transcript.take();
     let model = talk.find("model  <").map_or("", |at| &talk[at..]);
-    let mut told = model.split_inclusive("\nzed").next().unwrap_or_default().trim_end_matches("zed").to_owned();
+    let mut shown = model.split_inclusive("\nzed").next().unwrap_or_default().trim_end_matches("zed").to_owned();
     let mut vim = scene.editor("vim").await;
     let load = vim.request("session/load", json!({ "sessionId": session })).await;
     loop {
         let message = vim.next().await.unwrap();
         let update = &message["params"]["update"];
         if update["sessionUpdate"] == "user_message_chunk" {
-            told += &format!("{}\n", update["content"]);
+            shown += &format!("{}\n", update["content"]);
         }
         if message["id"] == json!(load) {
-            return told;
+            return shown;
         }
     }
 }
@@ -151,8 +151,8 @@ async fn a_bad_block_is_refused_with_its_place() {
         let fine = json!({ "type": "text", "text": "fine" });
         zed.call("session/prompt", json!({ "sessionId": session, "prompt": [fine, block] })).await;
     }
-    let told = scene.transcript.take();
-    let errors: Vec<&str> = told.lines().filter(|line| line.contains(" error ")).collect();
+    let transcript = scene.transcript.take();
+    let errors: Vec<&str> = transcript.lines().filter(|line| line.contains(" error ")).collect();
     expect![[r#"
         zed    < 3 error {"code":-32602,"message":"Invalid params","data":{"prompt[1]":"Must be an object"}}
         zed    < 4 error {"code":-32602,"message":"Invalid params","data":{"prompt[1].type":"Required"}}

@@ -90,14 +90,14 @@ async fn an_interrupted_response_is_requested_again_and_its_half_is_never_resent
         assert!(shown.contains("fake: the answer was cut off: overloaded (529); trying again"), "{shown}");
         let prompt = zed.prompt(&session, "go on").await;
         assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
-        let told = server.requests()[2].json();
+        let request = server.requests()[2].json();
         let roles: Vec<&str> =
-            told["messages"].as_array().unwrap().iter().map(|message| message["role"].as_str().unwrap()).collect();
+            request["messages"].as_array().unwrap().iter().map(|message| message["role"].as_str().unwrap()).collect();
         assert_eq!(
             roles.into_iter().filter(|role| *role != "system").collect::<Vec<_>>(),
             ["user", "assistant", "user"]
         );
-        assert!(told.to_string().contains("All of it.") && !told.to_string().contains("half an"), "{told}");
+        assert!(request.to_string().contains("All of it.") && !request.to_string().contains("half an"), "{request}");
     }
 }
 
@@ -237,13 +237,13 @@ async fn tool_images_reach_vision_models_and_become_markers_for_others() {
         let opened = zed.call("session/new", json!({ "cwd": folder.path(), "mcpServers": [] })).await;
         let prompt = zed.prompt(opened["result"]["sessionId"].as_str().unwrap(), "look").await;
         assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
-        let told = server.requests()[1].json();
+        let request = server.requests()[1].json();
         let picture = match kind {
-            Kind::Anthropic => &told["messages"][2]["content"][0]["content"][1]["source"]["data"],
-            _ => &told["messages"][4]["content"][0]["image_url"]["url"],
+            Kind::Anthropic => &request["messages"][2]["content"][0]["content"][1]["source"]["data"],
+            _ => &request["messages"][4]["content"][0]["image_url"]["url"],
         };
-        assert_eq!(picture.as_str().is_some_and(|data| data.contains("R0lGODlh")), sees, "{kind:?} {told}");
-        assert!(told.to_string().contains("[image: image/gif]") || sees, "{kind:?} {told}");
+        assert_eq!(picture.as_str().is_some_and(|data| data.contains("R0lGODlh")), sees, "{kind:?} {request}");
+        assert!(request.to_string().contains("[image: image/gif]") || sees, "{kind:?} {request}");
     }
 }
 
@@ -291,9 +291,9 @@ async fn three_hundred_turns(kind: Kind, at: &Windowed, window: u64) -> usize {
         let prompt = zed.prompt(&session, &format!("This is turn {turn}; {}", "please count on. ".repeat(6))).await;
         let answer = zed.answer(prompt).await;
         assert_eq!(answer["result"]["stopReason"], "end_turn", "turn {turn}: {answer}");
-        let told = scene.transcript.take();
-        assert!(told.contains("usage_update"), "turn {turn}: {told}");
-        summaries += told.matches("Older messages were replaced by a summary.").count();
+        let transcript = scene.transcript.take();
+        assert!(transcript.contains("usage_update"), "turn {turn}: {transcript}");
+        summaries += transcript.matches("Older messages were replaced by a summary.").count();
     }
     let last = at.server.requests().last().unwrap().body.clone();
     assert!(last.contains("This is turn 300") && last.contains("They counted; this is summary"), "{last}");

@@ -153,8 +153,8 @@ async fn a_stopping_daemon_suspends_a_question_and_the_next_asks_both_editors() 
     zed.choose(&for_zed, "allow_once").await;
     zed.answer(prompt).await;
     vim.silence().await;
-    let told = scene.transcript.take();
-    assert_eq!(told.matches("tool   : touch {\"file\":\"a\"} runs").count(), 1, "{told}");
+    let transcript = scene.transcript.take();
+    assert_eq!(transcript.matches("tool   : touch {\"file\":\"a\"} runs").count(), 1, "{transcript}");
     // The session was evicted cleanly, and therefore no crash is recorded.
     assert!(!format!("{:?}", scene.history.events(&session)).contains("Reopened"));
 }
@@ -260,8 +260,9 @@ async fn calls_behind_the_one_in_question_come_back_with_it() {
     let third = vim.receive("session/request_permission").await;
     vim.choose(&third, "allow_once").await;
     vim.silence().await;
-    let told = scene.transcript.take();
-    let course: Vec<&str> = told.lines().filter(|line| line.starts_with("tool") || line.starts_with("model")).collect();
+    let transcript = scene.transcript.take();
+    let course: Vec<&str> =
+        transcript.lines().filter(|line| line.starts_with("tool") || line.starts_with("model")).collect();
     expect![[r#"
         model  < user: touch them
         tool   : touch {"file":"a"} runs
@@ -292,9 +293,12 @@ async fn a_turn_waiting_since_before_a_crash_can_be_cancelled_or_rejected() {
     let (mut zed, question) = asked_again(&scene, &session, prompt, seen).await;
     zed.choose(&question, "reject_once").await;
     assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
-    let told = scene.transcript.take();
-    assert!(told.contains("agent: [touch] | results: Permission denied: the user declined this call."), "{told}");
-    assert!(!told.contains("tool   :"), "{told}");
+    let transcript = scene.transcript.take();
+    assert!(
+        transcript.contains("agent: [touch] | results: Permission denied: the user declined this call."),
+        "{transcript}"
+    );
+    assert!(!transcript.contains("tool   :"), "{transcript}");
 }
 
 #[actix::test]
@@ -307,8 +311,8 @@ async fn a_question_is_shown_only_when_a_crash_cannot_take_it_back() {
     scene.script.release();
     scene.transcript.take();
     zed.silence().await;
-    let told = scene.transcript.take();
-    assert!(!told.contains("session/request_permission"), "{told}");
+    let transcript = scene.transcript.take();
+    assert!(!transcript.contains("session/request_permission"), "{transcript}");
     scene.history.release();
     zed.receive("session/request_permission").await;
 }
@@ -334,14 +338,14 @@ async fn denied_if_unattended(comes_back: bool) -> String {
 
 #[actix::test]
 async fn after_a_crash_clients_can_return_before_unattended_questions_are_denied() {
-    let told = denied_if_unattended(true).await;
-    assert!(told.contains("results: touch done"), "{told}");
+    let transcript = denied_if_unattended(true).await;
+    assert!(transcript.contains("results: touch done"), "{transcript}");
 }
 
 #[actix::test]
 async fn an_unattended_question_from_before_a_crash_is_denied_by_policy() {
-    let told = denied_if_unattended(false).await;
-    assert!(told.contains("results: Permission denied."), "{told}");
+    let transcript = denied_if_unattended(false).await;
+    assert!(transcript.contains("results: Permission denied."), "{transcript}");
 }
 
 /// An edit of a file that the model has read, waiting for its approval when the daemon ends.
@@ -370,18 +374,18 @@ async fn edit_allowed_after_a_crash(change: Option<&str>) -> (Project, String) {
     let question = at.zed.receive("session/request_permission").await;
     at.zed.choose(&question, "allow_once").await;
     at.zed.until(|message| message["params"]["update"]["content"]["text"] == "Done.").await;
-    let told = at.transcript();
-    (at, told)
+    let transcript = at.transcript();
+    (at, transcript)
 }
 
 #[actix::test]
 async fn after_a_crash_an_approved_edit_applies_unless_the_file_changed() {
     tokio::time::pause();
-    let (at, told) = edit_allowed_after_a_crash(None).await;
-    assert_eq!(at.text("a.txt"), "two\n", "{told}");
-    let (at, told) = edit_allowed_after_a_crash(Some("another\n")).await;
+    let (at, transcript) = edit_allowed_after_a_crash(None).await;
+    assert_eq!(at.text("a.txt"), "two\n", "{transcript}");
+    let (at, transcript) = edit_allowed_after_a_crash(Some("another\n")).await;
     assert_eq!(at.text("a.txt"), "another\n");
-    assert!(told.contains("a.txt changed since it was read; read it again with read_file"), "{told}");
+    assert!(transcript.contains("a.txt changed since it was read; read it again with read_file"), "{transcript}");
 }
 
 /// A catalogue that corrects the default model once, when the test says so.

@@ -72,8 +72,8 @@ async fn a_cancel_reaches_a_prompt_whose_session_is_still_being_opened_again() {
     zed.write(format!("{prompt}\n{cancel}\n").as_bytes()).await;
     let answer = zed.answer(77).await;
     assert_eq!(answer["result"]["stopReason"], "cancelled", "{answer}");
-    let told = scene.transcript.take();
-    assert!(!told.contains("model  <"), "{told}");
+    let transcript = scene.transcript.take();
+    assert!(!transcript.contains("model  <"), "{transcript}");
     // The session is not harmed by it.
     scene.script.push(hello());
     let prompt = zed.prompt(&session, "and now").await;
@@ -190,8 +190,8 @@ async fn a_turn_ended_by_another_client_names_that_client_and_the_reason() {
         let prompt = zed.prompt(&session, "hi").await;
         scene.script.until_held(held + 1).await;
         vim.request(end, json!({ "sessionId": session })).await;
-        let told = zed.update("agent_message_chunk").await;
-        assert_eq!(told["params"]["update"]["content"]["text"], why);
+        let transcript = zed.update("agent_message_chunk").await;
+        assert_eq!(transcript["params"]["update"]["content"]["text"], why);
         assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "cancelled");
     }
 }

@@ -27,8 +27,8 @@ async fn a_denied_call_does_not_run_and_asks_no_one() {
     at.zed.answer(prompt).await;
     // The tool plans on its own thread, and therefore the order of messages to the model and to the
     // editor varies.
-    let told = at.transcript();
-    let (model, editor): (Vec<&str>, Vec<&str>) = told.lines().partition(|line| line.starts_with("model"));
+    let transcript = at.transcript();
+    let (model, editor): (Vec<&str>, Vec<&str>) = transcript.lines().partition(|line| line.starts_with("model"));
     expect![[r##"
         zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"tell me the key"}]}
         zed    < update {"sessionUpdate":"session_info_update","title":"tell me the key","updatedAt":"T"}
@@ -115,10 +115,10 @@ async fn a_denied_file_in_a_prompt_is_withheld_and_reported() {
         { "type": "resource", "resource": { "uri": uri("a.txt"), "text": "contents of a" } },
     ]);
     at.zed.call("session/prompt", json!({ "sessionId": at.session, "prompt": prompt })).await;
-    let told = at.transcript();
-    let heard = told.split("\nzed ").flat_map(|part| part.split("\nmodel")).nth(1).unwrap();
-    assert!(!heard.contains("KEY=1") && heard.contains("contents of a"), "{heard}");
-    assert!(told.contains("DIR/.env was not sent to the model: a rule denies reading it."), "{told}");
+    let transcript = at.transcript();
+    let received = transcript.split("\nzed ").flat_map(|part| part.split("\nmodel")).nth(1).unwrap();
+    assert!(!received.contains("KEY=1") && received.contains("contents of a"), "{received}");
+    assert!(transcript.contains("DIR/.env was not sent to the model: a rule denies reading it."), "{transcript}");
 }
 
 #[actix::test]

@@ -172,9 +172,9 @@ async fn an_unattended_question_can_be_denied_by_policy() {
     let mut vim = scene.editor("vim").await;
     vim.silence().await;
     vim.call("session/load", json!({ "sessionId": session })).await;
-    let told = scene.transcript.take();
-    assert!(told.contains("Permission denied."), "{told}");
-    assert!(!told.contains("touch {} runs"), "{told}");
+    let transcript = scene.transcript.take();
+    assert!(transcript.contains("Permission denied."), "{transcript}");
+    assert!(!transcript.contains("touch {} runs"), "{transcript}");
 }
 
 #[actix::test]

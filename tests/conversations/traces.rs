@@ -121,7 +121,7 @@ impl Notebook {
     fn spans(&self) -> String {
         let notes = self.0.lock().unwrap();
         let find = |id: u64| notes.spans.iter().rev().find(|(known, _)| *known == id).map(|(_, noted)| noted);
-        let told = notes.spans.iter().map(|(_, noted)| {
+        let lines = notes.spans.iter().map(|(_, noted)| {
             let mut path = vec![noted.name];
             let mut around = noted.within.and_then(find);
             while let Some(outer) = around {
@@ -134,7 +134,7 @@ impl Notebook {
             });
             format!("{} {{{}}}\n", path.join(" > "), fields.collect::<Vec<_>>().join(", "))
         });
-        told.collect()
+        lines.collect()
     }
 
     fn lines(&self, wanted: Level) -> Vec<String> {
@@ -199,12 +199,15 @@ async fn messages_are_logged_by_kind_and_their_contents_only_at_trace() {
         r#"notification {"method": "session/cancel"}"#,
         r#"no message {"code": "-32700"}"#,
     ] {
-        assert!(debug.iter().any(|told| told.replace("\\\"", "").replace("\"\"", "\"") == line), "{line}: {debug:#?}");
+        assert!(
+            debug.iter().any(|logged| logged.replace("\\\"", "").replace("\"\"", "\"") == line),
+            "{line}: {debug:#?}"
+        );
     }
     assert!(debug.iter().any(|line| line.contains("agent_text")), "{debug:#?}");
     for level in [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG] {
-        let told = notebook.lines(level).join("\n");
-        assert!(!told.contains("in confidence"), "{told}");
+        let logged = notebook.lines(level).join("\n");
+        assert!(!logged.contains("in confidence"), "{logged}");
     }
     let trace = notebook.lines(Level::TRACE).join("\n");
     assert!(trace.contains("a prompt in confidence") && trace.contains("an answer in confidence"), "{trace}");

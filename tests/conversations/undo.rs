@@ -106,7 +106,7 @@ async fn ctl_undo_works_on_closed_sessions_but_not_during_a_turn() {
     ctl.call("_acpd/undo", json!({ "sessionId": at.session, "redo": true })).await;
     ctl.call("_acpd/undo", json!({ "sessionId": at.session, "redo": "yes" })).await;
     let load = json!({ "sessionId": at.session, "cwd": at.folder.path(), "mcpServers": [] });
-    let told = at.transcript();
+    let transcript = at.transcript();
     at.zed.call("session/load", load).await;
     at.zed.prompt(&at.session, "go on").await;
     at.scene.script.until_held(1).await;
@@ -124,7 +124,7 @@ async fn ctl_undo_works_on_closed_sessions_but_not_during_a_turn() {
         ctl    > 5 _acpd/undo {"sessionId":"#1"}
         ctl    < 5 error {"code":-32600,"message":"a turn or an undo is running","data":{"advice":"wait for its end, or cancel it"}}
     "##]]
-    .assert_eq(&(told + &at.transcript()));
+    .assert_eq(&(transcript + &at.transcript()));
 }
 
 /// The real tools, except that the removal of one file never completes or gives up, as with an
@@ -249,9 +249,9 @@ async fn nothing_else_happens_in_a_session_while_ctl_undoes_in_it() {
     ctl.answer(undo).await;
     let sessions = other.call("_acpd/sessions", json!({})).await;
     assert_eq!(sessions["result"]["sessions"][0]["state"], "idle");
-    let told = at.transcript();
-    let told: Vec<&str> =
-        told.lines().filter(|line| !line.contains("_acpd/sessions") && !line.contains("\"sessions\"")).collect();
+    let transcript = at.transcript();
+    let transcript: Vec<&str> =
+        transcript.lines().filter(|line| !line.contains("_acpd/sessions") && !line.contains("\"sessions\"")).collect();
     expect![[r##"
         zed    > 5 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"and now"}]}
         zed    < 5 error {"code":-32600,"message":"files are being put back in this session","data":{"advice":"wait until that is done, or cancel it"}}
@@ -259,5 +259,5 @@ async fn nothing_else_happens_in_a_session_while_ctl_undoes_in_it() {
         other  < 1 error {"code":-32600,"message":"a turn or an undo is running","data":{"advice":"wait for its end, or cancel it"}}
         other  > 3 _acpd/cancel {"sessionId":"#1"}
         other  < 3 = {}
-        ctl    < 1 = {"files":[{"path":"DIR/a.txt","left":"cancelled while it was being written; it may be as it was, or not"}]}"##]].assert_eq(&told.join("\n"));
+        ctl    < 1 = {"files":[{"path":"DIR/a.txt","left":"cancelled while it was being written; it may be as it was, or not"}]}"##]].assert_eq(&transcript.join("\n"));
 }

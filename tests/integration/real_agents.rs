@@ -94,7 +94,7 @@ fn hear(editor: &mut Peer, word: &str) {
         let update = &message["params"]["update"];
         update["sessionUpdate"] == "agent_message_chunk" && update["content"]["text"].as_str().unwrap().contains(word)
     });
-    editor.heard.push(message);
+    editor.received.push(message);
 }
 
 /// The turn goes on without its editor, and another one gets every update once and in order.
@@ -130,10 +130,10 @@ fn outlives_the_daemon(world: &World, editor: &mut Peer, session: &str) {
 
 /// A prompt is answered, and the agent remembers what was before.
 fn prompts(world: &World, editor: &mut Peer, session: &str) {
-    let from = editor.heard.len();
+    let from = editor.received.len();
     let answer = editor.prompt(session, HELLO);
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
-    let said = serde_json::to_string(&editor.heard[from..]).unwrap();
+    let said = serde_json::to_string(&editor.received[from..]).unwrap();
     assert!(said.contains("Hello.") && !said.contains("goes on in a new one"), "{said}");
     let conversation = world.model.last_conversation();
     assert!(conversation.contains(WAIT) && !conversation.contains("began in another session"), "{conversation}");

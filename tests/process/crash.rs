@@ -11,12 +11,12 @@ fn load(home: &Home, session: &str) -> Vec<Value> {
     let mut bridge = home.bridge();
     bridge.initialize();
     bridge.ask("session/load", json!({ "sessionId": session, "cwd": home.work(), "mcpServers": [] }));
-    std::mem::take(&mut bridge.heard)
+    std::mem::take(&mut bridge.received)
 }
 
 /// All text of one kind of update.
-fn text(heard: &[Value], kind: &str) -> String {
-    let updates = heard.iter().map(|message| &message["params"]["update"]);
+fn text(received: &[Value], kind: &str) -> String {
+    let updates = received.iter().map(|message| &message["params"]["update"]);
     let chunks = updates.filter(|update| update["sessionUpdate"] == kind);
     chunks.filter_map(|update| update["content"]["text"].as_str()).collect()
 }

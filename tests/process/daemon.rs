@@ -127,7 +127,7 @@ fn a_signal_ends_it_in_good_order() {
         let mut client = home.connect();
         client.initialize();
         client.ask("session/load", json!({ "sessionId": session, "cwd": home.work(), "mcpServers": [] }));
-        assert!(client.heard.iter().any(|message| message.to_string().contains("sleep 100")));
+        assert!(client.received.iter().any(|message| message.to_string().contains("sleep 100")));
     }
 }
 

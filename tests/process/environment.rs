@@ -123,7 +123,7 @@ fn a_key_in_an_editors_environment_reaches_no_tool_file_log_or_output() {
     ] {
         assert!(!home.stdout(args).contains(SECRET), "acpd {args:?}");
     }
-    assert!(!bridge.heard.iter().any(|message| message.to_string().contains(SECRET)));
+    assert!(!bridge.received.iter().any(|message| message.to_string().contains(SECRET)));
     home.stdout(&["ctl", "stop"]);
     let mut found = Vec::new();
     with_secret(home.path(), &mut found);

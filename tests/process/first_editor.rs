@@ -229,8 +229,8 @@ fn config_show_marks_variables_of_serve_and_hides_proxy_passwords() {
     let mut show = home.acpd(&["config", "show"]);
     show.envs([("ACPD__LOG__FILTER", "debug"), ("HTTPS_PROXY", "http://127.0.0.1:1")]);
     let output = finish(show);
-    let (shown, told) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    let (shown, stderr) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     assert!(shown.contains("network.proxy = \"http://proxy.example:3128\"  # ~/.config/acpd/config.toml:2"), "{shown}");
     assert!(!shown.contains("hush"), "{shown}");
-    assert!(told.contains("ACPD__LOG__FILTER, HTTPS_PROXY"), "{told}");
+    assert!(stderr.contains("ACPD__LOG__FILTER, HTTPS_PROXY"), "{stderr}");
 }

@@ -80,7 +80,7 @@ fn a_hosted_turn_outlives_its_editor_and_later_editors_see_every_update() {
     other.ask("session/load", json!({ "sessionId": session, "cwd": home.work(), "mcpServers": [] }));
     fs::write(home.work().join("go"), "").unwrap();
     let last = other.wait_for(|message| message.to_string().contains("after 3;"));
-    other.heard.push(last);
+    other.received.push(last);
     assert_eq!(other.agent_text(), "before 1;before 2;before 3;after 1;after 2;after 3;");
     other.ask("session/close", json!({ "sessionId": session }));
     gone(&pids(&home));

@@ -21,13 +21,13 @@ fn units(home: &Home) -> PathBuf {
 /// A `systemctl` that records its arguments and always succeeds.
 fn with_manager(home: &Home) {
     fs::create_dir_all(home.path().join("bin")).unwrap();
-    let note = home.path().join("told").display().to_string();
+    let note = home.path().join("systemctl-calls").display().to_string();
     let answer = format!("case \"$2\" in show) ;; *) echo \"$*\" >> {note} ;; esac");
     script(&home.path().join("bin/systemctl"), &answer).unwrap();
 }
 
-fn told(home: &Home) -> String {
-    fs::read_to_string(home.path().join("told")).unwrap_or_default()
+fn systemctl_calls(home: &Home) -> String {
+    fs::read_to_string(home.path().join("systemctl-calls")).unwrap_or_default()
 }
 
 fn acpd(home: &Home, args: &[&str]) -> Command {
@@ -70,7 +70,7 @@ fn an_installation_writes_the_units_once_and_can_be_taken_back() {
         --user daemon-reload
         --user enable --now acpd.socket
     "#]]
-    .assert_eq(&told(&home));
+    .assert_eq(&systemctl_calls(&home));
 
     let again = said(&home, &["install"]);
     assert!(again.contains("leave    ~/.config/systemd/user/acpd.socket, which is up to date"), "{again}");
@@ -130,8 +130,8 @@ fn a_half_installation_is_taken_back_also_by_a_manager_that_fails() {
     with_manager(&home);
     said(&home, &["install"]);
     fs::remove_file(units(&home).join("acpd.socket")).unwrap();
-    fs::remove_file(home.path().join("told")).unwrap();
-    let note = home.path().join("told").display().to_string();
+    fs::remove_file(home.path().join("systemctl-calls")).unwrap();
+    let note = home.path().join("systemctl-calls").display().to_string();
     let answer = format!("case \"$2\" in show) ;; *) echo \"$*\" >> {note}; echo no such unit >&2; exit 1 ;; esac");
     script(&home.path().join("bin/systemctl"), &answer).unwrap();
     let output = finish(acpd(&home, &["uninstall"]));
@@ -139,7 +139,7 @@ fn a_half_installation_is_taken_back_also_by_a_manager_that_fails() {
     let said = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("  failed   systemctl --user disable --now acpd.service failed: no such unit\n"), "{said}");
     assert!(said.ends_with("acpd: 2 steps failed; the others succeeded\n"), "{said}");
-    assert_eq!(told(&home), "--user disable --now acpd.service\n--user daemon-reload\n");
+    assert_eq!(systemctl_calls(&home), "--user disable --now acpd.service\n--user daemon-reload\n");
     assert_eq!(fs::read_dir(units(&home)).unwrap().count(), 0);
 }
 
@@ -153,9 +153,9 @@ fn installing_with_http_also_enables_the_service() {
     let said = said(&home, &["install"]);
     assert!(said.contains("starts the daemon when you log in, because it listens for HTTP"), "{said}");
     assert!(
-        told(&home).ends_with("--user enable --now acpd.socket\n--user enable --now acpd.service\n"),
+        systemctl_calls(&home).ends_with("--user enable --now acpd.socket\n--user enable --now acpd.service\n"),
         "{}",
-        told(&home)
+        systemctl_calls(&home)
     );
     let service = fs::read_to_string(units(&home).join("acpd.service")).unwrap();
     assert!(service.contains("\nWantedBy=default.target\n"), "{service}");
@@ -167,7 +167,7 @@ fn a_dry_run_prints_the_same_steps_and_changes_nothing() {
     with_manager(&home);
     let said = said(&home, &["install", "--dry-run"]);
     assert!(said.contains("write    ~/.config/systemd/user/acpd.service"), "{said}");
-    assert_eq!((units(&home).exists(), told(&home).as_str()), (false, ""));
+    assert_eq!((units(&home).exists(), systemctl_calls(&home).as_str()), (false, ""));
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn install_replaces_an_idle_daemon_but_not_a_busy_one() {
     let pid = home.daemon().unwrap();
     let left = said(&home, &["install"]);
     assert!(left.contains(&format!("(process {pid}) is busy; sessions at work: 1")), "{left}");
-    assert!(told(&home).ends_with("--user enable acpd.socket\n"), "{}", told(&home));
+    assert!(systemctl_calls(&home).ends_with("--user enable acpd.socket\n"), "{}", systemctl_calls(&home));
 
     bridge.notify("session/cancel", json!({ "sessionId": session }));
     bridge.answer(busy);
@@ -190,7 +190,7 @@ fn install_replaces_an_idle_daemon_but_not_a_busy_one() {
         made_way.contains(&format!("stop     the idle daemon that an editor started (process {pid})")),
         "{made_way}"
     );
-    assert!(told(&home).ends_with("--user enable --now acpd.socket\n"), "{}", told(&home));
+    assert!(systemctl_calls(&home).ends_with("--user enable --now acpd.socket\n"), "{}", systemctl_calls(&home));
     assert_eq!(home.daemon(), None);
 }
 

@@ -16,15 +16,15 @@ fn a_new_session_is_answered_before_its_first_update() {
     client.initialize();
     let requests: Vec<u64> =
         (0..20).map(|_| client.request("session/new", json!({ "cwd": home.work(), "mcpServers": [] }))).collect();
-    let (mut known, mut told) = (Vec::new(), 0);
-    while told < requests.len() {
+    let (mut known, mut answered) = (Vec::new(), 0);
+    while answered < requests.len() {
         let message = client.next();
         match message["result"]["sessionId"].as_str() {
             Some(session) => known.push(session.to_owned()),
             None => {
                 let session = session_of(&message).unwrap_or_else(|| panic!("{message}"));
                 assert!(known.iter().any(|known| known == session), "{message} came before its answer");
-                told += 1;
+                answered += 1;
             }
         }
     }
@@ -80,6 +80,6 @@ fn a_request_is_withdrawn_over_the_socket_and_through_the_bridge() {
         let answer = client.wait_for(|message| message["id"] == json!(new));
         assert!(answer["error"]["code"] == -32800 || answer["result"]["sessionId"].is_string(), "{answer}");
         client.ask("session/list", json!({}));
-        assert!(!client.heard.iter().any(|message| message["id"] == json!(new)), "{new} is answered twice");
+        assert!(!client.received.iter().any(|message| message["id"] == json!(new)), "{new} is answered twice");
     }
 }

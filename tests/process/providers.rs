@@ -36,9 +36,9 @@ fn editor(home: &Home) -> Peer {
 
 /// Returns what the editor received as a stable transcript: the chunks of a message are joined, and
 /// parallel calls follow one another.
-fn transcript(home: &Home, heard: Vec<Value>) -> String {
+fn transcript(home: &Home, received: Vec<Value>) -> String {
     let mut joined: Vec<Value> = Vec::new();
-    for message in heard {
+    for message in received {
         let update = &message["params"]["update"];
         // How a call looks while it is written depends on how a dialect cuts its arguments.
         if update["kind"] == "other" && update["status"] == "pending" {
@@ -88,18 +88,18 @@ fn the_conversation(dialect: Dialect, name: &str) -> String {
     fs::write(home.work().join("b.txt"), "other\n").unwrap();
     let mut editor = editor(&home);
     let session = editor.open(&home.work());
-    editor.heard.clear();
+    editor.received.clear();
     let prompt = editor.start_prompt(&session, "Make one two.");
     let question = editor.wait_for(|message| message["method"] == "session/request_permission");
     let asked = question["id"].clone();
     // Its number is the daemon's own.
-    editor.heard.push(json!({ "method": question["method"], "params": question["params"] }));
+    editor.received.push(json!({ "method": question["method"], "params": question["params"] }));
     editor.allow(&asked);
     let answer = editor.answer(prompt);
-    editor.heard.push(answer);
+    editor.received.push(answer);
     assert_eq!(fs::read_to_string(home.work().join("ä.txt")).unwrap(), "two\n");
     assert_eq!(server.requests().len(), script.len());
-    transcript(&home, std::mem::take(&mut editor.heard))
+    transcript(&home, std::mem::take(&mut editor.received))
 }
 
 #[test]

@@ -71,7 +71,11 @@ fn a_request_that_ends_the_connection_is_sent_twice_and_then_refused() {
     bridge.initialize();
     let error = bridge.ask_in_vain("session/list", json!({}));
     assert_eq!((&error["code"], &error["data"]["retry"]), (&json!(-32603), &json!(true)), "{error}");
-    assert!(bridge.heard.iter().any(|message| message["error"]["message"] == "not with me"), "{:#?}", bridge.heard);
+    assert!(
+        bridge.received.iter().any(|message| message["error"]["message"] == "not with me"),
+        "{:#?}",
+        bridge.received
+    );
     bridge.initialize();
     assert!(bridge.is_silent());
     // The first, the one that it was sent again on, and the one after that.
@@ -83,11 +87,11 @@ fn the_bridge_backs_off_and_reports_a_daemon_that_ends_every_connection() {
     let home = Home::new();
     let count = daemon_that_hangs_up_on(&home, "_acpd/hello");
     let mut bridge = home.bridge().behind_fake_daemon();
-    let told = |bridge: &mut Peer| {
+    let last_error = |bridge: &mut Peer| {
         let error = bridge.ask_in_vain("initialize", json!({ "protocolVersion": 1 }));
         error["message"].as_str().unwrap().contains("ends every connection").then_some(error)
     };
-    let error = until("the editor to be told", || told(&mut bridge));
+    let error = until("the editor to be told", || last_error(&mut bridge));
     assert!(error["data"]["hint"].as_str().unwrap().contains("daemon.log"), "{error}");
     let before = count.load(Ordering::Relaxed);
     thread::sleep(Duration::from_millis(500));

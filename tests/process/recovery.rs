@@ -32,7 +32,7 @@ fn a_prompt_interrupted_by_a_kill_is_answered_and_the_next_works() {
     assert_eq!(answer["error"]["data"]["retry"], true, "{answer}");
     assert_ne!(home.daemon().unwrap(), first);
     // The call that was open is closed before its prompt is answered.
-    assert!(bridge.heard.iter().any(|message| message["params"]["update"]["status"] == "failed"));
+    assert!(bridge.received.iter().any(|message| message["params"]["update"]["status"] == "failed"));
     goes_on(&mut bridge, &session);
 }
 
@@ -60,12 +60,12 @@ fn a_prompt_runs_once_or_is_refused_whenever_the_daemon_is_killed() {
     home.configure("[session]\napproval = \"never\"\n");
     let mut bridge = home.bridge();
     let session = bridge.open(&home.work());
-    let mut told: Vec<(String, Value)> = Vec::new();
+    let mut answers: Vec<(String, Value)> = Vec::new();
     for kill in 0..kills {
         // Slower than the rate at which a bridge considers a daemon broken.
         let until = Instant::now() + Duration::from_millis(1_000) + dice.below(Duration::from_millis(300));
         loop {
-            let word = format!("word-{}.", told.len());
+            let word = format!("word-{}.", answers.len());
             let prompt = bridge.start_prompt(&session, &format!("run the command: echo {word} >> effects"));
             let last = Instant::now() > until;
             if last {
@@ -73,8 +73,8 @@ fn a_prompt_runs_once_or_is_refused_whenever_the_daemon_is_killed() {
                 home.kill_daemon();
                 eprintln!("kill {kill} after {word}");
             }
-            told.push((word, bridge.answer(prompt)));
-            bridge.heard.clear();
+            answers.push((word, bridge.answer(prompt)));
+            bridge.received.clear();
             if last {
                 break;
             }
@@ -84,7 +84,7 @@ fn a_prompt_runs_once_or_is_refused_whenever_the_daemon_is_killed() {
     bridge.ask("session/list", json!({}));
     let log = home.stdout(&["ctl", "export", &session]);
     let effects = std::fs::read_to_string(home.work().join("effects")).unwrap();
-    for (word, answer) in told {
+    for (word, answer) in answers {
         let asked = |line: &&str| line.contains("\"event\":\"user_message\"") && line.contains(&word);
         let (turns, effects) = (log.lines().filter(asked).count(), effects.matches(&word).count());
         assert!(effects <= 1, "{word} ran twice");
@@ -182,12 +182,12 @@ fn an_idle_bridge_resumes_its_session_after_a_kill_without_repeats() {
     for _ in 0..3 {
         goes_on(&mut bridge, &session);
         let before = home.daemon().unwrap();
-        bridge.heard.clear();
+        bridge.received.clear();
         home.kill_daemon();
         until("the bridge to bring a daemon back", || home.daemon().filter(|pid| *pid != before && is_alive(*pid)));
         let sessions = bridge.ask("session/list", json!({}));
         assert_eq!(sessions["sessions"][0]["sessionId"], session.as_str());
-        assert!(bridge.heard.is_empty(), "{:#?}", bridge.heard);
+        assert!(bridge.received.is_empty(), "{:#?}", bridge.received);
     }
     goes_on(&mut bridge, &session);
 }
@@ -214,7 +214,7 @@ fn a_stopped_daemon_stays_away_until_an_editor_needs_it() {
     let session = bridge.open(&home.work());
     for _ in 0..3 {
         goes_on(&mut bridge, &session);
-        bridge.heard.clear();
+        bridge.received.clear();
         assert_eq!(home.stdout(&["ctl", "stop"]), "stopped\n");
         // A notification starts no daemon, and the editor does not receive the goodbye.
         bridge.notify("session/cancel", json!({ "sessionId": session }));
@@ -222,7 +222,7 @@ fn a_stopped_daemon_stays_away_until_an_editor_needs_it() {
         assert!(home.daemon().is_none() && !home.socket().exists());
     }
     goes_on(&mut bridge, &session);
-    assert!(bridge.heard.iter().all(|message| message["method"] == "session/update"), "{:#?}", bridge.heard);
+    assert!(bridge.received.iter().all(|message| message["method"] == "session/update"), "{:#?}", bridge.received);
 }
 
 #[test]

@@ -81,14 +81,14 @@ fn sighup_reloads_and_notifies_the_service_manager() {
     let socket = home.path().join("notify");
     let manager = UnixDatagram::bind(&socket).unwrap();
     manager.set_read_timeout(Some(crate::harness::DEADLINE)).unwrap();
-    let mut heard = String::new();
+    let mut received = String::new();
     let mut receive = |word: &str| {
         until(word, || {
             let mut piece = [0; 4096];
             let length = manager.recv(&mut piece).unwrap();
-            heard.push_str(&String::from_utf8_lossy(&piece[..length]));
-            let found = heard.find(word)?;
-            heard.drain(..found + word.len());
+            received.push_str(&String::from_utf8_lossy(&piece[..length]));
+            let found = received.find(word)?;
+            received.drain(..found + word.len());
             Some(())
         });
     };

@@ -25,16 +25,16 @@ fn a_restart_keeps_the_process_the_socket_the_sessions_and_the_bridges() {
     let socket = fs::metadata(home.socket()).unwrap().ino();
     // A socket of our own is passed on as well as one that was passed on to us.
     for _ in 0..2 {
-        bridge.heard.clear();
-        let told = home.json(&["ctl", "restart", "--json"]);
-        assert_eq!(told["before"]["pid"], daemon.id());
-        assert_eq!(told["after"]["pid"], daemon.id());
-        assert!(told["after"]["started"].as_u64() > told["before"]["started"].as_u64(), "{told}");
+        bridge.received.clear();
+        let report = home.json(&["ctl", "restart", "--json"]);
+        assert_eq!(report["before"]["pid"], daemon.id());
+        assert_eq!(report["after"]["pid"], daemon.id());
+        assert!(report["after"]["started"].as_u64() > report["before"]["started"].as_u64(), "{report}");
         assert_eq!(fs::metadata(home.socket()).unwrap().ino(), socket);
         // The bridge has its session back, and its editor received nothing.
         let sessions = bridge.ask("session/list", json!({}));
         assert_eq!(sessions["sessions"][0]["sessionId"], session.as_str());
-        assert!(bridge.heard.is_empty(), "{:#?}", bridge.heard);
+        assert!(bridge.received.is_empty(), "{:#?}", bridge.received);
         goes_on(&mut bridge, &session);
     }
     assert_eq!(home.stdout(&["ctl", "stop"]), "stopped\n");
@@ -132,8 +132,8 @@ fn a_restart_runs_the_program_that_is_installed_now() {
 
     // With a broken installation the running program starts again.
     fs::remove_file(&installed).unwrap();
-    let told = home.json(&["ctl", "restart", "--json"]);
-    assert_eq!(told["after"]["pid"], daemon.id());
+    let report = home.json(&["ctl", "restart", "--json"]);
+    assert_eq!(report["after"]["pid"], daemon.id());
     assert!(running(daemon.id()).to_string_lossy().ends_with(" (deleted)"));
     home.connect().initialize();
 }
@@ -151,8 +151,8 @@ fn a_restart_keeps_a_socket_that_a_service_manager_has_made() {
     let daemon = home.start(activate);
     let mut bridge = home.bridge();
     let session = bridge.open(&home.work());
-    let told = home.json(&["ctl", "restart", "--json"]);
-    assert_eq!((&told["before"]["pid"], &told["after"]["pid"]), (&json!(daemon.id()), &json!(daemon.id())));
+    let report = home.json(&["ctl", "restart", "--json"]);
+    assert_eq!((&report["before"]["pid"], &report["after"]["pid"]), (&json!(daemon.id()), &json!(daemon.id())));
     goes_on(&mut bridge, &session);
     assert_eq!(home.stdout(&["ctl", "stop"]), "stopped\n");
     assert!(home.socket().exists(), "the socket belongs to the service manager");

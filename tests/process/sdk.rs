@@ -37,14 +37,14 @@ fn bridge(home: &Home) -> AcpAgent {
 #[test]
 fn the_official_sdk_drives_a_turn_with_a_permission() {
     let home = Home::new();
-    let heard: Arc<Mutex<Vec<String>>> = Arc::default();
-    let (updates, questions) = (heard.clone(), heard.clone());
+    let received: Arc<Mutex<Vec<String>>> = Arc::default();
+    let (updates, questions) = (received.clone(), received.clone());
     let work = home.work();
     let talk = Client
         .v1()
         .on_receive_notification(
-            async move |told: SessionNotification, _| {
-                updates.lock().unwrap().push(brief(&told.update));
+            async move |notification: SessionNotification, _| {
+                updates.lock().unwrap().push(brief(&notification.update));
                 Ok(())
             },
             agent_client_protocol::on_receive_notification!(),
@@ -73,11 +73,11 @@ fn the_official_sdk_drives_a_turn_with_a_permission() {
         });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let ended = runtime.block_on(async { tokio::time::timeout(DEADLINE, talk).await });
-    let heard = heard.lock().unwrap();
-    ended.unwrap_or_else(|_| panic!("the turn did not end: {heard:#?}")).unwrap();
+    let received = received.lock().unwrap();
+    ended.unwrap_or_else(|_| panic!("the turn did not end: {received:#?}")).unwrap();
     assert_eq!(fs::read_to_string(home.work().join("hello.txt")).unwrap().trim_end(), "Hello");
     let at = |what: &str| {
-        heard.iter().position(|line| line.contains(what)).unwrap_or_else(|| panic!("no {what}: {heard:#?}"))
+        received.iter().position(|line| line.contains(what)).unwrap_or_else(|| panic!("no {what}: {received:#?}"))
     };
     let order = [
         at("commands"),
@@ -87,7 +87,7 @@ fn the_official_sdk_drives_a_turn_with_a_permission() {
         at("call Completed"),
         at("says"),
     ];
-    assert!(order.is_sorted(), "{heard:#?}");
+    assert!(order.is_sorted(), "{received:#?}");
 }
 
 fn brief(update: &SessionUpdate) -> String {
@@ -141,8 +141,8 @@ fn converse<F>(
         .v2()
         .name("sdk")
         .on_receive_notification(
-            async move |told: v2::schema::UpdateSessionNotification, _: v2::ConnectionTo<Agent>| {
-                sender.send(told.update).map_err(agent_client_protocol::Error::into_internal_error)
+            async move |notification: v2::schema::UpdateSessionNotification, _: v2::ConnectionTo<Agent>| {
+                sender.send(notification.update).map_err(agent_client_protocol::Error::into_internal_error)
             },
             agent_client_protocol::on_receive_notification!(),
         )

@@ -54,7 +54,7 @@ fn key_in(seen: &RecordedRequest) -> Option<&str> {
 }
 
 /// A home with one provider per kind of key. `acpd login` stores the last key.
-fn home(server: &Server, told: &mut String) -> Home {
+fn home(server: &Server, printed: &mut String) -> Home {
     let home = Home::new();
     let [env, command, login] = KEYS;
     let secret = home.path().join("secret");
@@ -74,14 +74,14 @@ fn home(server: &Server, told: &mut String) -> Home {
     fs::write(&typed, login.1).unwrap();
     let mut stored = home.acpd(&["login", login.0]);
     stored.stdin(Stdio::from(fs::File::open(&typed).unwrap()));
-    note(told, finish(stored));
+    note(printed, finish(stored));
     fs::remove_file(typed).unwrap();
     home
 }
 
-fn note(told: &mut String, output: std::process::Output) {
-    told.push_str(&String::from_utf8_lossy(&output.stdout));
-    told.push_str(&String::from_utf8_lossy(&output.stderr));
+fn note(printed: &mut String, output: std::process::Output) {
+    printed.push_str(&String::from_utf8_lossy(&output.stdout));
+    printed.push_str(&String::from_utf8_lossy(&output.stderr));
 }
 
 /// Runs turns that end in every way, and returns the session.
@@ -90,21 +90,21 @@ fn turns(editor: &mut Peer, home: &Home, provider: &str) -> String {
     let model = format!("{provider}/m");
     let setting = json!({ "sessionId": session, "configId": "model", "value": model });
     let set = editor.ask("session/set_config_option", setting);
-    editor.heard.push(set);
+    editor.received.push(set);
     for (what, code) in [("refuse", -32000), ("forbid", -32000), ("fail", -32603), ("break", -32603)] {
         let answer = editor.prompt(&session, &format!("{PROMPT} {what}"));
         assert_eq!(answer["error"]["code"], code, "{provider} {what}: {answer}");
         assert!(answer["error"]["data"]["key"].is_string(), "the source of the key is named: {answer}");
-        editor.heard.push(answer);
+        editor.received.push(answer);
     }
     let answer = editor.prompt(&session, PROMPT);
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{provider}: {answer}");
-    editor.heard.push(answer);
+    editor.received.push(answer);
     session
 }
 
 /// The output of every `ctl` subcommand that shows something, with and without `--json`.
-fn ctl(home: &Home, session: &str, told: &mut String) {
+fn ctl(home: &Home, session: &str, printed: &mut String) {
     let looks: [&[&str]; 11] = [
         &["session", session],
         &["gc"],
@@ -123,11 +123,11 @@ fn ctl(home: &Home, session: &str, told: &mut String) {
             let args: Vec<&str> = ["ctl"].into_iter().chain(look.iter().copied()).chain(json).collect();
             let output = home.run(&args);
             assert!(output.status.success(), "{args:?}: {output:?}");
-            note(told, output);
+            note(printed, output);
         }
     }
     // A daemon in the foreground has no log file to show, but the error message is checked, too.
-    note(told, home.run(&["ctl", "logs"]));
+    note(printed, home.run(&["ctl", "logs"]));
     let followed = home.path().join("followed");
     let output = fs::File::create(&followed).unwrap();
     let mut tail = home.acpd(&["ctl", "tail", session]).stdout(output).spawn().unwrap();
@@ -136,7 +136,7 @@ fn ctl(home: &Home, session: &str, told: &mut String) {
     });
     tail.kill().unwrap();
     tail.wait().unwrap();
-    told.push_str(&fs::read_to_string(&followed).unwrap());
+    printed.push_str(&fs::read_to_string(&followed).unwrap());
 }
 
 /// All files below a folder but these.
@@ -163,25 +163,25 @@ fn holds(bytes: &[u8], text: &str) -> bool {
 #[test]
 fn no_key_is_in_what_is_written_logged_or_shown() {
     let server = quoting();
-    let mut told = String::new();
-    let home = home(&server, &mut told);
+    let mut printed = String::new();
+    let home = home(&server, &mut printed);
     let mut daemon = home.start(home.acpd(&["serve", "--set", "log.filter=trace"]));
     let mut bridge = home.acpd(&["acp"]);
     bridge.env("FAKE_KEY", KEYS[0].1).stderr(fs::File::create(home.path().join("bridge.log")).unwrap());
     let mut editor = Peer::spawn(bridge);
     let opened = editor.initialize();
-    editor.heard.push(opened);
+    editor.received.push(opened);
     for (provider, key) in KEYS {
         let before = server.requests().len();
         let session = turns(&mut editor, &home, provider);
         let sent = server.requests()[before..].iter().filter(|seen| key_in(seen) == Some(key)).count();
         assert!(sent >= 5, "{provider} was shown its key {sent} times");
-        ctl(&home, &session, &mut told);
+        ctl(&home, &session, &mut printed);
     }
-    let heard: String = editor.heard.iter().map(Value::to_string).collect();
-    assert!(heard.contains("what a key: [key]"), "what the provider quotes is scrubbed: {heard}");
+    let received: String = editor.received.iter().map(Value::to_string).collect();
+    assert!(received.contains("what a key: [key]"), "what the provider quotes is scrubbed: {received}");
     drop(editor);
-    note(&mut told, home.run(&["ctl", "stop"]));
+    note(&mut printed, home.run(&["ctl", "stop"]));
     daemon.wait();
 
     let log = home.log();
@@ -193,8 +193,8 @@ fn no_key_is_in_what_is_written_logged_or_shown() {
         "no history found"
     );
     for (provider, key) in KEYS {
-        assert!(!heard.contains(key), "the editor heard the key of {provider}");
-        assert!(!told.contains(key), "a command showed the key of {provider}:\n{told}");
+        assert!(!received.contains(key), "the editor heard the key of {provider}");
+        assert!(!printed.contains(key), "a command showed the key of {provider}:\n{printed}");
         for (path, bytes) in &kept {
             assert!(!holds(bytes, key), "the key of {provider} is in {}", path.display());
         }
@@ -212,7 +212,7 @@ fn pasted(line: &str) -> String {
 fn a_key_in_the_wrong_place_is_refused_and_shown_nowhere() {
     let home = Home::new();
     let file = home.path().join("home/.config/acpd/config.toml");
-    let mut told = String::new();
+    let mut printed = String::new();
     let daemon = home.serve();
     for line in [
         format!("key = \"{PASTED}\""),
@@ -232,18 +232,18 @@ fn a_key_in_the_wrong_place_is_refused_and_shown_nowhere() {
         ] {
             let output = home.run(args);
             assert_eq!(output.status.code(), Some(1), "{args:?} with {line}: {output:?}");
-            note(&mut told, output);
+            note(&mut printed, output);
         }
     }
     drop(daemon);
     // A daemon that does not start reports the reason to the editor, to `ask` and in its log.
     let mut editor = home.bridge();
     let refused = editor.ask_in_vain("initialize", json!({ "protocolVersion": 1 }));
-    told.push_str(&refused.to_string());
-    note(&mut told, home.run(&["ask", "list the files"]));
-    assert!(told.contains("models.providers.p.headers"), "{told}");
+    printed.push_str(&refused.to_string());
+    note(&mut printed, home.run(&["ask", "list the files"]));
+    assert!(printed.contains("models.providers.p.headers"), "{printed}");
     for path in files(home.path(), &[file]) {
         assert!(!holds(&fs::read(&path).unwrap(), "0123456789abcdef"), "the key is in {}", path.display());
     }
-    assert!(!told.contains("0123456789abcdef"), "{told}");
+    assert!(!printed.contains("0123456789abcdef"), "{printed}");
 }

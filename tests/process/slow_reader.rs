@@ -111,7 +111,7 @@ fn stream_past(stuck: bool) -> Streamed {
         took += started.elapsed();
         assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
         assert_eq!(neighbour.agent_text().len(), PIECES * PIECE);
-        neighbour.heard.clear();
+        neighbour.received.clear();
         // What a conversation itself costs is not the question here.
         neighbour.ask("session/close", json!({ "sessionId": session }));
     }
@@ -196,7 +196,7 @@ fn memory_of_editors_that_never_read_is_returned_when_they_disconnect() {
     // More than fits an outbox.
     for _ in 0..4 {
         neighbour.prompt(&session, "talk");
-        neighbour.heard.clear();
+        neighbour.received.clear();
     }
     let before = memory(daemon, "VmRSS");
     let stuck: Vec<Stuck> = (0..EDITORS)
@@ -235,7 +235,7 @@ fn ctl_answers_while_an_editor_is_stuck() {
     // Enough for everything between the two to be full.
     for _ in 0..4 {
         neighbour.prompt(&session, "talk");
-        neighbour.heard.clear();
+        neighbour.received.clear();
     }
     let connections = home.json(&["ctl", "connections", "--json"]);
     let stuck = connections["connections"].as_array().unwrap().iter().find(|card| card["client"]["name"] == "stuck");

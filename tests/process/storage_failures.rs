@@ -83,7 +83,7 @@ fn a_full_disk_is_reported_to_the_editor_and_loses_nothing() {
     let mut client = home.connect();
     client.initialize();
     for session in kept {
-        client.heard.clear();
+        client.received.clear();
         client.ask("session/load", json!({ "sessionId": session, "cwd": home.work(), "mcpServers": [] }));
         assert!(client.agent_text().contains("rehearsal"), "a turn that was answered is not whole");
     }

@@ -23,7 +23,7 @@ fn an_older_or_newer_bridge_works_with_this_daemon() {
         assert_eq!(answer["version"], mine);
         let session = bridge.open(&home.work());
         assert_eq!(bridge.prompt(&session, "list the files")["result"]["stopReason"], "end_turn");
-        assert!(bridge.heard.iter().any(|message| message["params"]["_meta"]["acpd"]["at"].is_array()));
+        assert!(bridge.received.iter().any(|message| message["params"]["_meta"]["acpd"]["at"].is_array()));
         assert_eq!(bridge.ask_in_vain("_acpd/moon", json!({}))["code"], -32601);
     }
     assert_eq!(home.connect().ask_in_vain("_acpd/hello", json!({}))["data"], json!({ "version": "Required" }));

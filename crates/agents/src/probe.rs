@@ -45,13 +45,13 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Starts a configured agent in a folder. `told` is called with each line of its standard error.
+    /// Starts a configured agent in a folder. `on_line` is called with each line of its standard error.
     pub async fn start(
         agent: &str,
         settings: &HostSettings,
         cwd: PathBuf,
         environment: Environment,
-        told: impl Fn(&str) + Send + 'static,
+        on_line: impl Fn(&str) + Send + 'static,
     ) -> Result<Self, AgentFailure> {
         let unknown = || AgentFailure::broken(format!("there is no agent `{agent}` in the configuration"));
         let entry = settings.agents.entries.get(agent).ok_or_else(unknown)?;
@@ -75,7 +75,7 @@ impl Probe {
             .map_err(|reason| AgentFailure::broken(format!("the agent `{agent}` cannot be started: {reason}")))?;
         let last_line = LastLine::default();
         // The task ends when the pipe closes, which happens when the process exits.
-        tokio::spawn(last_line.clone().follow(stderr, told));
+        tokio::spawn(last_line.clone().follow(stderr, on_line));
         let mut probe = Self {
             agent: agent.to_owned(),
             cwd,

@@ -19,26 +19,26 @@ impl LastLine {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn note(&self, line: &[u8], told: &impl Fn(&str)) {
+    fn note(&self, line: &[u8], on_line: &impl Fn(&str)) {
         let line = String::from_utf8_lossy(line);
         let line: String = line.chars().filter(|c| !c.is_control() || *c == '\t').take(LONGEST + 1).collect();
         if line.trim().is_empty() {
             return;
         }
         let line = cut(line.trim_end(), LONGEST);
-        told(&line);
+        on_line(&line);
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
     }
 
-    /// Reads a pipe to its end, remembers the last line, and calls `told` with each line.
-    pub(crate) async fn follow(self, mut pipe: impl AsyncRead + Unpin, told: impl Fn(&str)) {
+    /// Reads a pipe to its end, remembers the last line, and calls `on_line` with each line.
+    pub(crate) async fn follow(self, mut pipe: impl AsyncRead + Unpin, on_line: impl Fn(&str)) {
         let mut line = Vec::new();
         let mut buffer = vec![0; 16 * 1024];
         let mut total = 0;
         while let Ok(length @ 1..) = pipe.read(&mut buffer).await {
             for byte in &buffer[..length] {
                 if *byte == b'\n' {
-                    self.note(&std::mem::take(&mut line), &told);
+                    self.note(&std::mem::take(&mut line), &on_line);
                 } else if line.len() < 4 * LONGEST {
                     line.push(*byte);
                 }
@@ -48,6 +48,6 @@ impl LastLine {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         }
-        self.note(&line, &told);
+        self.note(&line, &on_line);
     }
 }

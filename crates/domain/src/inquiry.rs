@@ -276,9 +276,9 @@ mod tests {
     #[test]
     fn declining_dismissing_and_absence_are_told_apart() {
         let asked = inquiry(&["a"], true);
-        let told = |answer: InquiryAnswer| asked.outcome(&answer, None).text;
-        let absent = told(InquiryAnswer::Unanswered("nobody is there".to_owned()));
-        let texts = [told(InquiryAnswer::Declined), told(InquiryAnswer::Dismissed), absent];
+        let result = |answer: InquiryAnswer| asked.outcome(&answer, None).text;
+        let absent = result(InquiryAnswer::Unanswered("nobody is there".to_owned()));
+        let texts = [result(InquiryAnswer::Declined), result(InquiryAnswer::Dismissed), absent];
         assert_eq!(
             texts,
             [

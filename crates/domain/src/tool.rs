@@ -109,11 +109,11 @@ impl ToolCard {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackgroundReport {
     pub handle: String,
-    pub what: BackgroundNews,
+    pub what: BackgroundChange,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BackgroundNews {
+pub enum BackgroundChange {
     Wrote(String),
     Ended { exit_code: Option<i32>, signal: Option<i32> },
 }
@@ -291,7 +291,7 @@ pub trait Toolbox: Send + Sync + 'static {
     /// background. The stream reports their changes and must be read; it ends when the session is
     /// closed, when its servers are set again, or if it has none. A toolbox without MCP returns
     /// None.
-    fn set_servers(&self, _outfit: McpRequest) -> Option<BoxStream<'static, McpEvent>> {
+    fn set_servers(&self, _request: McpRequest) -> Option<BoxStream<'static, McpEvent>> {
         None
     }
 
@@ -376,7 +376,7 @@ pub trait Toolbox: Send + Sync + 'static {
     }
 
     /// Notifies the user by the means that the operator has configured. Returns at once.
-    fn notify(&self, _news: Notification<'_>, _site: &Arc<CallSite>) {}
+    fn notify(&self, _notification: Notification<'_>, _site: &Arc<CallSite>) {}
 
     /// Restores files. A file that does not hold what is expected is left unchanged, with a reason.
     fn restore(&self, steps: Vec<Restore>, _site: Arc<CallSite>) -> BoxFuture<'static, Vec<Restored>> {

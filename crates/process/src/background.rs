@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use domain::text::cut;
-use domain::tool::{BackgroundNews, BackgroundReport};
+use domain::tool::{BackgroundChange, BackgroundReport};
 use domain::{CallSite, Mode, SessionId, TurnId};
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
@@ -153,14 +153,14 @@ impl BackgroundCommand {
         if let Some(room) = room
             && let Some(text) = self.unread.take_unseen()
         {
-            room.send(BackgroundReport { handle: self.handle.clone(), what: BackgroundNews::Wrote(text) });
+            room.send(BackgroundReport { handle: self.handle.clone(), what: BackgroundChange::Wrote(text) });
         }
     }
 
     async fn send_end(&self, reports: &Option<mpsc::Sender<BackgroundReport>>, end: &CommandResult) {
         let Some(reports) = reports else { return };
-        let rest = self.unread.take_unseen().map(BackgroundNews::Wrote);
-        let ended = BackgroundNews::Ended { exit_code: end.exit_code(), signal: end.signal() };
+        let rest = self.unread.take_unseen().map(BackgroundChange::Wrote);
+        let ended = BackgroundChange::Ended { exit_code: end.exit_code(), signal: end.signal() };
         for what in rest.into_iter().chain([ended]) {
             // The session may be gone.
             let _ = reports.send(BackgroundReport { handle: self.handle.clone(), what }).await;

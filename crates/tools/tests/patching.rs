@@ -100,8 +100,8 @@ async fn a_patch_is_applied_completely_or_not_at_all() {
     fs::write(project.path("locked/b.txt"), "other\n").unwrap();
     let outcome = job.unwrap_or_else(|refusal| panic!("{}", refusal.reason)).run(TestHost::new()).await;
     assert_eq!(outcome.verdict, OutcomeKind::Failed);
-    let told = "locked/b.txt changed since the patch was planned; read it again; nothing was changed";
-    assert_eq!((outcome.text.as_str(), project.text("a.txt").as_str()), (told, "a\n"));
+    let expected = "locked/b.txt changed since the patch was planned; read it again; nothing was changed";
+    assert_eq!((outcome.text.as_str(), project.text("a.txt").as_str()), (expected, "a\n"));
     // The second file cannot be written; root can write everything.
     fs::write(project.path("locked/b.txt"), "b\n").unwrap();
     if rustix::process::geteuid().is_root() {
@@ -151,6 +151,6 @@ async fn foreign_changes_to_a_read_file_are_shown_with_the_result() {
     let project = Project::new(&[("a.txt", "one\ntwo\n")]);
     project.call("read_file", json!({"path": "a.txt"})).await;
     fs::write(project.path("a.txt"), "ONE\ntwo\n").unwrap();
-    let told = project.call("apply_patch", patch("*** Update File: a.txt\n-two\n+2")).await;
-    assert!(told.ends_with("[a.txt has changed since it was read:]\n@@ -1,2 +1,2 @@\n-one\n+ONE\n two"), "{told}");
+    let output = project.call("apply_patch", patch("*** Update File: a.txt\n-two\n+2")).await;
+    assert!(output.ends_with("[a.txt has changed since it was read:]\n@@ -1,2 +1,2 @@\n-one\n+ONE\n two"), "{output}");
 }

@@ -147,10 +147,10 @@ fn entry<'a>(hosts: &'a HostSettings, name: &str) -> anyhow::Result<&'a AgentSet
     hosts.agents.entries.get(name).with_context(|| format!("there is no agent `{name}` in the configuration"))
 }
 
-async fn start(hosts: &HostSettings, name: &str, told: impl Fn(&str) + Send + 'static) -> anyhow::Result<Probe> {
+async fn start(hosts: &HostSettings, name: &str, on_line: impl Fn(&str) + Send + 'static) -> anyhow::Result<Probe> {
     let cwd: PathBuf = std::env::current_dir().context("cannot find the current folder")?;
     let environment: Environment = launch::environment().collect();
-    Probe::start(name, hosts, cwd, environment, told).await.map_err(failed)
+    Probe::start(name, hosts, cwd, environment, on_line).await.map_err(failed)
 }
 
 fn failed(failure: AgentFailure) -> anyhow::Error {

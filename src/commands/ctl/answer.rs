@@ -76,8 +76,8 @@ pub(super) async fn reply(daemon: &mut DaemonClient, args: &Reply) -> anyhow::Re
     }
     let answer = json!({ "sessionId": session, "questionId": asked.id, "optionId": option, "words": args.text });
     let _: Value = daemon.client.call(method::ANSWER, &answer).await?;
-    let told = json!({ "sessionId": session, "optionId": option, "words": args.text, "question": asked });
-    daemon.show(&told, || format!("answered: {}; session {session}", consent.title()));
+    let report = json!({ "sessionId": session, "optionId": option, "words": args.text, "question": asked });
+    daemon.show(&report, || format!("answered: {}; session {session}", consent.title()));
     Ok(())
 }
 

@@ -45,8 +45,8 @@ async fn a_client_ends_a_sub_agent_in_the_background_and_the_turn_goes_on() {
     let idle = new.until_idle().await;
     assert_eq!((&update(&idle)["stopReason"], &update(&idle)["background"]), (&json!("end_turn"), &json!([])));
     assert_eq!(late.call("tool_call/cancel", stop).await["error"]["code"], -32602);
-    let told = at.scene.script.requests().last().map(|request| format!("{request:?}")).unwrap_or_default();
-    assert!(told.contains("Cancelled by the user."), "the model learns of it: {told}");
+    let last_request = at.scene.script.requests().last().map(|request| format!("{request:?}")).unwrap_or_default();
+    assert!(last_request.contains("Cancelled by the user."), "the model learns of it: {last_request}");
 }
 
 #[actix::test]

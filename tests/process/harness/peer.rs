@@ -34,7 +34,7 @@ pub(crate) struct Peer {
     /// Whether messages are validated against the schema.
     is_checked: bool,
     /// Notifications and requests that arrived while the test waited for something else.
-    pub(crate) heard: Vec<Value>,
+    pub(crate) received: Vec<Value>,
 }
 
 impl Peer {
@@ -66,7 +66,7 @@ impl Peer {
             open: BTreeMap::new(),
             version: Version::default(),
             is_checked: true,
-            heard: Vec::new(),
+            received: Vec::new(),
         }
     }
 
@@ -114,7 +114,7 @@ impl Peer {
             if message["id"] == id && message.get("method").is_none() {
                 return message;
             }
-            self.heard.push(message);
+            self.received.push(message);
         }
     }
 
@@ -140,8 +140,8 @@ impl Peer {
         match self.lines.recv_timeout(DEADLINE) {
             Ok(Ok(message)) => self.checked(message),
             Ok(Err(line)) => panic!("not a protocol message: {line}"),
-            Err(RecvTimeoutError::Timeout) => panic!("waited in vain for a message; heard {:#?}", self.heard),
-            Err(RecvTimeoutError::Disconnected) => panic!("the other side hung up; heard {:#?}", self.heard),
+            Err(RecvTimeoutError::Timeout) => panic!("waited in vain for a message; heard {:#?}", self.received),
+            Err(RecvTimeoutError::Disconnected) => panic!("the other side hung up; heard {:#?}", self.received),
         }
     }
 
@@ -178,7 +178,7 @@ impl Peer {
             if wanted(&message) {
                 return message;
             }
-            self.heard.push(message);
+            self.received.push(message);
         }
     }
 
@@ -262,7 +262,7 @@ impl Peer {
 
     /// All text of the agent that was received so far.
     pub(crate) fn agent_text(&self) -> String {
-        let updates = self.heard.iter().map(|message| &message["params"]["update"]);
+        let updates = self.received.iter().map(|message| &message["params"]["update"]);
         let chunks = updates.filter(|update| update["sessionUpdate"] == "agent_message_chunk");
         chunks.filter_map(|update| update["content"]["text"].as_str()).collect()
     }

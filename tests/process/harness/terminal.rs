@@ -58,14 +58,14 @@ impl Terminal {
         let keyboard = File::from(master);
         let seen = Arc::new(Mutex::new(Seen { screen: vt100::Parser::new(size(24), size(80), 0), bytes: Vec::new() }));
         let drawn: Arc<Condvar> = Arc::default();
-        let (mut output, shown, told) = (keyboard.try_clone().unwrap(), seen.clone(), drawn.clone());
+        let (mut output, shown, redrawn) = (keyboard.try_clone().unwrap(), seen.clone(), drawn.clone());
         let reader = thread::spawn(move || {
             let mut buffer = [0; 4096];
             while let Ok(read @ 1..) = output.read(&mut buffer) {
                 let mut seen = shown.lock().unwrap();
                 seen.screen.process(&buffer[..read]);
                 seen.bytes.extend_from_slice(&buffer[..read]);
-                told.notify_all();
+                redrawn.notify_all();
             }
         });
         Self { child, keyboard, line: Some(line), reader, seen, drawn }

@@ -106,9 +106,9 @@ fn an_http_client_that_stops_reading_costs_little_and_loses_nothing() {
         line.split(' ').nth(1).unwrap().parse().unwrap()
     };
     assert!((65_536..1_000_000).contains(&waiting), "{waiting} bytes wait");
-    let mut heard = Vec::new();
-    ask(&mut slow, &mut heard, 9, "session/prompt", prompt(&session, "list the files"));
-    let ended = heard.iter().filter(|message| message["params"]["update"]["status"] == "completed").count();
+    let mut received = Vec::new();
+    ask(&mut slow, &mut received, 9, "session/prompt", prompt(&session, "list the files"));
+    let ended = received.iter().filter(|message| message["params"]["update"]["status"] == "completed").count();
     assert_eq!(ended, TURNS + 1);
 }
 

@@ -31,14 +31,14 @@ fn metrics_count_what_happened() {
     let web = Web::open();
     let mut line = Sse::open(&web, "counted");
     let session = open_session(&mut line, &web);
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     for id in 3..6 {
-        ask(&mut line, &mut heard, id, "session/prompt", prompt(&session, "list the files"));
+        ask(&mut line, &mut received, id, "session/prompt", prompt(&session, "list the files"));
     }
     // A copy is not counted again.
     ask(
         &mut line,
-        &mut heard,
+        &mut received,
         6,
         "session/fork",
         json!({ "sessionId": session, "cwd": web.home.work(), "mcpServers": [] }),

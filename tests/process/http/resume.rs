@@ -74,14 +74,14 @@ fn a_stream_cut_anywhere_resumes_without_loss_or_repetition() {
     assert!(cuts > 30, "only {cuts} cuts");
     let numbers: Vec<u64> = got.iter().map(|event| event.id).collect();
     assert_eq!(numbers, (1..=got.len() as u64).collect::<Vec<_>>());
-    let told: Vec<Value> = got.into_iter().map(|event| event.message).collect();
+    let messages: Vec<Value> = got.into_iter().map(|event| event.message).collect();
 
     // A client that loads the session gets the same events.
     let mut other = web.home.connect();
     other.initialize();
     other.ask("session/load", json!({ "sessionId": session, "cwd": web.home.work(), "mcpServers": [] }));
-    assert_eq!(texts(&told), texts(&other.heard));
-    assert!(texts(&told).len() > 1000);
+    assert_eq!(texts(&messages), texts(&other.received));
+    assert!(texts(&messages).len() > 1000);
 }
 
 /// All text of the agent and all output of its tools, as one text.
@@ -115,17 +115,17 @@ fn resuming_after_discarded_events_is_a_conflict_and_a_new_start_works() {
     std::fs::write(web.home.work().join("text.txt"), "a line of text\n".repeat(2000)).unwrap();
     let mut line = Sse::open(&web, "lost");
     let session = open_session(&mut line, &web);
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     for id in 3..12 {
-        ask(&mut line, &mut heard, id, "session/prompt", prompt(&session, "read text.txt"));
+        ask(&mut line, &mut received, id, "session/prompt", prompt(&session, "read text.txt"));
     }
     let conflict = Events::open(&web, "/acp/sse?client_id=lost", &[("last-event-id", "1")]).err().unwrap();
     assert_eq!((conflict.status, conflict.json()["error"].as_str()), (409, Some("lost")));
     // The name is free again, and the session is where it was.
     let mut again = Sse::open(&web, "lost");
-    ask(&mut again, &mut heard, 1, "initialize", json!({ "protocolVersion": 1 }));
+    ask(&mut again, &mut received, 1, "initialize", json!({ "protocolVersion": 1 }));
     let load = json!({ "sessionId": session, "cwd": web.home.work(), "mcpServers": [] });
-    let loaded = ask(&mut again, &mut heard, 2, "session/load", load);
+    let loaded = ask(&mut again, &mut received, 2, "session/load", load);
     assert_eq!(loaded.get("error"), None);
 }
 

@@ -34,34 +34,34 @@ fn socket_sse_streamable_http_and_websocket_give_one_transcript() {
 /// A turn with a permission question, one that reads, one that is refused, and a load of it all.
 fn transcript(line: &mut dyn Line, web: &Web) -> Vec<String> {
     let _ = fs::remove_file(web.home.work().join("hello.txt"));
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     let hello = ask(
         line,
-        &mut heard,
+        &mut received,
         1,
         "initialize",
         json!({ "protocolVersion": 1, "clientInfo": { "name": "same", "version": "1" } }),
     );
-    heard.push(hello);
-    let opened = ask(line, &mut heard, 2, "session/new", json!({ "cwd": web.home.work(), "mcpServers": [] }));
+    received.push(hello);
+    let opened = ask(line, &mut received, 2, "session/new", json!({ "cwd": web.home.work(), "mcpServers": [] }));
     let session = opened["result"]["sessionId"].as_str().unwrap().to_owned();
-    heard.push(opened);
+    received.push(opened);
     // What follows the answer comes before anything else of the session.
-    heard.push(line.next());
-    turn(line, &mut heard, 3, prompt(&session, "write hello.txt with Hello there"), "allow_once");
+    received.push(line.next());
+    turn(line, &mut received, 3, prompt(&session, "write hello.txt with Hello there"), "allow_once");
     assert_eq!(fs::read_to_string(web.home.work().join("hello.txt")).unwrap().trim(), "Hello there");
-    turn(line, &mut heard, 4, prompt(&session, "read hello.txt"), "allow_once");
-    turn(line, &mut heard, 5, prompt(&session, "write hello.txt with Bye"), "reject_once");
-    let unknown = ask(line, &mut heard, 6, "no/such/method", json!({}));
-    heard.push(unknown);
-    normal(heard)
+    turn(line, &mut received, 4, prompt(&session, "read hello.txt"), "allow_once");
+    turn(line, &mut received, 5, prompt(&session, "write hello.txt with Bye"), "reject_once");
+    let unknown = ask(line, &mut received, 6, "no/such/method", json!({}));
+    received.push(unknown);
+    normal(received)
 }
 
-fn turn(line: &mut dyn Line, heard: &mut Vec<Value>, id: u64, params: Value, option: &str) {
+fn turn(line: &mut dyn Line, received: &mut Vec<Value>, id: u64, params: Value, option: &str) {
     line.say(&json!({ "jsonrpc": "2.0", "id": id, "method": "session/prompt", "params": params }));
     loop {
         let message = line.next();
-        heard.push(message.clone());
+        received.push(message.clone());
         if message["method"] == "session/request_permission" {
             let outcome = json!({ "outcome": { "outcome": "selected", "optionId": option } });
             line.say(&json!({ "jsonrpc": "2.0", "id": message["id"], "result": outcome }));
@@ -73,10 +73,10 @@ fn turn(line: &mut dyn Line, heard: &mut Vec<Value>, id: u64, params: Value, opt
 
 /// Removes what differs from run to run: ids and times. The chunks of one text are joined, because
 /// their borders depend on timing.
-fn normal(heard: Vec<Value>) -> Vec<String> {
+fn normal(received: Vec<Value>) -> Vec<String> {
     let mut names = HashMap::new();
     let mut lines: Vec<Value> = Vec::new();
-    for mut message in heard {
+    for mut message in received {
         // The draft has the answer to `initialize` name the connection.
         if let Some(result) = message["result"].as_object_mut() {
             result.remove("connectionId");

@@ -344,23 +344,23 @@ impl Line for LibrarySocket {
     }
 }
 
-/// Sends a request and returns the answer. Messages before it go into `heard`.
-pub(crate) fn ask(line: &mut dyn Line, heard: &mut Vec<Value>, id: u64, method: &str, params: Value) -> Value {
+/// Sends a request and returns the answer. Messages before it go into `received`.
+pub(crate) fn ask(line: &mut dyn Line, received: &mut Vec<Value>, id: u64, method: &str, params: Value) -> Value {
     line.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
     loop {
         let message = line.next();
         if message["id"] == id && message.get("method").is_none() {
             return message;
         }
-        heard.push(message);
+        received.push(message);
     }
 }
 
 /// Initializes and opens a session.
 pub(crate) fn open_session(line: &mut dyn Line, web: &Web) -> String {
-    let mut heard = Vec::new();
-    ask(line, &mut heard, 1, "initialize", json!({ "protocolVersion": 1 }));
-    let opened = ask(line, &mut heard, 2, "session/new", json!({ "cwd": web.home.work(), "mcpServers": [] }));
+    let mut received = Vec::new();
+    ask(line, &mut received, 1, "initialize", json!({ "protocolVersion": 1 }));
+    let opened = ask(line, &mut received, 2, "session/new", json!({ "cwd": web.home.work(), "mcpServers": [] }));
     opened["result"]["sessionId"].as_str().unwrap_or_else(|| panic!("no session: {opened}")).to_owned()
 }
 

@@ -40,7 +40,7 @@ pub(super) struct Memory {
 pub(super) struct Sent {
     pub(super) word: String,
     /// The agent's text in this turn, as far as it was received.
-    pub(super) heard: String,
+    pub(super) received: String,
     pub(super) answered: bool,
 }
 
@@ -113,15 +113,15 @@ impl<'a> Client<'a> {
         self.prompts += 1;
         let word = format!("word-{}-{}.", self.index, self.prompts);
         let text = format!("run the command: echo {word} | tee -a {}", self.file());
-        self.memory.sent.push(Sent { word, heard: String::new(), answered: false });
+        self.memory.sent.push(Sent { word, received: String::new(), answered: false });
         let params = json!({ "sessionId": self.memory.session, "prompt": [{ "type": "text", "text": text }] });
-        let (mut heard, mut calls) = (String::new(), BTreeMap::new());
+        let (mut received, mut calls) = (String::new(), BTreeMap::new());
         let answer = self.ask("session/prompt", params, |message| {
             let update = &message["params"]["update"];
             let text = update["content"]["text"].as_str().unwrap_or_default();
             // The built-in model's disclaimer is a notice, which this client receives as a message.
             if update["sessionUpdate"] == "agent_message_chunk" && !text.starts_with("`rehearsal` answered") {
-                heard.push_str(text);
+                received.push_str(text);
             }
             if let (Some(call), Some(status)) = (update["toolCallId"].as_str(), update["status"].as_str()) {
                 calls.insert(call.to_owned(), status.to_owned());
@@ -129,14 +129,14 @@ impl<'a> Client<'a> {
         });
         self.memory.calls.append(&mut calls);
         let sent = self.memory.sent.last_mut().unwrap();
-        sent.heard = heard;
+        sent.received = received;
         assert_eq!(answer?["stopReason"], "end_turn");
         sent.answered = true;
         Some(())
     }
 
     /// Returns None if the daemon died before it answered.
-    fn ask(&mut self, method: &str, params: Value, mut told: impl FnMut(&Value)) -> Option<Value> {
+    fn ask(&mut self, method: &str, params: Value, mut on_message: impl FnMut(&Value)) -> Option<Value> {
         let pipe = self.pipe.as_mut()?;
         pipe.requests += 1;
         let id = pipe.requests;
@@ -148,7 +148,7 @@ impl<'a> Client<'a> {
                 assert_eq!(message.get("error"), None, "{method} was refused");
                 return Some(message["result"].take());
             }
-            told(&message);
+            on_message(&message);
         }
     }
 }

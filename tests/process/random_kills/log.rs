@@ -66,7 +66,7 @@ pub(super) fn check(memory: &Memory, exported: &str, effects: &str) -> Tally {
         let reason = turn.reason.as_ref().unwrap_or_else(|| panic!("the turn of {} has no end", sent.word));
         if sent.answered {
             assert_eq!((reason, effects), (&Value::from("end_turn"), 1), "{}", sent.word);
-            assert_eq!(turn.said, sent.heard, "{}", sent.word);
+            assert_eq!(turn.said, sent.received, "{}", sent.word);
         } else if reason == "interrupted" {
             tally.interrupted += 1;
         } else {

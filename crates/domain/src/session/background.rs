@@ -3,7 +3,7 @@
 use super::activity::Activity;
 use super::effect::Effect;
 use super::machine::SessionMachine;
-use crate::tool::{BackgroundNews, BackgroundReport};
+use crate::tool::{BackgroundChange, BackgroundReport};
 use crate::{CallId, EventKind};
 
 /// How many reports may wait for the outcome of their call.
@@ -15,8 +15,10 @@ impl SessionMachine {
         if self.state.open.background.contains_key(&report.handle) {
             let BackgroundReport { handle, what } = report;
             self.append(match what {
-                BackgroundNews::Wrote(text) => EventKind::BackgroundOutput { handle, text },
-                BackgroundNews::Ended { exit_code, signal } => EventKind::BackgroundEnded { handle, exit_code, signal },
+                BackgroundChange::Wrote(text) => EventKind::BackgroundOutput { handle, text },
+                BackgroundChange::Ended { exit_code, signal } => {
+                    EventKind::BackgroundEnded { handle, exit_code, signal }
+                }
             });
         } else if self.early_reports.len() < EARLY {
             self.early_reports.push(report);

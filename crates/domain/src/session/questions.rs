@@ -18,7 +18,7 @@ use crate::{
 const REASON_CHARS: usize = 200;
 
 /// The name that is recorded for the answer when no client is attached and the configuration denies.
-const NOBODY: &str = "acpd, because no client is attached";
+const NO_CLIENT: &str = "acpd, because no client is attached";
 
 impl SessionMachine {
     pub(super) fn settle_question(&mut self, id: QuestionId, answer: Answer) {
@@ -31,7 +31,7 @@ impl SessionMachine {
             return self.settle_agent_question(&question, answer);
         }
         let words = answer.bounded_words();
-        let is_ours = answer.by == NOBODY;
+        let is_ours = answer.by == NO_CLIENT;
         let reply = question.inquiry.as_ref().map(|inquiry| match is_ours {
             true => InquiryAnswer::Unanswered("no client is attached".to_owned()),
             false => inquiry.read(&answer.given, words.as_deref()),
@@ -177,7 +177,7 @@ impl SessionMachine {
     pub(super) fn deny_questions(&mut self) {
         for question in self.open_questions() {
             let decision = Decision::Chose(Choice::RejectOnce);
-            self.settle_question(question, Answer::decided(decision, NOBODY));
+            self.settle_question(question, Answer::decided(decision, NO_CLIENT));
         }
     }
 

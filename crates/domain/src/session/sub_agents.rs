@@ -11,7 +11,7 @@ use super::effect::{Effect, StartSubAgent};
 use super::machine::SessionMachine;
 use super::policy::AgentLimits;
 use crate::tool::{
-    AGENT, ASK_USER, BackgroundNews, BackgroundReport, OutcomeKind, PROPOSE_PLAN, SWITCH_MODE, SubAgentRequest,
+    AGENT, ASK_USER, BackgroundChange, BackgroundReport, OutcomeKind, PROPOSE_PLAN, SWITCH_MODE, SubAgentRequest,
     SubAgentTask,
 };
 use crate::{AgentId, CallId, EventKind, Mode, ModelId, Outcome, ToolContent, TurnId};
@@ -353,7 +353,7 @@ impl SessionMachine {
             None => running.agents.reports.push((id.clone(), outcome)),
         }
         if background {
-            let what = BackgroundNews::Ended { exit_code, signal: None };
+            let what = BackgroundChange::Ended { exit_code, signal: None };
             self.note_background(BackgroundReport { handle: id.to_string(), what });
         }
     }

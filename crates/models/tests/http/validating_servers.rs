@@ -24,12 +24,12 @@ async fn play(model: &dyn Model) -> Result<StopReason, String> {
             return Err(format!("{error}: {}", error.data));
         }
         let said = deltas.rsplit(|delta| *delta == Delta::Abandoned).next().unwrap_or_default();
-        let mut heard = recorded(said, |tool| format!("outcome of {tool}"));
-        let is_over = heard.len() == 1;
+        let mut outcomes = recorded(said, |tool| format!("outcome of {tool}"));
+        let is_over = outcomes.len() == 1;
         if deltas.iter().any(|delta| matches!(delta, Delta::Call { input, .. } if input["path"] == "picture.png")) {
-            heard[1] = with_picture(&heard[1]);
+            outcomes[1] = with_picture(&outcomes[1]);
         }
-        messages.extend(heard);
+        messages.extend(outcomes);
         if is_over {
             let stopped = deltas.iter().rev().find_map(|delta| match delta {
                 Delta::Stopped(reason) => Some(reason.clone()),

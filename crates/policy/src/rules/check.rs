@@ -10,19 +10,19 @@ use crate::built_in;
 const KINDS: [&str; 7] = ["read", "search", "edit", "delete", "move", "execute", "fetch"];
 
 /// The prefix of the names of tools of MCP servers.
-const MCP: &str = "mcp__";
+const MCP_PREFIX: &str = "mcp__";
 
 impl Tool {
     /// Checks a rule. `name` and `pattern` are its two parts.
     pub(super) fn check(&self, rule: &str, name: &str, pattern: Option<&str>) -> Result<(), BadRule> {
         let kinds: Vec<(&str, ToolKind)> =
             built_in::TOOLS.into_iter().filter(|(name, kind)| self.is(name, *kind)).collect();
-        if kinds.is_empty() && !may_be_a_servers(name) {
+        if kinds.is_empty() && !may_name_mcp_tool(name) {
             let names = built_in::TOOLS.map(|(name, _)| name);
             let advice = advice(name, &names);
             return Err(BadRule::NoSuchTool { rule: rule.to_owned(), tool: name.to_owned(), advice });
         }
-        match pattern.and_then(|pattern| wrong_with(pattern, &kinds)) {
+        match pattern.and_then(|pattern| why_never_matches(pattern, &kinds)) {
             Some(reason) => Err(BadRule::NeverMatches { rule: rule.to_owned(), reason }),
             None => Ok(()),
         }
@@ -30,9 +30,9 @@ impl Tool {
 }
 
 /// Returns whether the name, which may be a glob, could match a tool of an MCP server. Those tools are not known yet.
-fn may_be_a_servers(name: &str) -> bool {
+fn may_name_mcp_tool(name: &str) -> bool {
     let literal = name.split(['*', '?', '[', '{', '\\']).next().unwrap_or_default();
-    literal.starts_with(MCP) || (literal.len() < name.len() && MCP.starts_with(literal))
+    literal.starts_with(MCP_PREFIX) || (literal.len() < name.len() && MCP_PREFIX.starts_with(literal))
 }
 
 fn advice(name: &str, tools: &[&str]) -> String {
@@ -40,7 +40,7 @@ fn advice(name: &str, tools: &[&str]) -> String {
     match similar::get_close_matches(name.to_lowercase().as_str(), &known, 1, 0.6).first() {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!(
-            "the tools are {}, those of MCP servers ({MCP}*), and by what they do {}",
+            "the tools are {}, those of MCP servers ({MCP_PREFIX}*), and by what they do {}",
             tools.join(", "),
             KINDS.join(", ")
         ),
@@ -48,7 +48,7 @@ fn advice(name: &str, tools: &[&str]) -> String {
 }
 
 /// Returns the reason why a pattern cannot match for any of these tools; None if it can match for some of them.
-fn wrong_with(pattern: &str, tools: &[(&str, ToolKind)]) -> Option<&'static str> {
+fn why_never_matches(pattern: &str, tools: &[(&str, ToolKind)]) -> Option<&'static str> {
     if matches!(pattern, "*" | "**") {
         return None;
     }
@@ -65,21 +65,21 @@ fn wrong_with(pattern: &str, tools: &[(&str, ToolKind)]) -> Option<&'static str>
         (_, ToolKind::Read | ToolKind::Search | ToolKind::Edit | ToolKind::Delete | ToolKind::Move) => {
             pattern.split('/').any(|part| part == "..").then_some("paths are compared as they are without `..`")
         }
-        (_, ToolKind::Execute | ToolKind::Think | ToolKind::SwitchMode | ToolKind::Other) => Some(NOTHING),
+        (_, ToolKind::Execute | ToolKind::Think | ToolKind::SwitchMode | ToolKind::Other) => Some(TAKES_NO_PATTERN),
     });
-    let first = reasons.next().unwrap_or(Some(NOTHING))?;
+    let first = reasons.next().unwrap_or(Some(TAKES_NO_PATTERN))?;
     // The reason of a tool that accepts patterns is more helpful than the first one.
-    let mut kept = Some(first);
+    let mut best = Some(first);
     for reason in reasons {
-        kept = Some(match reason? {
-            NOTHING => kept?,
-            more => more,
+        best = Some(match reason? {
+            TAKES_NO_PATTERN => best?,
+            specific => specific,
         });
     }
-    kept
+    best
 }
 
-const NOTHING: &str = "calls of this tool touch nothing that a pattern could name; leave out the parentheses";
+const TAKES_NO_PATTERN: &str = "calls of this tool touch nothing that a pattern could name; leave out the parentheses";
 
 #[cfg(test)]
 mod tests {

@@ -86,8 +86,8 @@ async fn a_folder_is_listed_folders_first_and_whole() {
 async fn a_notebook_is_read_as_text_and_edited_as_it_is() {
     let notebook = r#"{"cells": [{"cell_type": "code", "source": ["x = 1\n", "x"], "outputs": []}], "metadata": {}}"#;
     let project = Project::new(&[("a.ipynb", notebook)]);
-    let told = project.call("read_file", json!({"path": "a.ipynb"})).await;
-    assert!(told.starts_with("     1\t# Cell 1 (code)\n     2\tx = 1\n     3\tx\n"), "{told}");
+    let output = project.call("read_file", json!({"path": "a.ipynb"})).await;
+    assert!(output.starts_with("     1\t# Cell 1 (code)\n     2\tx = 1\n     3\tx\n"), "{output}");
     let edit = json!({"path": "a.ipynb", "old_text": "x = 1", "new_text": "x = 2"});
     let reason = project.refusal("edit_file", edit.clone()).await;
     assert_eq!(reason, "a.ipynb exists and was not read; read it first with read_file");

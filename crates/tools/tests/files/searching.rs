@@ -85,8 +85,8 @@ async fn grep_over_many_files_gives_the_first_matches_in_order_every_time() {
 async fn grep_shows_the_match_in_a_long_line() {
     let line = format!("{}needle{}", "a".repeat(3000), "b".repeat(3000));
     let project = Project::new(&[("long.txt", &format!("{line}\nneedle first\n"))]);
-    let told = project.call("grep", json!({"pattern": "needle"})).await;
-    let (first, rest) = told.split_once("needle").unwrap();
-    assert!(first.starts_with("long.txt\n1: …aaa") && rest.starts_with("bbb"), "{told}");
-    assert!(told.ends_with("2: needle first") && told.len() < 700, "{told}");
+    let output = project.call("grep", json!({"pattern": "needle"})).await;
+    let (first, rest) = output.split_once("needle").unwrap();
+    assert!(first.starts_with("long.txt\n1: …aaa") && rest.starts_with("bbb"), "{output}");
+    assert!(output.ends_with("2: needle first") && output.len() < 700, "{output}");
 }

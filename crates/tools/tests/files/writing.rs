@@ -58,7 +58,7 @@ async fn an_edit_of_a_changed_file_applies_if_its_text_still_occurs_once() {
     project.call("read_file", json!({"path": "a.txt"})).await;
     fs::write(project.path("a.txt"), "ONE\ntwo\nthree\n").unwrap();
     let edit = |old: &str| json!({"path": "a.txt", "old_text": old, "new_text": "2"});
-    let told = project.call("edit_file", edit("two")).await;
+    let output = project.call("edit_file", edit("two")).await;
     expect_test::expect![[r"
         Replaced 1 occurrence in a.txt (+1 -1 lines).
              1	ONE
@@ -69,7 +69,7 @@ async fn an_edit_of_a_changed_file_applies_if_its_text_still_occurs_once() {
         -one
         +ONE
          two"]]
-    .assert_eq(&told);
+    .assert_eq(&output);
     assert_eq!(project.text("a.txt"), "ONE\n2\nthree\n");
     // What the edit has shown counts as seen.
     fs::write(project.path("a.txt"), "ONE\n2\nthree\nthree\n").unwrap();
@@ -90,10 +90,10 @@ async fn edits_given_as_a_json_string_are_applied_and_differences_reported() {
     let project = Project::new(&[("a.py", "def f():\n\treturn 1\n")]);
     project.call("read_file", json!({"path": "a.py"})).await;
     let edits = r#"[{"old_text": "def f():\n    return 1", "new_text": "def f():\n    return 2"}]"#;
-    let told = project.call("edit_file", json!({"path": "a.py", "edits": edits})).await;
+    let output = project.call("edit_file", json!({"path": "a.py", "edits": edits})).await;
     assert!(
-        told.contains("[`old_text` did not match exactly; it was found by ignoring a shifted indentation]"),
-        "{told}"
+        output.contains("[`old_text` did not match exactly; it was found by ignoring a shifted indentation]"),
+        "{output}"
     );
     assert_eq!(project.text("a.py"), "def f():\n\treturn 2\n");
 }
@@ -143,8 +143,9 @@ async fn an_edit_keeps_permissions_and_line_endings() {
     project.call("read_file", json!({"path": "run.sh"})).await;
     let input = json!({"path": "run.sh", "edits": [{"old_text": "echo old\n", "new_text": "echo new\necho more\n"}]});
     let outcome = call(&project.registry, &project.site, "edit_file", input).await;
-    let told = "Replaced 1 occurrence in run.sh (+2 -1 lines).\n     1\t#!/bin/sh\n     2\techo new\n     3\techo more";
-    assert_eq!(outcome.text, told);
+    let expected =
+        "Replaced 1 occurrence in run.sh (+2 -1 lines).\n     1\t#!/bin/sh\n     2\techo new\n     3\techo more";
+    assert_eq!(outcome.text, expected);
     assert_eq!(project.text("run.sh"), "#!/bin/sh\r\necho new\r\necho more\r\n");
     assert_eq!(fs::metadata(project.path("run.sh")).unwrap().permissions().mode() & 0o7777, 0o750);
 }

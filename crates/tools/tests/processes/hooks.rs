@@ -58,18 +58,18 @@ pub(super) async fn a_hook_gets_the_event_as_json() {
     for moment in moments {
         assert_eq!(run(&hooks, moment, &bench.site, &launcher).await, HookOutcome::default());
     }
-    let told =
+    let hook_input =
         |name: &str| -> Value { serde_json::from_slice(&fs::read(bench.folder.path().join(name)).unwrap()).unwrap() };
     let site = &bench.site;
     let mut expected = json!({
         "event": "before_tool", "session": site.session, "turn": site.turn, "cwd": site.cwd, "mode": "full",
         "tool": "bash", "kind": "execute", "title": "rm x", "input": {"command": "rm x"}, "paths": [],
     });
-    assert_eq!(told("before"), expected);
+    assert_eq!(hook_input("before"), expected);
     expected["event"] = json!("after_tool");
     expected["outcome"] = json!({"verdict": "completed", "text": large.text, "raw": {"exitCode": 0}});
-    assert_eq!(told("after"), expected);
-    assert_eq!((&told("end")["event"], &told("end")["reason"]), (&json!("turn_end"), &json!("end_turn")));
+    assert_eq!(hook_input("after"), expected);
+    assert_eq!((&hook_input("end")["event"], &hook_input("end")["reason"]), (&json!("turn_end"), &json!("end_turn")));
 }
 
 pub(super) async fn a_hook_refuses_by_exit_status_or_by_a_decision() {

@@ -380,7 +380,7 @@ impl Servers {
             .replace("$DATAGRAM", self.folder.path().join("datagram").to_str().unwrap())
     }
 
-    fn heard(&self) -> bool {
+    fn contacted(&self) -> bool {
         let mut buffer = [0; 8];
         self.tcp.accept().is_ok()
             || self.udp.recv(&mut buffer).is_ok()
@@ -411,12 +411,16 @@ pub(super) async fn no_process_is_reached_by_a_socket() {
     for attempt in attempts {
         let servers = Servers::new();
         let control = bench_in(CONTROL).bash(&servers.fill(attempt)).await;
-        assert!(control.verdict == OutcomeKind::Completed && servers.heard(), "control of {attempt}: {}", control.text);
+        assert!(
+            control.verdict == OutcomeKind::Completed && servers.contacted(),
+            "control of {attempt}: {}",
+            control.text
+        );
         let servers = Servers::new();
         let outcome = bench_in(Mode::Sandbox).bash(&servers.fill(attempt)).await;
         assert_eq!(outcome.verdict, OutcomeKind::Failed, "{attempt}: {}", outcome.text);
         assert!(outcome.text.contains("not permitted"), "{attempt}: {}", outcome.text);
-        assert!(!servers.heard(), "{attempt}");
+        assert!(!servers.contacted(), "{attempt}");
     }
 }
 

@@ -72,10 +72,10 @@ pub(super) async fn the_end_of_a_background_command_is_announced_once() {
     let complete = || bench.registry.complete(&outcome, HooksRun::None, &bench.site);
     assert!(complete().is_none());
     fs::write(bench.folder.path().join("go"), "").unwrap();
-    let told = until(complete).await.await.text;
+    let reported = until(complete).await.await.text;
     let announced = "Done.\n[the background command `bg1` (until [ -e go ]; do sleep 0.01; done; exit 3) has ended: exit \
                      status 3; bash_output has its output]";
-    assert_eq!(told, announced);
+    assert_eq!(reported, announced);
     assert!(complete().is_none());
     // One that ends between two turns is announced with the next prompt.
     call(&bench.registry, &bench.site, "bash", json!({"command": "true", "background": true})).await;

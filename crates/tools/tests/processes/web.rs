@@ -142,8 +142,8 @@ pub(super) async fn pages_become_text() {
     assert_eq!(bench.fetch(&url).await.text, text);
     let redirected = format!("# Title\n\nSome **text**.\n[redirected to {}]", server.url("/page"));
     assert_eq!(bench.fetch(&server.url("/relative")).await.text, redirected);
-    let heard = bench.fetch(&server.url("/echo")).await.text;
-    assert!(heard.contains("user-agent: acpd/") && !heard.contains("cookie") && !heard.contains("referer"), "{heard}");
+    let page = bench.fetch(&server.url("/echo")).await.text;
+    assert!(page.contains("user-agent: acpd/") && !page.contains("cookie") && !page.contains("referer"), "{page}");
 }
 
 pub(super) async fn a_page_over_tls_is_fetched_only_from_a_server_with_a_trusted_certificate() {

@@ -5,8 +5,8 @@
 
 mod calls;
 mod delegation;
-mod foreground;
 mod hosted;
+mod session_state;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ use domain::{
 use serde_json::{Value, json};
 
 use self::calls::ShownCall;
-use self::foreground::State;
+use self::session_state::State;
 use crate::chunk::{self, ChunkParams, Speaker};
 use crate::compactions::Compactions;
 use crate::facts::Menu;

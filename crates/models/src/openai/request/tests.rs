@@ -121,8 +121,8 @@ fn pictures_and_sound_are_sent_to_models_that_take_them() {
     let seen = built("gpt-4o", &request);
     assert_eq!(seen["messages"][1]["content"][1]["image_url"]["url"], "data:image/jpeg;base64,/9j/AA");
     assert_eq!(seen["messages"][1]["content"][2]["text"], "[audio: audio/wav]");
-    let heard = built("gpt-4o-audio-preview", &request);
-    assert_eq!(heard["messages"][1]["content"][2]["input_audio"], json!({ "data": "AA", "format": "wav" }));
+    let with_audio = built("gpt-4o-audio-preview", &request);
+    assert_eq!(with_audio["messages"][1]["content"][2]["input_audio"], json!({ "data": "AA", "format": "wav" }));
     let blind = built("llama3", &request);
     assert_eq!(blind["messages"][1]["content"], "what is this?\n\n[image: image/jpeg]\n\n[audio: audio/wav]");
 }

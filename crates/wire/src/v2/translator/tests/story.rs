@@ -9,14 +9,14 @@ use crate::v1;
 /// planned and configured, and how each turn ended.
 #[derive(Debug, Default, PartialEq)]
 struct Story {
-    told: Vec<Told>,
+    entries: Vec<StoryEntry>,
     known: BTreeSet<String>,
     /// Whether the last state of version 2 says that a turn runs.
     runs: bool,
 }
 
 #[derive(Debug, PartialEq)]
-enum Told {
+enum StoryEntry {
     Said {
         who: &'static str,
         text: String,
@@ -40,16 +40,16 @@ enum Told {
 
 impl Story {
     fn say(&mut self, who: &'static str, text: &str) {
-        match self.told.last_mut() {
-            Some(Told::Said { who: speaker, text: before }) if *speaker == who => before.push_str(text),
-            Some(_) | None => self.told.push(Told::Said { who, text: text.to_owned() }),
+        match self.entries.last_mut() {
+            Some(StoryEntry::Said { who: speaker, text: before }) if *speaker == who => before.push_str(text),
+            Some(_) | None => self.entries.push(StoryEntry::Said { who, text: text.to_owned() }),
         }
     }
 
     fn call(&mut self, update: &Value) {
         let (call, title) = (text(&update["toolCallId"]), text(&update["title"]));
         if self.known.insert(call.clone()) {
-            self.told.push(Told::Called { call, title });
+            self.entries.push(StoryEntry::Called { call, title });
         }
     }
 
@@ -57,13 +57,17 @@ impl Story {
     fn outcome(&mut self, update: &Value) {
         if let Some(output) = update.get("rawOutput") {
             let well = !["failed", "cancelled"].contains(&text(&update["status"]).as_str());
-            self.told.push(Told::Ended { call: text(&update["toolCallId"]), well, output: text(&output["text"]) });
+            self.entries.push(StoryEntry::Ended {
+                call: text(&update["toolCallId"]),
+                well,
+                output: text(&output["text"]),
+            });
         }
     }
 
     fn configured(&mut self, options: &Value, id: &str) {
         let mode = options.as_array().unwrap().iter().find(|option| option[id] == "mode").unwrap();
-        self.told.push(Told::Mode(mode["currentValue"].clone()));
+        self.entries.push(StoryEntry::Mode(mode["currentValue"].clone()));
     }
 }
 
@@ -85,16 +89,18 @@ fn first(events: &[Event]) -> Story {
                     "agent_thought_chunk" => story.say("thought", update["content"]["text"].as_str().unwrap()),
                     "tool_call" => story.call(update),
                     "tool_call_update" => story.outcome(update),
-                    "plan" => story.told.push(Told::Planned(update["entries"].clone())),
+                    "plan" => story.entries.push(StoryEntry::Planned(update["entries"].clone())),
                     "config_option_update" => story.configured(&update["configOptions"], "id"),
                     "notice" | "compaction_update" | "compaction_summary_chunk" | "session_info_update" => {
-                        story.told.push(Told::Alike(update.clone()));
+                        story.entries.push(StoryEntry::Alike(update.clone()));
                     }
                     _ => {}
                 }
             }
-            Outbound::Ask { question, .. } => story.told.push(Told::Asked(question.to_string())),
-            Outbound::Answer { answer: Ok(answer), .. } => story.told.push(Told::Over(text(&answer["stopReason"]))),
+            Outbound::Ask { question, .. } => story.entries.push(StoryEntry::Asked(question.to_string())),
+            Outbound::Answer { answer: Ok(answer), .. } => {
+                story.entries.push(StoryEntry::Over(text(&answer["stopReason"])))
+            }
             _ => {}
         }
     }
@@ -135,20 +141,20 @@ fn second(events: &[Event]) -> Story {
                         }
                         story.outcome(&update);
                     }
-                    "plan_update" => story.told.push(Told::Planned(update["plan"]["entries"].clone())),
+                    "plan_update" => story.entries.push(StoryEntry::Planned(update["plan"]["entries"].clone())),
                     "config_option_update" => story.configured(&update["configOptions"], "configId"),
                     "state_update" if !update["stopReason"].is_null() && story.runs => {
                         story.runs = false;
-                        story.told.push(Told::Over(text(&update["stopReason"])));
+                        story.entries.push(StoryEntry::Over(text(&update["stopReason"])));
                     }
                     "state_update" => story.runs |= update["state"] == "running",
                     "notice" | "compaction_update" | "compaction_summary_chunk" | "session_info_update" => {
-                        story.told.push(Told::Alike(update.clone()));
+                        story.entries.push(StoryEntry::Alike(update.clone()));
                     }
                     _ => {}
                 }
             }
-            Outbound::Ask { question, .. } => story.told.push(Told::Asked(question.to_string())),
+            Outbound::Ask { question, .. } => story.entries.push(StoryEntry::Asked(question.to_string())),
             _ => {}
         }
     }
@@ -166,7 +172,7 @@ proptest! {
             begin.into_iter().chain(super::attaching::distinct(pieces, &mut used)).chain([ended(reason)]).collect::<Vec<_>>()
         };
         let events = log(turns.into_iter().flat_map(turn).collect());
-        prop_assert_eq!(first(&events).told, second(&events).told);
+        prop_assert_eq!(first(&events).entries, second(&events).entries);
     }
 }
 
