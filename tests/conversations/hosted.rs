@@ -1,5 +1,7 @@
 //! Sessions that a child agent answers. The child is played by the test, over a pipe in memory.
 
+mod second_version;
+
 use std::sync::Arc;
 
 use agents::PipedAgents;
@@ -87,13 +89,18 @@ impl Child {
 }
 
 fn scene() -> (Scene, Children) {
+    scene_offering(1)
+}
+
+/// A scene in which children are offered this version of the protocol.
+fn scene_offering(version: i64) -> (Scene, Children) {
     let (tell, children) = mpsc::unbounded_channel();
     let connect = move || {
         let (ours, theirs) = tokio::io::duplex(64 << 10);
         tell.send(theirs).unwrap();
         tokio::io::split(ours)
     };
-    let agents = PipedAgents::new(Launcher::new("/nowhere"), connect);
+    let agents = PipedAgents::new(Launcher::new("/nowhere"), connect).with_version(version);
     let scene = Scene::with_ports(Vec::new(), |ports| ports.agents = Arc::new(agents));
     (scene, Children(children))
 }

@@ -10,18 +10,25 @@ use crate::harness::{Home, Peer, is_alive, signal, until};
 
 /// An agent that writes its process id and that of a detached child to `pids`, and notes how its session was opened. It
 /// speaks until the file `go` exists if the prompt says `wait`, ends itself if it says `die`, and writes a file through
-/// its client if it says `write`. For `escape` it tries to write beside the session's folder.
+/// its client if it says `write`. For `escape` it tries to write beside the session's folder. With `PROTOCOL=2` it speaks
+/// version 2.
 const AGENT: &str = r##"
 setsid sleep 1000 &
 echo "$$ $!" >> pids
-say() { printf '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"c1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"%s"}}}}\n' "$1"; }
+state() { printf '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"c1","update":{"sessionUpdate":"state_update",%s}}}\n' "$1"; }
+say() { printf '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"c1","update":{"sessionUpdate":"agent_message_chunk","messageId":"m1","content":{"type":"text","text":"%s"}}}}\n' "$1"; }
 while IFS= read -r line; do
   id=${line#*\"id\":}; id=${id%%[,\}]*}
   case "$line" in
+    *'"initialize"'*'"protocolVersion":2'*) result='{"protocolVersion":2,"info":{"name":"shell","version":"1"},"capabilities":{"session":{}}}' ;;
     *'"initialize"'*) result='{"protocolVersion":1,"agentCapabilities":{"sessionCapabilities":{"resume":{}}}}' ;;
     *'"session/new"'*) echo new >> opened; result='{"sessionId":"c1"}' ;;
     *'"session/resume"'*) echo resumed >> opened; result='{}' ;;
     *'"session/prompt"'*)
+      if [ "$PROTOCOL" = 2 ]; then
+        printf '{"jsonrpc":"2.0","id":%s,"result":{"messageId":"u1"}}\n' "$id"
+        state '"state":"running"'
+      fi
       case "$line" in
         *wait*) for n in 1 2 3; do say "before $n;"; done; touch waits
           while [ ! -e go ]; do sleep 0.05; done
@@ -39,6 +46,7 @@ while IFS= read -r line; do
           read -r answer; echo "$answer" > exit ;;
         *) say "hello" ;;
       esac
+      if [ "$PROTOCOL" = 2 ]; then state '"state":"idle","stopReason":"end_turn"'; continue; fi
       result='{"stopReason":"end_turn"}' ;;
     *) continue ;;
   esac
@@ -99,6 +107,35 @@ fn a_killed_daemon_ends_its_agent_and_the_next_prompt_resumes_it() {
     editor.prompt(&session, "hello");
     assert_eq!(opened(&home), "new\nresumed\n");
     home.stdout(&["ctl", "stop"]);
+    gone(&pids(&home));
+}
+
+#[test]
+fn an_agent_of_version_2_outlives_its_editor_and_resumes_after_kills() {
+    let home = home();
+    let agent = "command = \"sh\"\nargs = [\"agent.sh\"]\nversion = 2\nenv = { PROTOCOL = \"2\" }\n";
+    home.configure(&format!("[agents]\ndefault = \"shell\"\n[agents.shell]\n{agent}"));
+    let mut editor = home.bridge();
+    let session = editor.open(&home.work());
+    editor.start_prompt(&session, "wait");
+    until("the agent to be in its turn", || home.work().join("waits").exists().then_some(()));
+    drop(editor);
+    let mut editor = home.bridge();
+    editor.initialize();
+    editor.ask("session/load", json!({ "sessionId": session, "cwd": home.work(), "mcpServers": [] }));
+    fs::write(home.work().join("go"), "").unwrap();
+    let last = editor.wait_for(|message| message.to_string().contains("after 3;"));
+    editor.heard.push(last);
+    assert_eq!(editor.agent_text(), "before 1;before 2;before 3;after 1;after 2;after 3;");
+
+    home.kill_daemon();
+    gone(&pids(&home));
+    editor.prompt(&session, "hello");
+    let failed = editor.ask_in_vain("session/prompt", prompt(&session, "die"));
+    assert!(failed["message"].as_str().unwrap().contains("exit status 3"), "{failed}");
+    editor.prompt(&session, "hello");
+    assert_eq!(opened(&home), "new\nresumed\nresumed\n");
+    editor.ask("session/close", json!({ "sessionId": session }));
     gone(&pids(&home));
 }
 

@@ -50,7 +50,7 @@ pub(crate) async fn follow(
         let agent = agent.clone();
         last_line.clone().follow(stderr, move |line| tracing::info!(agent, "wrote: {line}"))
     });
-    let exchange = Exchange::new(order, patience, Services::new(surroundings));
+    let exchange = Exchange::new(order, entry.version, patience, Services::new(surroundings));
     let pipes = Pipes { from_child: stdout, to_child: stdin };
     let failure = tokio::select! {
         failure = run(exchange, pipes, orders, reports) => failure,
@@ -86,7 +86,7 @@ pub(crate) async fn follow_shared(
     let services = Services::new(Surroundings::new(&order, settings, entry.sandbox));
     let Seat { pipe, mut ended, stop } = children.join(entry, &order, settings);
     let (from_child, to_child) = tokio::io::split(pipe);
-    let exchange = Exchange::new(order, patience, services);
+    let exchange = Exchange::new(order, entry.version, patience, services);
     let failure = run(exchange, Pipes { from_child, to_child }, orders, reports).await?;
     let reason = ended.borrow().clone();
     if let Some(message) = reason {

@@ -20,7 +20,7 @@ use futures_util::stream::FuturesUnordered;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
-use wire::child::{self, ChildCapabilities};
+use wire::child::{self, ChildCapabilities, SecondVersion};
 use wire::{Id, RpcError, method, rpc};
 
 use crate::link::{Order, SettingReply};
@@ -42,9 +42,16 @@ pub(crate) struct Patience {
     pub(crate) cancel: Duration,
 }
 
+/// The versions of the protocol that acpd speaks with children. The first is offered unless the configuration names the
+/// other one.
+pub(crate) const VERSIONS: [i64; 2] = [1, 2];
+
 /// A request of acpd that the child has not answered yet.
 enum Pending {
-    Initialize,
+    Initialize {
+        /// Whether the other version can be offered if the child refuses this one.
+        is_first: bool,
+    },
     /// Opens the session. If the child refuses, the next way of opening it is tried.
     Open(OpenBy),
     Prompt,
@@ -75,6 +82,10 @@ pub(crate) struct Exchange {
     patience: Patience,
     services: Services,
     capabilities: ChildCapabilities,
+    /// The version of the protocol that the child is offered.
+    version: i64,
+    /// Translates for a child that speaks version 2.
+    second: Option<SecondVersion>,
     /// The child's id of its session; None until the session is open.
     session: Option<String>,
     last_id: u64,
@@ -109,13 +120,16 @@ struct Deadline {
 }
 
 impl Exchange {
-    pub(crate) fn new(order: AgentOrder, patience: Patience, services: Services) -> Self {
+    /// Creates the exchange, which offers the child this version of the protocol first.
+    pub(crate) fn new(order: AgentOrder, version: i64, patience: Patience, services: Services) -> Self {
         let failure = format!("the agent `{}` was not ready within {} s", order.agent, patience.start.as_secs());
         let mut exchange = Self {
             order,
             patience,
             services,
             capabilities: ChildCapabilities::default(),
+            version,
+            second: None,
             session: None,
             last_id: 0,
             pending: HashMap::new(),
@@ -134,23 +148,38 @@ impl Exchange {
             reports: VecDeque::new(),
             deadline: Some(Deadline { at: Instant::now() + patience.start, failure }),
         };
-        exchange.request(method::INITIALIZE, &child::initialize(env!("CARGO_PKG_VERSION")), Pending::Initialize);
+        exchange.offer(version, true);
         exchange
+    }
+
+    fn offer(&mut self, version: i64, is_first: bool) {
+        self.version = version;
+        let params = child::initialize(env!("CARGO_PKG_VERSION"), version);
+        self.request(method::INITIALIZE, &params, Pending::Initialize { is_first });
     }
 
     fn request(&mut self, method: &str, params: &Value, pending: Pending) -> u64 {
         self.last_id += 1;
         self.pending.insert(self.last_id, pending);
         let id = Id::from_raw_text(&self.last_id.to_string()).unwrap_or_else(Id::null);
-        self.outgoing.push_back(rpc::request(&id, method, params));
+        self.push(rpc::request(&id, method, params));
         self.last_id
     }
 
     fn answer(&mut self, id: &Id, result: Result<Value, RpcError>) {
-        self.outgoing.push_back(match result {
+        self.push(match result {
             Ok(result) => rpc::response(id, &result),
             Err(error) => rpc::failure(id, &error),
         });
+    }
+
+    /// Queues a message of version 1 for the child, in the version that it speaks.
+    fn push(&mut self, message: Vec<u8>) {
+        let translated = self.second.as_mut().and_then(|second| {
+            let message = serde_json::from_slice(&message).ok()?;
+            Some(second.translate_to_child(message).to_string().into_bytes())
+        });
+        self.outgoing.push_back(translated.unwrap_or(message));
     }
 
     fn report(&mut self, report: AgentReport) {

@@ -174,13 +174,21 @@ fn received(reports: mpsc::Receiver<AgentReport>) -> impl stream::Stream<Item = 
 /// Agents for tests, behind pipes whose other end the test holds. There is one agent, `child`, which is the default.
 pub struct PipedAgents<F> {
     settings: HostSettings,
+    version: i64,
     connect: F,
 }
 
 impl<F> PipedAgents<F> {
     /// Creates the agents. `connect` is called for each child that is started, and returns acpd's end of its pipe.
     pub fn new(launcher: Launcher, connect: F) -> Self {
-        Self { settings: HostSettings::new(launcher), connect }
+        Self { settings: HostSettings::new(launcher), version: 1, connect }
+    }
+
+    /// Offers children this version of the protocol.
+    #[must_use]
+    pub fn with_version(mut self, version: i64) -> Self {
+        self.version = version;
+        self
     }
 
     /// Applies these rules to the requests of children.
@@ -211,8 +219,9 @@ where
         let services = Services::new(Surroundings::new(&order, &self.settings, false));
         let patience = Patience { start: Duration::from_secs(60), cancel: Duration::from_secs(10) };
         let (from_child, to_child) = (self.connect)();
+        let version = self.version;
         tokio::spawn(async move {
-            let exchange = Exchange::new(order, patience, services);
+            let exchange = Exchange::new(order, version, patience, services);
             if let Some(failure) = run(exchange, Pipes { from_child, to_child }, &mut orders, &tell).await {
                 // The session may be gone too, and then no report is needed.
                 let _ = tell.send(AgentReport::Gone(failure)).await;

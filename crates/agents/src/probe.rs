@@ -88,9 +88,7 @@ impl Probe {
             patience: entry.start(),
             capabilities: ChildCapabilities::default(),
         };
-        let initialize = child::initialize(env!("CARGO_PKG_VERSION"));
-        let patience = probe.patience;
-        match probe.request(method::INITIALIZE, &initialize, patience).await {
+        match probe.initialize(entry.version).await {
             Ok(Ok(answer)) => {
                 probe.capabilities = child::read_initialized(&answer);
                 Ok(probe)
@@ -100,6 +98,16 @@ impl Probe {
                 Err(probe.fail(AgentFailure::broken(failure)).await)
             }
             Err(failure) => Err(probe.fail(failure).await),
+        }
+    }
+
+    /// Offers the agent a version of the protocol, and the other one if it refuses that.
+    async fn initialize(&mut self, version: i64) -> Result<Result<Value, RpcError>, AgentFailure> {
+        let offer = |version| child::initialize(env!("CARGO_PKG_VERSION"), version);
+        let answer = self.request(method::INITIALIZE, &offer(version), self.patience).await?;
+        match answer.as_ref().err().and_then(|error| child::other_version(version, error)) {
+            Some(other) => self.request(method::INITIALIZE, &offer(other), self.patience).await,
+            None => Ok(answer),
         }
     }
 
@@ -116,7 +124,8 @@ impl Probe {
 
     /// Asks the agent to log the user in by one of its methods.
     pub async fn log_in(&mut self, method: &str, patience: Duration) -> Result<Result<(), RpcError>, AgentFailure> {
-        let answer = self.request(method::AUTHENTICATE, &json!({ "methodId": method }), patience).await?;
+        let login = if self.capabilities.version == 2 { method::AUTH_LOGIN } else { method::AUTHENTICATE };
+        let answer = self.request(login, &json!({ "methodId": method }), patience).await?;
         Ok(answer.map(drop))
     }
 

@@ -8,6 +8,8 @@ use std::time::Duration;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use crate::exchange::VERSIONS;
+
 /// The name that selects the native engine wherever an agent is named.
 pub const NATIVE: &str = "native";
 
@@ -30,6 +32,9 @@ pub struct AgentSettings {
     /// The folder in which it is started: the session's, or a fixed one.
     #[serde(default)]
     pub cwd: WorkingFolder,
+    /// The version of the protocol that it is offered first.
+    #[serde(default = "version")]
+    pub version: i64,
     /// How long it may take to start and to open a session.
     #[serde(default = "start_seconds")]
     pub start_seconds: u64,
@@ -57,6 +62,10 @@ impl From<PathBuf> for WorkingFolder {
     fn from(path: PathBuf) -> Self {
         if path.as_os_str() == "session" { Self::Session } else { Self::Fixed(path) }
     }
+}
+
+fn version() -> i64 {
+    VERSIONS[0]
 }
 
 fn start_seconds() -> u64 {
@@ -102,6 +111,9 @@ impl AgentsSettings {
                 if seconds == 0 {
                     return Some((format!("agents.{name}.{key}"), "must be at least 1, is 0".to_owned()));
                 }
+            }
+            if !VERSIONS.contains(&entry.version) {
+                return Some((format!("agents.{name}.version"), format!("must be 1 or 2, is {}", entry.version)));
             }
             if entry.sandbox && entry.shared {
                 let why = "must be false with `sandbox`, because a sandbox has the folders of one session";

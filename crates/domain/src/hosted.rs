@@ -46,8 +46,12 @@ pub enum HostedEvent {
     },
     /// The child offers other choices, or the current choice has changed.
     Offered { part: OfferPart },
-    /// An update that acpd does not interpret. Clients of the child's protocol version receive it as it is.
-    Relayed { update: Value },
+    /// An update that acpd does not interpret. Clients of its version of the protocol receive it as it is.
+    Relayed {
+        update: Value,
+        #[serde(default = "first_version", skip_serializing_if = "is_first_version")]
+        version: i64,
+    },
 }
 
 /// The fields of one report about a tool call of a child. A field that is None has not changed.
@@ -138,6 +142,14 @@ impl CallFields {
     }
 }
 
+fn first_version() -> i64 {
+    1
+}
+
+fn is_first_version(version: &i64) -> bool {
+    *version == first_version()
+}
+
 /// The name of a kind of call in the rules.
 fn kind_name(kind: ToolKind) -> &'static str {
     match kind {
@@ -162,7 +174,7 @@ impl HostedEvent {
             HostedEvent::Unprompted => 0,
             HostedEvent::Called { fields, .. } => fields.weight(),
             HostedEvent::Offered { part } => part.weight(),
-            HostedEvent::Relayed { update } => crate::event::json_weight(update),
+            HostedEvent::Relayed { update, .. } => crate::event::json_weight(update),
         }
     }
 }

@@ -1,10 +1,12 @@
-//! The client side of version 1: what acpd sends to a child agent and reads from it.
+//! The client side of version 1: what acpd sends to a child agent and reads from it. [`SecondVersion`] translates for
+//! children of version 2.
 //!
 //! acpd is the client here. Reading is lenient: an update that acpd does not understand is passed on unchanged, and a
 //! request that makes no sense is refused with a reason.
 
 mod auth;
 mod requests;
+mod second_version;
 mod update;
 
 use domain::briefing::SlashCommandCard;
@@ -14,18 +16,25 @@ use domain::{Content, StopReason, Usage};
 use serde_json::{Map, Value, json};
 
 use crate::method;
+use crate::rpc::RpcError;
 use crate::v1::encode;
 
 pub use auth::{AuthMethod, LoginBy, read_auth_methods};
 pub use requests::{ChildRequest, CreateTerminal, PermissionRequest, ReadFile, WriteFile};
-pub use update::{Update, read_update};
+pub use second_version::SecondVersion;
+pub use update::{Update, is_of_first_version, read_update};
 
 /// The capabilities of a child, from its answer to `initialize`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ChildCapabilities {
+    /// The version of the protocol that the child speaks, if it is 1 or 2, and otherwise the number that it sent.
     pub version: i64,
     pub load: bool,
     pub resume: bool,
+    pub close: bool,
+    /// Whether its sessions can have more folders than one.
+    pub folders: bool,
+    pub mcp_stdio: bool,
     pub mcp_http: bool,
     pub mcp_sse: bool,
     pub images: bool,
@@ -37,49 +46,108 @@ pub struct ChildCapabilities {
     pub auth_methods: Value,
 }
 
-/// Parameters of `initialize`.
-pub fn initialize(version: &str) -> Value {
-    json!({
-        "protocolVersion": 1,
+/// Parameters of `initialize`, which offer this version of the protocol. An offer of version 2 has the fields of both
+/// versions, because a child of version 1 reads its own and answers with its number.
+pub fn initialize(version: &str, offered: i64) -> Value {
+    let info = json!({ "name": "acpd", "title": "acpd", "version": version });
+    let elicitation = json!({ "form": {}, "url": {} });
+    let mut params = json!({
+        "protocolVersion": offered,
         "clientCapabilities": {
             "fs": { "readTextFile": true, "writeTextFile": true },
             "terminal": true,
             "auth": { "terminal": true },
-            "elicitation": { "form": {}, "url": {} },
+            "elicitation": elicitation,
             // Announces terminal logins to agents that are older than terminal logins in the protocol.
             "_meta": { "terminal-auth": true },
             // Agents send boolean options only to clients that announce this.
             "session": { "configOptions": { "boolean": {} } },
         },
-        "clientInfo": { "name": "acpd", "title": "acpd", "version": version },
-    })
+        "clientInfo": info,
+    });
+    if offered >= 2 {
+        params["capabilities"] = json!({ "auth": { "terminal": {} }, "elicitation": elicitation });
+        params["info"] = info;
+    }
+    params
 }
 
 pub fn read_initialized(answer: &Value) -> ChildCapabilities {
+    // Some children of version 1 repeat the number that they are offered.
+    let version = match answer["protocolVersion"].as_i64() {
+        Some(2) if answer.get("agentCapabilities").is_some() || !answer["info"].is_object() => 1,
+        Some(version) => version,
+        None => 0,
+    };
+    if version == 2 {
+        return read_initialized_second(answer);
+    }
     let capabilities = &answer["agentCapabilities"];
     let is = |path: &str| capabilities.pointer(path).is_some_and(|value| *value == Value::Bool(true));
-    let has = |path: &str| capabilities.pointer(path).is_some_and(|value| !value.is_null() && *value != json!(false));
-    let info = &answer["agentInfo"];
-    let name = info["title"].as_str().or(info["name"].as_str()).map(|name| match info["version"].as_str() {
-        Some(version) => format!("{name} {version}"),
-        None => name.to_owned(),
-    });
+    let has = |path: &str| has(capabilities, path);
     ChildCapabilities {
-        version: answer["protocolVersion"].as_i64().unwrap_or(0),
+        version,
         load: is("/loadSession"),
         resume: has("/sessionCapabilities/resume"),
+        close: has("/sessionCapabilities/close"),
+        folders: true,
+        mcp_stdio: true,
         mcp_http: is("/mcpCapabilities/http"),
         mcp_sse: is("/mcpCapabilities/sse"),
         images: is("/promptCapabilities/image"),
         audio: is("/promptCapabilities/audio"),
         embedded: is("/promptCapabilities/embeddedContext"),
-        name,
+        name: name(&answer["agentInfo"]),
         auth_methods: answer["authMethods"].clone(),
     }
 }
 
+/// The version to offer to a child that refused this one, if it may speak the other.
+pub fn other_version(refused: i64, error: &RpcError) -> Option<i64> {
+    match refused {
+        1 => (error.code == RpcError::UNSUPPORTED_VERSION).then_some(2),
+        // A child of version 1 answers with its own version; but version 2 is new, and not every child knows that.
+        _ => (error.code != RpcError::AUTHENTICATION_REQUIRED).then_some(1),
+    }
+}
+
+/// Reads the answer of a child that speaks version 2. Every such child can resume and close its sessions.
+fn read_initialized_second(answer: &Value) -> ChildCapabilities {
+    let has = |path: &str| has(&answer["capabilities"]["session"], path);
+    let mut auth_methods = answer["authMethods"].clone();
+    second_version::rename(&mut auth_methods, "methodId", "id");
+    ChildCapabilities {
+        version: 2,
+        load: false,
+        resume: true,
+        close: true,
+        folders: has("/additionalDirectories"),
+        mcp_stdio: has("/mcp/stdio"),
+        mcp_http: has("/mcp/http"),
+        mcp_sse: false,
+        images: has("/prompt/image"),
+        audio: has("/prompt/audio"),
+        embedded: has("/prompt/embeddedContext"),
+        name: name(&answer["info"]),
+        auth_methods,
+    }
+}
+
+fn has(capabilities: &Value, path: &str) -> bool {
+    capabilities.pointer(path).is_some_and(|value| !value.is_null() && *value != json!(false))
+}
+
+/// The title or name of a program, followed by its version.
+fn name(info: &Value) -> Option<String> {
+    let name = info["title"].as_str().or(info["name"].as_str())?;
+    Some(match info["version"].as_str() {
+        Some(version) => format!("{name} {version}"),
+        None => name.to_owned(),
+    })
+}
+
 /// Parameters of `session/new`, or of `session/load` and `session/resume` with the id of an earlier session. Also
-/// returns the names of the servers that were omitted because the child does not support their transport.
+/// returns what was omitted: servers whose transport the child does not support, by name, and folders.
 pub fn open_session(
     session: Option<&str>,
     cwd: &std::path::Path,
@@ -88,7 +156,7 @@ pub fn open_session(
     capabilities: &ChildCapabilities,
 ) -> (Value, Vec<String>) {
     let is_reachable = |server: &&McpServer| match server.transport {
-        McpTransport::Stdio { .. } => true,
+        McpTransport::Stdio { .. } => capabilities.mcp_stdio,
         McpTransport::Http { .. } => capabilities.mcp_http,
         McpTransport::Sse { .. } => capabilities.mcp_sse,
     };
@@ -98,13 +166,17 @@ pub fn open_session(
         "cwd": path(cwd),
         "mcpServers": reachable.into_iter().map(server).collect::<Vec<_>>(),
     });
-    if !extra_roots.is_empty() {
-        params["additionalDirectories"] = extra_roots.iter().map(|root| path(root)).collect();
+    let mut left_out: Vec<String> = left_out.into_iter().map(|server| server.name.clone()).collect();
+    let folders: Vec<String> = extra_roots.iter().map(|root| path(root)).collect();
+    if !capabilities.folders {
+        left_out.extend(folders);
+    } else if !folders.is_empty() {
+        params["additionalDirectories"] = json!(folders);
     }
     if let Some(session) = session {
         params["sessionId"] = json!(session);
     }
-    (params, left_out.into_iter().map(|server| server.name.clone()).collect())
+    (params, left_out)
 }
 
 fn server(server: &McpServer) -> Value {
@@ -135,7 +207,7 @@ pub fn read_offer(answer: &Value) -> Offer {
     Offer {
         modes: part("modes").filter(Value::is_object),
         models: part("models").filter(Value::is_object),
-        options: part("configOptions").filter(Value::is_array),
+        options: read_options(answer),
         commands: None,
     }
 }
@@ -207,9 +279,11 @@ pub fn setting(session: &str, setting: &AgentSetting) -> (&'static str, Value) {
     }
 }
 
-/// All options, from the answer to `session/set_config_option`.
+/// All options, from the answer to a request that opened a session or set an option.
 pub fn read_options(answer: &Value) -> Option<Value> {
-    answer.get("configOptions").filter(|options| options.is_array()).cloned()
+    let mut options = answer.get("configOptions").filter(|options| options.is_array())?.clone();
+    second_version::rename(&mut options, "configId", "id");
+    Some(options)
 }
 
 /// The answer to `session/request_permission`.

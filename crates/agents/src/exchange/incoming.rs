@@ -10,7 +10,13 @@ use super::{ANNOUNCED, Exchange, Pending, SERVED, changed};
 
 impl Exchange {
     /// Handles one message. An error ends the child.
-    pub(crate) fn take(&mut self, mut message: Value) -> Result<(), AgentFailure> {
+    pub(crate) fn take(&mut self, message: Value) -> Result<(), AgentFailure> {
+        let Some(second) = &mut self.second else { return self.take_message(message) };
+        second.translate_from_child(message).into_iter().try_for_each(|message| self.take_message(message))
+    }
+
+    /// Handles one message of version 1.
+    fn take_message(&mut self, mut message: Value) -> Result<(), AgentFailure> {
         let method = message.get("method").and_then(Value::as_str).map(str::to_owned);
         let id = message.get("id").filter(|id| !id.is_null()).and_then(|id| Id::from_raw_text(&id.to_string()));
         let params = message.get_mut("params").map(Value::take).unwrap_or_default();
@@ -33,10 +39,7 @@ impl Exchange {
             None => Ok(message.get_mut("result").map(Value::take).unwrap_or_default()),
         };
         match pending {
-            Pending::Initialize => {
-                let answer = result.map_err(|error| self.failure(&error))?;
-                self.initialized(&answer)?;
-            }
+            Pending::Initialize { is_first } => self.initialized(is_first, result)?,
             Pending::Open(by) => self.opened(by, result)?,
             Pending::Prompt => self.end_prompt(result),
             Pending::Setting { setting, reply } => {
@@ -91,7 +94,12 @@ impl Exchange {
                 let question = self.questions.iter().find(|(_, id)| Some(*id) == request.as_ref());
                 if let Some((question, id)) = question.map(|(question, id)| (question.clone(), id.clone())) {
                     self.questions.remove(&question);
-                    self.answer(&id, Err(RpcError::cancelled("the agent withdrew the question")));
+                    // In version 2 a withdrawn question has an outcome.
+                    let answer = match self.second {
+                        Some(_) => Ok(child::permission_answer(None)),
+                        None => Err(RpcError::cancelled("the agent withdrew the question")),
+                    };
+                    self.answer(&id, answer);
                     self.report(AgentReport::Withdrew(question));
                 }
             }
@@ -122,7 +130,10 @@ impl Exchange {
             Update::Offered(part) => AgentReport::Offered(part),
             Update::Titled(title) => AgentReport::Titled(title.chars().take(200).collect()),
             Update::Used { window_used, window, cost } => AgentReport::Used { window_used, window, cost },
-            Update::Other(update) => AgentReport::Relayed(update),
+            Update::Other(update) => {
+                let is_second = self.second.is_some() && !child::is_of_first_version(&update);
+                AgentReport::Relayed { update, version: if is_second { 2 } else { 1 } }
+            }
         };
         self.report(report);
     }

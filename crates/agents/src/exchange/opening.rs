@@ -5,23 +5,32 @@
 
 use domain::hosted::{AgentFailure, AgentReport, Offer};
 use serde_json::Value;
-use wire::child;
+use wire::child::{self, SecondVersion};
 use wire::{RpcError, method};
 
-use super::{Exchange, OpenBy, Pending};
-
-/// The protocol version that acpd offers to children.
-const VERSION: i64 = 1;
+use super::{Exchange, OpenBy, Pending, VERSIONS};
 
 impl Exchange {
-    pub(super) fn initialized(&mut self, answer: &Value) -> Result<(), AgentFailure> {
-        self.capabilities = child::read_initialized(answer);
-        if self.capabilities.version != VERSION {
-            let (agent, version) = (&self.order.agent, self.capabilities.version);
+    pub(super) fn initialized(&mut self, is_first: bool, result: Result<Value, RpcError>) -> Result<(), AgentFailure> {
+        let answer = match result {
+            Ok(answer) => answer,
+            Err(error) => match child::other_version(self.version, &error).filter(|_| is_first) {
+                Some(version) => {
+                    self.offer(version, false);
+                    return Ok(());
+                }
+                None => return Err(self.failure(&error)),
+            },
+        };
+        self.capabilities = child::read_initialized(&answer);
+        let version = self.capabilities.version;
+        if !VERSIONS.contains(&version) {
+            let agent = &self.order.agent;
             return Err(AgentFailure::broken(format!(
-                "the agent `{agent}` speaks version {version} of the protocol, and acpd speaks version {VERSION} with agents"
+                "the agent `{agent}` speaks version {version} of the protocol, and acpd speaks versions 1 and 2 with agents"
             )));
         }
+        self.second = (version == 2).then(SecondVersion::default);
         let name = self.capabilities.name.clone().unwrap_or_default();
         tracing::info!(agent = self.order.agent, name, session = %self.order.session, "a child agent is ready");
         let first = match (&self.order.earlier, self.capabilities.resume, self.capabilities.load) {
@@ -44,7 +53,7 @@ impl Exchange {
             child::open_session(earlier.as_deref(), &order.cwd, &order.extra_roots, &order.servers, &self.capabilities);
         if !left_out.is_empty() && self.session.is_none() {
             let names = left_out.join(", ");
-            self.report(AgentReport::Noticed(format!("The agent cannot reach these MCP servers: {names}.")));
+            self.report(AgentReport::Noticed(format!("The agent cannot use these MCP servers and folders: {names}.")));
         }
         self.request(method, &params, Pending::Open(by));
     }

@@ -23,14 +23,14 @@ fn order(earlier: Option<&str>) -> AgentOrder {
 }
 
 fn exchange(earlier: Option<&str>) -> Exchange {
-    exchange_for(order(earlier))
+    exchange_for(order(earlier), 1)
 }
 
-fn exchange_for(order: AgentOrder) -> Exchange {
+fn exchange_for(order: AgentOrder, version: i64) -> Exchange {
     let settings = HostSettings::new(Launcher::new("/bin/false"));
     let services = Services::new(Surroundings::new(&order, &settings, false));
     let patience = Patience { start: Duration::from_secs(5), cancel: Duration::from_secs(5) };
-    Exchange::new(order, patience, services)
+    Exchange::new(order, version, patience, services)
 }
 
 impl Exchange {
@@ -123,12 +123,66 @@ async fn another_version_of_the_protocol_is_refused() {
     assert!(child.take(answer).unwrap_err().message.contains("version 7"));
 }
 
+#[tokio::test]
+async fn a_child_that_refuses_a_version_is_offered_the_other_one_once() {
+    let offered = |child: &mut Exchange| -> Vec<Value> {
+        let read = |message: Vec<u8>| serde_json::from_slice::<Value>(&message).unwrap();
+        child.outgoing.drain(..).map(read).map(|message| message["params"]["protocolVersion"].clone()).collect()
+    };
+    for (version, code) in [(1, -32022), (2, -32022), (2, -32602)] {
+        let mut child = exchange_for(order(None), version);
+        child.refused(code).unwrap();
+        assert_eq!(offered(&mut child), [json!(version), json!(3 - version)]);
+        assert!(child.refused(code).is_err());
+    }
+    let mut child = exchange_for(order(None), 1);
+    assert!(child.refused(-32603).is_err(), "that is no matter of the version");
+}
+
+fn second() -> Value {
+    json!({ "protocolVersion": 2, "info": { "name": "second", "version": "1" }, "capabilities": { "session": {} } })
+}
+
+#[tokio::test]
+async fn a_child_is_spoken_to_in_the_version_that_it_answers() {
+    let mut child = exchange_for(order(None), 2);
+    child.answered(second());
+    child.answered(json!({ "sessionId": "c1", "configOptions": [{ "configId": "model", "name": "Model" }] }));
+    child.take_order(Order::Prompt { content: vec![Content::text("hi")], editor: None });
+    assert_eq!(child.sent(), ["initialize", "session/new", "session/prompt"]);
+    let opened = child.reported();
+    assert!(
+        matches!(&opened[..], [AgentReport::Opened { offer, .. }] if offer.options.as_ref().unwrap()[0]["id"] == "model")
+    );
+    child.answered(json!({ "messageId": "u1" }));
+    assert_eq!(child.reported(), [], "the prompt is inserted, and not over");
+    let update = |child: &mut Exchange, update: Value| {
+        let params = json!({ "sessionId": "c1", "update": update });
+        child.take(json!({ "jsonrpc": "2.0", "method": "session/update", "params": params })).unwrap();
+    };
+    update(&mut child, json!({ "sessionUpdate": "_weather", "sky": "blue" }));
+    assert!(matches!(&child.reported()[..], [AgentReport::Relayed { version: 2, .. }]));
+    ask(&mut child, 70);
+    child.reported();
+    child.take(json!({ "jsonrpc": "2.0", "method": "$/cancel_request", "params": { "requestId": 70 } })).unwrap();
+    assert_eq!(child.sent(), [r#"{"outcome":{"outcome":"cancelled"}}"#], "in version 2 it has an outcome");
+    child.reported();
+    update(&mut child, json!({ "sessionUpdate": "state_update", "state": "idle", "stopReason": "end_turn" }));
+    let ended = child.reported();
+    assert!(matches!(ended.last(), Some(AgentReport::Ended { reason: StopReason::EndTurn, .. })), "{ended:?}");
+
+    // It was offered version 2, and speaks version 1.
+    let mut child = exchange_for(order(None), 2);
+    child.answered(capable(false, false));
+    assert!(child.second.is_none());
+}
+
 fn working() -> Exchange {
     working_in("/work".into())
 }
 
 fn working_in(cwd: std::path::PathBuf) -> Exchange {
-    let mut child = exchange_for(AgentOrder { cwd, ..order(None) });
+    let mut child = exchange_for(AgentOrder { cwd, ..order(None) }, 1);
     child.answered(capable(false, false));
     child.answered(json!({ "sessionId": "c1" }));
     child.take_order(Order::Prompt { content: vec![Content::text("hi")], editor: None });

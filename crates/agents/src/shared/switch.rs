@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use serde_json::{Value, json};
-use wire::{RpcError, method};
+use wire::{RpcError, child, method};
 
 /// Identifies one session of the child.
 pub(super) type Member = u64;
@@ -168,8 +168,7 @@ impl Switch {
         let Asked { member, id, kind } = asked;
         match kind {
             Kind::Initialize => {
-                let close = message.pointer("/result/agentCapabilities/sessionCapabilities/close");
-                self.can_close = close.is_some_and(|close| !close.is_null());
+                self.can_close = message.get("result").is_some_and(|answer| child::read_initialized(answer).close);
                 let next = match message.get("result") {
                     Some(_) => Introduction::Answered(message.clone()),
                     None => Introduction::None,

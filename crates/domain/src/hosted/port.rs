@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use serde_json::Value;
 
-use super::{AgentSetting, CallFields, HostedEvent, Offer, OfferPart};
+use super::{AgentSetting, CallFields, Offer, OfferPart};
 use crate::editor::Editor;
 use crate::mcp::McpServer;
 use crate::permission::AgentOption;
@@ -112,8 +112,11 @@ pub enum AgentReport {
         window: u64,
         cost: Option<Cost>,
     },
-    /// An update that acpd does not interpret.
-    Relayed(Value),
+    /// An update that acpd does not interpret, and the version of the protocol that it belongs to.
+    Relayed {
+        update: Value,
+        version: i64,
+    },
     /// The child asks the user for permission.
     Asked {
         question: QuestionId,
@@ -179,7 +182,7 @@ impl AgentReport {
             | AgentReport::Thought { .. }
             | AgentReport::Called { .. }
             | AgentReport::Planned { .. }
-            | AgentReport::Relayed(_) => true,
+            | AgentReport::Relayed { .. } => true,
             AgentReport::Opened { .. }
             | AgentReport::Offered(_)
             | AgentReport::Titled(_)
@@ -198,7 +201,7 @@ impl AgentReport {
             AgentReport::Said { text, .. } | AgentReport::Thought { text, .. } => text.len(),
             AgentReport::Called { fields, .. } => fields.weight(),
             AgentReport::Planned { entries, .. } => entries.iter().map(|entry| entry.content.len()).sum(),
-            AgentReport::Relayed(update) => HostedEvent::Relayed { update: update.clone() }.weight(),
+            AgentReport::Relayed { update, .. } => crate::event::json_weight(update),
             AgentReport::Opened { .. }
             | AgentReport::Offered(_)
             | AgentReport::Titled(_)

@@ -83,7 +83,7 @@ impl SessionMachine {
                 let usage = Usage::default();
                 self.append(EventKind::Used { usage, window_used, window, cost, estimated: false });
             }
-            AgentReport::Relayed(update) => self.append_hosted(HostedEvent::Relayed { update }),
+            AgentReport::Relayed { update, version } => self.append_hosted(HostedEvent::Relayed { update, version }),
             // The actor compares the call with the rules and delivers the question as an input of its own.
             AgentReport::Asked { .. } => {}
             AgentReport::Withdrew(question) => self.withdraw_agent_question(question),

@@ -12,7 +12,8 @@ fn speaks<T: serde::de::DeserializeOwned>(said: &Value) {
 
 #[test]
 fn requests_to_a_child_are_those_of_the_schema() {
-    speaks::<acp::InitializeRequest>(&initialize("1"));
+    speaks::<acp::InitializeRequest>(&initialize("1", 1));
+    speaks::<acp::InitializeRequest>(&initialize("1", 2));
     let servers = [
         McpServer {
             name: "files".to_owned(),
@@ -35,7 +36,7 @@ fn requests_to_a_child_are_those_of_the_schema() {
             transport: McpTransport::Sse { url: "http://y".to_owned(), headers: vec![] },
         },
     ];
-    let some = ChildCapabilities { mcp_http: true, ..ChildCapabilities::default() };
+    let some = ChildCapabilities { folders: true, mcp_stdio: true, mcp_http: true, ..ChildCapabilities::default() };
     let (new, left_out) = open_session(None, "/w".as_ref(), &["/more".into()], &servers, &some);
     speaks::<acp::NewSessionRequest>(&new);
     assert_eq!(left_out, ["old"]);
@@ -53,6 +54,34 @@ fn requests_to_a_child_are_those_of_the_schema() {
     assert_eq!(setting("c1", &fast).1, expected);
     speaks::<acp::RequestPermissionResponse>(&permission_answer(Some("yes")));
     speaks::<acp::RequestPermissionResponse>(&permission_answer(None));
+}
+
+#[test]
+fn a_child_is_introduced_in_its_own_version() {
+    let session = json!({ "prompt": { "image": {} }, "mcp": { "http": {} } });
+    let methods = json!([{ "type": "agent", "methodId": "browser", "name": "Browser" }]);
+    let answer = json!({
+        "protocolVersion": 2, "info": { "name": "x", "version": "3" }, "capabilities": { "session": session },
+        "authMethods": methods,
+    });
+    let second = read_initialized(&answer);
+    assert_eq!((second.version, second.name.as_deref()), (2, Some("x 3")));
+    assert!(second.resume && second.close && second.images && second.mcp_http);
+    assert!(!second.load && !second.audio && !second.mcp_stdio && !second.folders);
+    assert_eq!(second.auth_methods[0]["id"], "browser");
+    let server = McpServer {
+        name: "files".to_owned(),
+        transport: McpTransport::Stdio { command: "/f".to_owned(), args: vec![], env: vec![], cwd: None },
+    };
+    let (params, left_out) = open_session(None, "/w".as_ref(), &["/more".into()], &[server], &second);
+    assert_eq!(
+        (params, left_out),
+        (json!({ "cwd": "/w", "mcpServers": [] }), vec!["files".to_owned(), "/more".to_owned()])
+    );
+
+    let repeats = json!({ "protocolVersion": 2, "agentCapabilities": { "loadSession": true } });
+    let first = read_initialized(&repeats);
+    assert!(first.version == 1 && first.load && first.mcp_stdio, "it speaks version 1 and repeats the number");
 }
 
 #[test]

@@ -77,6 +77,12 @@ fn understood(update: &Value) -> Option<Update> {
     })
 }
 
+/// Whether version 1 has updates of this kind. Those of a child of version 2 that stay as they are may be of both.
+pub fn is_of_first_version(update: &Value) -> bool {
+    let kinds = ["agent_message_chunk", "agent_thought_chunk", "session_info_update", "usage_update"];
+    update.get("sessionUpdate").and_then(Value::as_str).is_some_and(|kind| kinds.contains(&kind))
+}
+
 /// The text of a chunk that holds nothing but text.
 fn chunk_text(update: &Value) -> Option<String> {
     let content = object(update.get("content"))?;

@@ -26,7 +26,8 @@ impl Translator {
                 self.menu.hosted.get_or_insert_default().change(part);
                 self.offered(part).into_iter().map(|update| self.update(event, &update)).collect()
             }
-            HostedEvent::Relayed { update } => vec![self.update(event, update)],
+            HostedEvent::Relayed { update, version: 1 } => vec![self.update(event, update)],
+            HostedEvent::Relayed { .. } => Vec::new(),
         }
     }
 

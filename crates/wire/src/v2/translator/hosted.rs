@@ -1,5 +1,5 @@
-//! Translates what the child agent of a hosted session does into version 2. The child speaks version 1: forms that
-//! differ are converted, and updates that acpd does not understand are omitted.
+//! Translates what the child agent of a hosted session does into version 2. Forms that differ
+//! are converted, and updates of version 1 that acpd does not understand are omitted.
 
 use domain::CallId;
 use domain::hosted::{CallFields, CallStatus, HostedEvent, OfferPart};
@@ -26,6 +26,7 @@ impl Translator {
                     OfferPart::Commands(commands) => encode::commands_update(&child::read_commands(commands)),
                 });
             }
+            HostedEvent::Relayed { update, version: 2 } => said.update(update.clone()),
             HostedEvent::Unprompted | HostedEvent::Relayed { .. } => {}
         }
     }
