@@ -1,7 +1,8 @@
-"""Writes a wheel that contains the program: wheel.py VERSION PROGRAM FOLDER PLATFORM.
+"""Writes a wheel that contains the program: wheel.py VERSION PROGRAMS FOLDER PLATFORM.
 
-A wheel is a zip file with the files to install and a list of their hashes. The program goes to the
-scripts, which pip and uv put on the PATH, so no Python code runs when acpd starts.
+A wheel is a zip file with the files to install and a list of their hashes. The programs in the
+folder PROGRAMS go to the scripts, which pip and uv put on the PATH, so no Python code runs when
+acpd starts.
 """
 
 import base64
@@ -10,7 +11,7 @@ import pathlib
 import sys
 import zipfile
 
-version, program, folder, platform = sys.argv[1:]
+version, programs, folder, platform = sys.argv[1:]
 info = f"acpd-{version}.dist-info"
 tag = f"py3-none-{platform}"
 
@@ -26,7 +27,10 @@ Description-Content-Type: text/markdown
 {pathlib.Path("README.md").read_text()}"""
 
 files = [
-    (f"acpd-{version}.data/scripts/acpd", pathlib.Path(program).read_bytes(), 0o755),
+    *(
+        (f"acpd-{version}.data/scripts/{program.name}", program.read_bytes(), 0o755)
+        for program in sorted(pathlib.Path(programs).iterdir())
+    ),
     (f"{info}/METADATA", metadata.encode(), 0o644),
     (f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: acpd\nRoot-Is-Purelib: false\nTag: {tag}\n".encode(), 0o644),
     *((f"{info}/licenses/{name}", pathlib.Path(name).read_bytes(), 0o644) for name in ("LICENSE-MIT", "LICENSE-APACHE")),

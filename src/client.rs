@@ -3,7 +3,6 @@
 //! One task owns the client and handles the messages that arrive. The client reads only the
 //! envelope of a message; its owner interprets the contents.
 
-pub mod deadline;
 mod events;
 mod remote;
 
@@ -21,8 +20,8 @@ use wire::frame::{Decoder, Framing, encode};
 use wire::method;
 use wire::rpc::{self, Id, Incoming, RpcError};
 
-use self::deadline::{NoAnswer, timeout};
 use self::remote::Remote;
+use bridge::deadline::{self, NoAnswer, timeout};
 
 /// How often the client checks that a slow daemon is alive before it gives up.
 const LONGEST: usize = 40;

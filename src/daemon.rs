@@ -9,7 +9,6 @@ mod folder_watch;
 mod handover;
 mod idle;
 mod listening_socket;
-pub mod lock;
 pub mod login_shell;
 mod reload;
 mod shutdown;
@@ -24,6 +23,7 @@ use std::time::{Duration, Instant};
 use acpd_actors::{Ports, Rehearse, Runtime, Shutdown};
 use actix::{Arbiter, System};
 use anyhow::{Context, bail};
+use bridge::lock::{Attempt, Lock, LockHolder};
 use domain::{BaseEnvironment, Environment};
 use futures_util::StreamExt;
 use rustix::io::Errno;
@@ -42,7 +42,6 @@ use crate::paths::{Places, private_folder};
 
 use self::admission::Admission;
 use self::listening_socket::{ListeningSocket, Locks, SocketTaken};
-use self::lock::{Attempt, Lock, LockHolder};
 
 pub use handover::Handover;
 
@@ -195,7 +194,7 @@ fn take_locks(places: &Places, inherited: Option<&Inherited>) -> anyhow::Result<
     // An inherited socket accepts connections before a daemon serves it, so a connection to it
     // proves nothing. When a daemon is killed while it starts a command, that child holds the lock
     // and the socket for a moment.
-    let is_served = |at: &Path| (inherited.is_none() || at != socket) && socket::connect(at).is_ok();
+    let is_served = |at: &Path| (inherited.is_none() || at != socket) && bridge::socket::connect(at).is_ok();
     let serves_here = |holder: Option<&LockHolder>| is_there(holder) && is_served(socket);
     let serves = format!("a daemon already serves {}", socket.display());
     let serving = wait_for(&beside(socket, "lock"), deadline, serves_here, &serves)?;

@@ -1,119 +1,47 @@
-//! The environment of this program, and how a long-running program hides it from other processes.
-//!
-//! The kernel shows the environment of a process to every other process of the same user: `ps
-//! auxeww` in a command of the agent would print the editor's keys. Therefore a long-running
-//! program executes itself again with only the harmless variables in its environment. It passes all
-//! variables to itself in an unnamed file, which it reads and closes at once.
+//! Hides the environment of a long-running program from other processes, and starts the small
+//! program of the bridge in its place.
 
-use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::{self, IoSlice, IoSliceMut, Read, Seek, Write};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::net::UnixDatagram;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
-use std::sync::OnceLock;
 
-use anyhow::Context;
-use listenfd::ListenFd;
-use rustix::fs::MemfdFlags;
-use rustix::io::FdFlags;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
-};
+use bridge::environment::{FLAG, replace_program};
+use bridge::program::Arguments;
+
+pub use bridge::environment::{take_over, variable};
 
 use crate::launch;
 
-/// The hidden flag of a program that receives its environment in a file.
-pub const FLAG: &str = "--environment-follows";
-
-/// The complete environment of this program, if `conceal` has hidden a part of it from the kernel.
-static TAKEN: OnceLock<Vec<(OsString, OsString)>> = OnceLock::new();
-
-/// Returns all variables, including hidden ones.
-pub fn variables() -> Vec<(OsString, OsString)> {
-    TAKEN.get().cloned().unwrap_or_else(|| std::env::vars_os().collect())
-}
-
-/// Returns the value of one variable.
-pub fn variable(name: &str) -> Option<OsString> {
-    variables().into_iter().find(|(known, _)| known == name).map(|(_, value)| value)
-}
+/// The file name of the bridge's program, which is installed beside acpd.
+const BRIDGE: &str = "acpd-bridge";
 
 /// Executes this program again without the variables that other processes should not see. Returns
 /// if there are none, or if that fails: the program works in either case.
 pub fn conceal() {
-    let variables: Vec<_> = std::env::vars_os().collect();
-    if TAKEN.get().is_none() && variables.iter().any(|(name, value)| !is_harmless(name, value)) {
-        let _ = start_over(&variables);
+    if std::env::vars_os().all(|(name, value)| is_harmless(&name, &value)) {
+        return;
     }
-}
-
-/// Receives the variables that `conceal` passed on. Called once, at the start of a program that was
-/// started with `FLAG`.
-pub fn take_over() -> anyhow::Result<()> {
-    let socket = ListenFd::from_env()
-        .take_unix_datagram(0)?
-        .with_context(|| format!("{FLAG} is for acpd's own use: no environment was passed with it"))?;
-    let mut text = Vec::new();
-    receive(&socket).and_then(|mut file| {
-        file.rewind()?;
-        file.read_to_end(&mut text)
-    })?;
-    let lines = text.split(|byte| *byte == 0).filter(|line| !line.is_empty());
-    let pairs = lines.filter_map(|line| {
-        let middle = line.iter().position(|byte| *byte == b'=')?;
-        let text = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
-        Some((text(&line[..middle]), text(&line[middle + 1..])))
-    });
-    let _ = TAKEN.set(pairs.collect());
-    Ok(())
-}
-
-/// Executes this program again. Returns only if that fails.
-fn start_over(variables: &[(OsString, OsString)]) -> io::Result<()> {
-    let mut file = File::from(rustix::fs::memfd_create("environment", MemfdFlags::CLOEXEC)?);
-    for (name, value) in variables {
-        file.write_all(&[name.as_bytes(), b"=", value.as_bytes(), b"\0"].concat())?;
-    }
-    let (ours, theirs) = UnixDatagram::pair()?;
-    send(&ours, &file)?;
-    rustix::io::fcntl_setfd(&theirs, FdFlags::empty())?;
+    let Ok(program) = std::env::current_exe() else { return };
     let mut arguments = std::env::args_os();
-    let mut command = Command::new(std::env::current_exe()?);
+    let mut command = Command::new(program);
     if let Some(name) = arguments.next() {
         command.arg0(name);
     }
-    let harmless = variables.iter().filter(|(name, value)| is_harmless(name, value)).cloned();
-    command.arg(FLAG).args(arguments).env_clear().envs(harmless);
-    // The socket is passed in the way of service managers.
-    command.env("LISTEN_FDS", "1").env("LISTEN_FDS_FIRST_FD", theirs.as_raw_fd().to_string());
-    command.env("LISTEN_PID", std::process::id().to_string());
-    Err(command.exec())
+    command.arg(FLAG).args(arguments);
+    let _ = replace_program(command, is_harmless);
 }
 
-fn send(socket: &UnixDatagram, file: &File) -> io::Result<()> {
-    let descriptors = [file.as_fd()];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
-    rustix::net::sendmsg(socket, &[IoSlice::new(b"e")], &mut ancillary, SendFlags::empty())?;
-    Ok(())
-}
-
-fn receive(socket: &UnixDatagram) -> io::Result<File> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut byte = [0];
-    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-    rustix::net::recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut ancillary, flags)?;
-    let mut descriptors = ancillary.drain().filter_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-        _ => None,
-    });
-    descriptors.next().map(File::from).ok_or_else(|| io::Error::other("the environment was not received"))
+/// Executes the bridge's program in place of this one, which is much larger. Returns if it is not
+/// installed: this program can be the bridge itself.
+pub fn become_bridge(socket: Option<&Path>, agent: Option<&str>) {
+    let Ok(program) = launch::own_program() else { return };
+    let bridge = program.with_file_name(BRIDGE);
+    let arguments = Arguments { socket: socket.map(Path::to_owned), agent: agent.map(str::to_owned), program };
+    let mut command = Command::new(bridge);
+    command.arg0("acpd").arg("acp").arg(FLAG).args(arguments.to_list());
+    let _ = replace_program(command, is_harmless);
 }
 
 /// Whether other processes may see a variable that acpd needs: paths, the terminal, the tag of the

@@ -4,7 +4,6 @@
 //! so tests and benches call what `main` calls.
 
 pub mod assemble;
-pub mod bridge;
 pub mod cli;
 pub mod client;
 pub mod commands;
@@ -12,7 +11,7 @@ pub mod config;
 pub mod daemon;
 pub mod environment;
 pub mod http;
-pub mod launch;
 pub mod logging;
 pub mod metrics;
-pub mod paths;
+
+pub use bridge::{launch, paths};

@@ -3,20 +3,17 @@
 //! `serve` calls this once, before anything is logged. The log never goes to stdout, which carries
 //! protocol messages. The other subcommands have no log; they report errors to their user.
 
-pub mod log_file;
-
 use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock};
 use std::{env, io};
 
 use anyhow::Context;
+use bridge::log_file::LogFile;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry, reload};
-
-use self::log_file::LogFile;
 
 /// Changes the filter while the daemon runs.
 static FILTER: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();

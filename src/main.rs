@@ -36,8 +36,15 @@ fn main() -> ExitCode {
         if let Err(error) = environment::take_over() {
             return exit_code(Err(error));
         }
-    } else if cli.stays() {
-        environment::conceal();
+    } else {
+        if let Command::Acp(args) = &cli.command
+            && !args.login
+        {
+            environment::become_bridge(cli.socket.as_deref(), args.agent.as_deref());
+        }
+        if cli.stays() {
+            environment::conceal();
+        }
     }
     terminal::style::choose_colors(match cli.color {
         ColorWhen::Auto => ColorChoice::Auto,

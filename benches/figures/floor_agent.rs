@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 /// ADDRESS`.
 pub(crate) const FLAG: &str = "--floor-agent";
 
+/// The beginning of an event in the model's stream.
+const EVENT: &[u8] = b"data: ";
+
 pub(crate) fn run(address: &str) {
     let host = address.trim_start_matches("http://").to_owned();
     let mut output = BufWriter::with_capacity(64 * 1024, std::io::stdout().lock());
@@ -42,7 +45,7 @@ fn relay(host: &str, prompt: &str, output: &mut impl Write) {
         line.clear();
         reader.read_until(b'\n', &mut line).unwrap();
         // Headers and chunk lengths are skipped; events begin with `data: `.
-        let Some(data) = line.strip_prefix(b"data: ") else {
+        let Some(data) = line.strip_prefix(EVENT) else {
             assert!(!line.is_empty(), "the model's stream broke off");
             continue;
         };
@@ -55,7 +58,8 @@ fn relay(host: &str, prompt: &str, output: &mut impl Write) {
             let update = json!({ "sessionUpdate": "agent_message_chunk", "content": content });
             let params = json!({ "sessionId": "floor", "update": update });
             writeln!(output, "{}", json!({ "jsonrpc": "2.0", "method": "session/update", "params": params })).unwrap();
-            if reader.buffer().is_empty() {
+            // Flush when no further event has arrived; the blank line after this one has.
+            if !reader.buffer().windows(EVENT.len()).any(|bytes| bytes == EVENT) {
                 output.flush().unwrap();
             }
         }

@@ -1,10 +1,11 @@
-//! `acpd acp`: the bridge that an editor spawns. All of it is in `bridge`.
+//! `acpd acp`: the bridge that an editor spawns. All of it is in the crate `bridge`. This runs only
+//! if the small program of the bridge is not installed beside acpd.
 
-use crate::bridge;
 use crate::commands::Ending;
+use crate::launch;
 use crate::paths::Places;
 
 pub fn run(places: &Places, agent: Option<String>) -> anyhow::Result<Ending> {
-    bridge::run(places, agent)?;
+    bridge::run(places, agent, launch::own_program()?)?;
     Ok(Ending::Done)
 }

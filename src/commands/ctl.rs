@@ -42,8 +42,8 @@ use wire::method;
 use crate::cli::{Action, Ctl};
 use crate::client::Client;
 use crate::commands::{Ending, session_lookup};
-use crate::daemon::socket;
 use crate::paths::Places;
+use bridge::socket;
 
 pub fn run(places: &Places, args: &Ctl) -> anyhow::Result<Ending> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -22,9 +22,9 @@ use self::units::{Found, Unit, Units};
 use crate::cli::{Install, Uninstall};
 use crate::client::Client;
 use crate::commands::{Ending, file_replacement, session_lookup, systemctl};
-use crate::daemon::socket;
 use crate::paths::{Account, Places};
 use crate::{config, launch};
+use bridge::socket;
 
 /// How long a running daemon may take to report its state.
 const PATIENCE: Duration = Duration::from_secs(5);

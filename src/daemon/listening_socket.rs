@@ -15,10 +15,10 @@ use interprocess::local_socket::traits::tokio::Listener as _;
 use super::admission::Admission;
 use super::folder_watch::FolderWatch;
 use super::{ACCEPT_PAUSE, Inherited};
-use crate::daemon::lock::{Attempt, Lock};
 use crate::daemon::socket::{self, Claim, Listener};
 use crate::launch::beside;
 use crate::paths::{Places, private_folder};
+use bridge::lock::{Attempt, Lock};
 
 /// How long to wait before the next attempt to bind a deleted socket.
 const RETRY: Duration = Duration::from_secs(1);
@@ -136,7 +136,7 @@ impl ListeningSocket {
             let is_there = file.as_ref().is_some_and(|file| file.path() == place && file.is_ours());
             if is_there {
                 State::Ours
-            } else if socket::connect(&place).is_ok() {
+            } else if bridge::socket::connect(&place).is_ok() {
                 State::Taken
             } else {
                 State::Gone

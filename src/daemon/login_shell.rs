@@ -16,10 +16,8 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use uuid::Uuid;
 
+use crate::launch::INITIAL_PATH;
 use crate::paths::{Account, Places};
-
-/// The PATH until the login shell has reported its own.
-pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 const DEADLINE: Duration = Duration::from_secs(10);
 
@@ -43,7 +41,7 @@ pub async fn environment(places: &Places, runner: PathBuf) -> Option<Environment
         ("LOGNAME", name),
         ("SHELL", shell.clone()),
         ("TERM", "dumb".to_owned()),
-        ("PATH", PATH.to_owned()),
+        ("PATH", INITIAL_PATH.to_owned()),
     ];
     let command = CommandSpec {
         runner,

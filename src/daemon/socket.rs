@@ -1,81 +1,29 @@
-//! Connects to the daemon's socket and binds it, even if its path is too long for the kernel.
+//! Binds the daemon's socket, even if its path is too long for the kernel.
 //!
-//! The daemon and all its clients use this module. It knows nothing about the messages, and never
-//! displaces a socket on which another process listens.
+//! It knows nothing about the messages, and never displaces a socket on which another process
+//! listens.
 
-use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use interprocess::local_socket::{GenericFilePath, ListenerOptions, Name, ToFsName};
+use bridge::socket::{Address, connect, has_no_listener};
+use interprocess::local_socket::{GenericFilePath, ListenerOptions, ToFsName};
 use interprocess::os::unix::local_socket::ListenerOptionsExt;
 use interprocess::os::unix::uds_local_socket;
-use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
-use rustix::net::sockopt::Timeout;
-use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-
-use crate::client::deadline::timeout;
 
 pub type Listener = uds_local_socket::tokio::Listener;
-
-/// The longest path that fits into `sun_path`, without the terminating zero byte.
-const LONGEST: usize = 107;
 
 /// How long a dead daemon's socket may stay open. When a daemon is killed while it starts a
 /// command, that child holds its lock and its socket for a moment, and may release the lock first.
 const LEFT_OPEN: Duration = Duration::from_millis(500);
 const STEP: Duration = Duration::from_millis(10);
-
-/// How long a listener may take to accept earlier connections if its queue is full.
-const CONNECT: Duration = Duration::from_secs(10);
-
-/// Connects to the process that listens at `path`.
-pub fn connect(path: &Path) -> io::Result<UnixStream> {
-    connect_within(path, timeout(CONNECT))
-}
-
-fn connect_within(path: &Path, patience: Duration) -> io::Result<UnixStream> {
-    let address = Address::of(path)?;
-    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // The queue of a listener that never accepts fills up, and connecting would then wait forever.
-    net::sockopt::set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
-    net::connect(&socket, &SocketAddrUnix::new(address.name.as_os_str())?).map_err(|error| match error {
-        Errno::WOULDBLOCK => {
-            io::Error::new(io::ErrorKind::TimedOut, "the program that listens there accepts no connections")
-        }
-        error => error.into(),
-    })?;
-    net::sockopt::set_socket_timeout(&socket, Timeout::Send, None)?;
-    Ok(socket.into())
-}
-
-/// Whether an error of `connect` means that no process listens, and a daemon may be started.
-pub fn has_no_listener(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
-}
-
-/// Whether a process listens at this path, according to the kernel. Does not connect.
-pub fn has_listener(path: &Path) -> bool {
-    const ACCEPTS: u32 = 0x1_0000;
-    let name = [b" ", path.as_os_str().as_bytes()].concat();
-    let table = fs::read("/proc/net/unix").unwrap_or_default();
-    table.split(|byte| *byte == b'\n').any(|line| {
-        let mut fields = line.splitn(8, |byte| *byte == b' ').filter(|field| !field.is_empty());
-        let flags = fields.nth(3).and_then(|flags| std::str::from_utf8(flags).ok());
-        let accepts =
-            flags.and_then(|flags| u32::from_str_radix(flags, 16).ok()).is_some_and(|flags| flags & ACCEPTS != 0);
-        accepts && line.ends_with(&name)
-    })
-}
 
 /// Binds the socket with mode 0600, and replaces the file of a daemon that died. The caller holds
 /// the daemon's lock, so no other daemon binds at the same time. Must be called inside a tokio
@@ -85,7 +33,8 @@ pub fn bind(path: &Path) -> anyhow::Result<(Listener, Claim)> {
     let address = Address::of(path)?;
     // By default the crate removes any file with this name when the listener is dropped, even a
     // successor's socket.
-    let options = ListenerOptions::new().name(address.name()?).mode(0o600).reclaim_name(false);
+    let name = address.name().to_fs_name::<GenericFilePath>()?;
+    let options = ListenerOptions::new().name(name).mode(0o600).reclaim_name(false);
     let listener =
         options.create_tokio_as::<Listener>().with_context(|| format!("cannot bind the socket {}", path.display()))?;
     Ok((listener, Claim::on(path)?))
@@ -159,42 +108,11 @@ fn identity(path: &Path) -> io::Result<Identity> {
     fs::symlink_metadata(path).map(|found| (found.dev(), found.ino(), found.mtime(), found.mtime_nsec()))
 }
 
-/// A path in a form that fits into a socket address.
-///
-/// A path that is too long is reached through a descriptor of its folder (`/proc/self/fd/N/name`).
-/// Every program can open that folder itself, so the socket stays at its path.
-struct Address {
-    name: OsString,
-    /// Keeps the folder's descriptor open while its number is in use.
-    _folder: Option<OwnedFd>,
-}
-
-impl Address {
-    fn of(path: &Path) -> io::Result<Self> {
-        if path.as_os_str().len() <= LONGEST {
-            return Ok(Self { name: path.into(), _folder: None });
-        }
-        let (Some(folder), Some(file)) = (path.parent(), path.file_name()) else {
-            return Err(io::Error::other("the socket's path names no file"));
-        };
-        let folder = rustix::fs::open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        let mut name = OsString::from(format!("/proc/self/fd/{}/", folder.as_raw_fd()));
-        name.push(file);
-        if name.len() > LONGEST {
-            let text = format!("the socket's file name has {} bytes, which is too long", file.as_bytes().len());
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-        }
-        Ok(Self { name, _folder: Some(folder) })
-    }
-
-    fn name(&self) -> io::Result<Name<'_>> {
-        self.name.as_os_str().to_fs_name::<GenericFilePath>()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::MetadataExt;
+
+    use bridge::socket::has_listener;
 
     use super::*;
 
@@ -211,24 +129,6 @@ mod tests {
         connect(&path).unwrap();
         assert!(has_listener(&path));
         assert!(!has_listener(&folder.path().join("y.sock")));
-    }
-
-    #[test]
-    fn a_full_listen_queue_does_not_block_a_caller() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("x.sock");
-        let socket = net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
-        net::bind(&socket, &SocketAddrUnix::new(&path).unwrap()).unwrap();
-        net::listen(&socket, 0).unwrap();
-        let patience = Duration::from_millis(10);
-        let mut waiting = Vec::new();
-        let refused = loop {
-            match connect_within(&path, patience) {
-                Ok(stream) => waiting.push(stream),
-                Err(error) => break error,
-            }
-        };
-        assert_eq!(refused.to_string(), "the program that listens there accepts no connections");
     }
 
     #[tokio::test]

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -55,6 +56,46 @@ fn the_daemon_is_detached_and_outlives_the_bridge_that_started_it() {
     let live = home.json(&["ctl", "sessions", "--json"]);
     let known = live["sessions"].as_array().unwrap().iter().any(|known| known["id"] == session.as_str());
     assert!(known, "{live}");
+}
+
+#[test]
+fn a_bridge_is_a_small_program_that_still_looks_like_acpd() {
+    let home = Home::new();
+    let mut bridge = home.bridge();
+    bridge.open(&home.work());
+    let process = Path::new("/proc").join(bridge.id().to_string());
+    assert_eq!(fs::read_link(process.join("exe")).unwrap(), Path::new(env!("CARGO_BIN_EXE_acpd-bridge")));
+    let shown = fs::read(process.join("cmdline")).unwrap();
+    assert!(shown.starts_with(b"acpd\0acp\0"), "{}", String::from_utf8_lossy(&shown));
+    // The daemon is acpd itself.
+    let daemon = fs::read_link(format!("/proc/{}/exe", home.daemon().unwrap())).unwrap();
+    assert_eq!(daemon, Path::new(env!("CARGO_BIN_EXE_acpd")));
+}
+
+#[test]
+fn acpd_is_the_bridge_itself_if_the_small_program_is_not_beside_it() {
+    let home = Home::new();
+    let alone = home.path().join("acpd");
+    fs::copy(env!("CARGO_BIN_EXE_acpd"), &alone).unwrap();
+    let mut command = home.bare(alone.to_str().unwrap());
+    command.arg("acp").env("MY_KEY", "hush");
+    let mut bridge = Peer::spawn(command);
+    let session = bridge.open(&home.work());
+    assert_eq!(bridge.prompt(&session, "list the files")["result"]["stopReason"], "end_turn");
+    let process = Path::new("/proc").join(bridge.id().to_string());
+    assert_eq!(fs::read_link(process.join("exe")).unwrap(), alone);
+    let environment = fs::read(process.join("environ")).unwrap();
+    assert!(!environment.windows(4).any(|word| word == b"hush"), "{}", String::from_utf8_lossy(&environment));
+}
+
+#[test]
+fn the_small_program_alone_says_what_to_run() {
+    let home = Home::new();
+    let output = finish(home.bare(env!("CARGO_BIN_EXE_acpd-bridge")));
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.stdout, b"");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(said, "acpd: this program is a part of acpd; run `acpd acp` instead\n");
 }
 
 /// The socket is named and the state is elsewhere, because the password database names a real home.

@@ -7,7 +7,7 @@ pub(super) struct Ban {
     pub(super) advice: &'static str,
 }
 
-pub(super) const BANS: [Ban; 25] = [
+pub(super) const BANS: [Ban; 26] = [
     Ban {
         who: |path| path.starts_with("actors/") && !path.starts_with("actors/connection"),
         names: &["wire"],
@@ -32,6 +32,22 @@ pub(super) const BANS: [Ban; 25] = [
         who: |path| path.starts_with("crates/wire/"),
         names: &["actix", "tokio", "std::fs", "std::net", "acpd_actors", "models", "tools", "history"],
         advice: "wire is pure translation; do the I/O in src/ or in actors/connection*",
+    },
+    Ban {
+        who: |path| path.starts_with("crates/bridge/src/") && !path.contains("/interleavings"),
+        names: &[
+            "actix",
+            "tokio",
+            "reqwest",
+            "clap",
+            "acpd_actors",
+            "models",
+            "tools",
+            "history",
+            "terminal",
+            "process",
+        ],
+        advice: "one bridge runs per editor window, so it stays small; put this into src/ or a crate of its own",
     },
     Ban {
         who: |path| path.starts_with("crates/testkit/") || path.starts_with("tests/conversations/"),
@@ -167,11 +183,15 @@ pub(super) const BANS: [Ban; 25] = [
 ];
 
 /// What a member's manifest may not depend on, so that cargo refuses the import before a test does.
-pub(super) const MANIFEST_BANS: [(&str, &[&str]); 17] = [
+pub(super) const MANIFEST_BANS: [(&str, &[&str]); 18] = [
     ("actors/Cargo.toml", &["sled", "reqwest", "interprocess", "agent-client-protocol-schema", "models", "tools"]),
     ("crates/domain/Cargo.toml", &["actix", "tokio", "agent-client-protocol-schema", "wire", "sled"]),
     ("crates/wire/Cargo.toml", &["actix", "tokio", "acpd-actors"]),
     ("crates/models/Cargo.toml", &["actix", "agent-client-protocol-schema", "wire", "tools", "acpd-actors"]),
+    (
+        "crates/bridge/Cargo.toml",
+        &["actix", "tokio", "reqwest", "clap", "acpd-actors", "models", "tools", "history", "terminal", "process"],
+    ),
     (
         "crates/policy/Cargo.toml",
         &[

@@ -7,8 +7,8 @@ use crate::source::{File, code, count, file, hold, paths, tree};
 /// Every reason why a thread, or a test, may sleep. Everything else waits for an event, or uses a runtime's timers.
 const SLEEPERS: [(&str, &str); 31] = [
     ("src/daemon.rs", "looks at a predecessor's lock before there is a runtime"),
-    ("src/bridge/connecting.rs", "waits between two tries to reach a daemon, on a thread of its own"),
-    ("src/launch.rs", "looks at the start lock, in programs that have no runtime"),
+    ("crates/bridge/src/bridge/connecting.rs", "waits between two tries to reach a daemon, on a thread of its own"),
+    ("crates/bridge/src/launch.rs", "looks at the start lock, in programs that have no runtime"),
     ("src/daemon/socket.rs", "looks at what a dead daemon has left open, before anything else runs"),
     ("crates/history/src/database.rs", "looks at sled's lock on the committer's own thread"),
     ("tests/process/daemon.rs", "measures what a daemon computes while nothing happens"),

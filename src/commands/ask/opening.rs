@@ -15,11 +15,11 @@ use wire::rpc::RpcError;
 use super::endpoint::Endpoint;
 use super::slash;
 use crate::cli::Ask;
-use crate::client::deadline::NoAnswer;
 use crate::client::{Client, Refused};
 use crate::commands::session_lookup;
 use crate::launch;
 use crate::paths::Places;
+use bridge::deadline::NoAnswer;
 
 /// How long to retry while the daemon closes the connection without an answer.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -74,7 +74,7 @@ pub(super) async fn connect(endpoint: &Endpoint<'_>, once: bool) -> anyhow::Resu
 async fn introduce(places: &Places, once: bool) -> anyhow::Result<Client> {
     let patience = Instant::now() + PATIENCE;
     loop {
-        let mut client = Client::over(launch::connect_or_start(places)?)?;
+        let mut client = Client::over(launch::connect_or_start(places, &launch::own_program()?)?)?;
         let hello = HelloParams { one_shot: once, ..launch::hello(places, None) };
         match client.call::<Value>(method::HELLO, hello).await {
             Ok(_) => {

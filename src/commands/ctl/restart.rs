@@ -11,8 +11,8 @@ use wire::method;
 
 use super::{DaemonClient, status};
 use crate::client::Message;
-use crate::client::deadline::timeout;
 use crate::paths::Places;
+use bridge::deadline::timeout;
 
 /// How long the new daemon may take to answer once the old one has closed the connection.
 const PATIENCE: Duration = Duration::from_secs(30);

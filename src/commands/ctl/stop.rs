@@ -14,10 +14,10 @@ use wire::method;
 
 use super::{DaemonClient, NoDaemon, status};
 use crate::client::Message;
-use crate::client::deadline::{NoAnswer, timeout};
-use crate::daemon::lock::{Attempt, Lock};
 use crate::launch::beside;
 use crate::paths::Places;
+use bridge::deadline::{NoAnswer, timeout};
+use bridge::lock::{Attempt, Lock};
 
 /// How long the daemon may take to shut down. It has its own, shorter deadline.
 const DEADLINE: Duration = Duration::from_secs(20);

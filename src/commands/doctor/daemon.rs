@@ -15,10 +15,10 @@ use wire::method;
 use super::finding::{Finding, human};
 use super::state;
 use crate::client::Client;
-use crate::daemon::lock::LockHolder;
-use crate::daemon::socket;
 use crate::launch;
 use crate::paths::Places;
+use bridge::lock::LockHolder;
+use bridge::socket;
 
 /// How long the daemon may take to answer. This leaves time for the other checks within the
 /// deadline.

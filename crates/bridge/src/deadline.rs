@@ -19,7 +19,7 @@ pub fn timeout(usual: Duration) -> Duration {
 }
 
 /// Returns the process id of the process that listens on the socket, if the system reports it.
-pub(super) fn listener(socket: impl AsFd) -> Option<u32> {
+pub fn listener(socket: impl AsFd) -> Option<u32> {
     let who = rustix::net::sockopt::socket_peercred(socket).ok()?;
     who.pid.as_raw_nonzero().get().try_into().ok()
 }

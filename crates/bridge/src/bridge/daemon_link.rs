@@ -6,6 +6,7 @@
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,8 +17,8 @@ use wire::method;
 use wire::rpc::{self, Id, Incoming, RpcError};
 
 use super::{READ_SIZE, drop_big_buffer, errors};
-use crate::daemon::lock::LockHolder;
 use crate::launch;
+use crate::lock::LockHolder;
 use crate::paths::Places;
 
 /// How long a daemon that listens may take to answer the hello.
@@ -44,8 +45,14 @@ pub(super) struct Inbox {
 
 impl DaemonLink {
     /// Connects to the daemon, or starts one, and introduces this bridge.
-    pub(super) fn open(places: &Places, bridge: &str, agent: Option<&str>) -> Result<(DaemonLink, Inbox), LinkError> {
-        let stream = launch::connect_or_start(places).map_err(|error| LinkError::Failed(format!("{error:#}")))?;
+    pub(super) fn open(
+        places: &Places,
+        program: &Path,
+        bridge: &str,
+        agent: Option<&str>,
+    ) -> Result<(DaemonLink, Inbox), LinkError> {
+        let stream =
+            launch::connect_or_start(places, program).map_err(|error| LinkError::Failed(format!("{error:#}")))?;
         let mut link = DaemonLink { stream: Arc::new(stream), writing: Arc::default(), frame_limit: None };
         // The bridge trusts the daemon, so its messages have no limit.
         let (stream, decoder) = (link.stream.clone(), Decoder::new(usize::MAX));

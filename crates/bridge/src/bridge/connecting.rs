@@ -48,7 +48,7 @@ impl Bridge {
         let started = Instant::now();
         let mut pause = PAUSE;
         loop {
-            match DaemonLink::open(&self.places, &self.name, self.agent.as_deref()) {
+            match DaemonLink::open(&self.places, &self.program, &self.name, self.agent.as_deref()) {
                 Ok((link, inbox)) => {
                     let introduction = self.shared.link_up(link, started + ANSWER_WITHIN);
                     self.carry_out_in_place(introduction);

@@ -21,15 +21,17 @@ use domain::DaemonFolders;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use wire::extension::HelloParams;
 
-use crate::daemon::lock::{Attempt, Lock, LockHolder};
-use crate::daemon::login_shell;
-use crate::daemon::socket;
 use crate::environment;
-use crate::logging::log_file;
+use crate::lock::{Attempt, Lock, LockHolder};
+use crate::log_file;
 use crate::paths::{self, Places, private_folder};
+use crate::socket;
 
 /// The line that a daemon in the background prints when it listens.
 pub const READY: &str = "ready\n";
+
+/// The PATH of the daemon and of its sessions until the login shell has reported its own.
+pub const INITIAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// How long a daemon may take to listen. It listens before its store is open, so this covers a
 /// machine under load and a predecessor that is still stopping.
@@ -48,8 +50,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 const STEP: Duration = Duration::from_millis(5);
 
-/// Connects to the daemon, and starts one if none is running.
-pub fn connect_or_start(places: &Places) -> anyhow::Result<UnixStream> {
+/// Connects to the daemon, and starts one if none is running. `program` is the path of acpd.
+pub fn connect_or_start(places: &Places, program: &Path) -> anyhow::Result<UnixStream> {
     let patience = Instant::now() + PATIENCE;
     loop {
         if let Some(stream) = probe(&find_running(places).socket)? {
@@ -59,7 +61,7 @@ pub fn connect_or_start(places: &Places) -> anyhow::Result<UnixStream> {
         match Lock::attempt(&places.start_lock())? {
             Attempt::Taken(mut lock) => {
                 lock.note(&places.socket);
-                return start_unless_there(places);
+                return start_unless_there(places, program);
             }
             Attempt::Held(_) if Instant::now() < patience => thread::sleep(STEP),
             Attempt::Held(_) => return Err(stuck_start(&places.start_lock())),
@@ -153,7 +155,7 @@ pub fn environment() -> impl Iterator<Item = (String, String)> {
 
 /// Returns the environment of every session until the login shell has reported its own.
 pub fn base_environment() -> impl Iterator<Item = (String, String)> {
-    let path = ("PATH".to_owned(), login_shell::PATH.to_owned());
+    let path = ("PATH".to_owned(), INITIAL_PATH.to_owned());
     environment().filter(|(name, _)| is_of_the_user(name)).chain([path])
 }
 
@@ -175,12 +177,13 @@ fn probe(path: &Path) -> anyhow::Result<Option<UnixStream>> {
 }
 
 /// Starts a daemon unless one is running by now. The caller holds the start lock.
-fn start_unless_there(places: &Places) -> anyhow::Result<UnixStream> {
+fn start_unless_there(places: &Places, program: &Path) -> anyhow::Result<UnixStream> {
     if let Some(stream) = await_return(places)? {
         return Ok(stream);
     }
     private_folder(places.socket_folder())?;
-    start(places).with_context(|| format!("cannot start the daemon (its log is {})", places.daemon_log().display()))?;
+    start(places, program)
+        .with_context(|| format!("cannot start the daemon (its log is {})", places.daemon_log().display()))?;
     socket::connect(&places.socket)
         .with_context(|| format!("cannot connect to the new daemon at {}", places.socket.display()))
 }
@@ -207,9 +210,9 @@ fn await_return(places: &Places) -> anyhow::Result<Option<UnixStream>> {
     }
 }
 
-fn start(places: &Places) -> anyhow::Result<()> {
+fn start(places: &Places, program: &Path) -> anyhow::Result<()> {
     let log = log_file::open(&places.daemon_log())?;
-    let mut starter = Command::new(own_program()?)
+    let mut starter = Command::new(program)
         .arg("--socket")
         .arg(&places.socket)
         .args(["serve", "--detach"])
@@ -249,7 +252,7 @@ pub fn own_program() -> anyhow::Result<PathBuf> {
 /// when it connects.
 pub fn shared_environment() -> impl Iterator<Item = (OsString, OsString)> {
     let shared = std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_shared));
-    let ours = ALLOCATOR.into_iter().chain([("PATH", login_shell::PATH)]);
+    let ours = ALLOCATOR.into_iter().chain([("PATH", INITIAL_PATH)]);
     shared.chain(ours.map(|(name, value)| (name.into(), value.into())))
 }
 

@@ -25,7 +25,7 @@ mod shared;
 mod state;
 
 use std::io::{self, Read};
-use std::path::Component;
+use std::path::{Component, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -58,10 +58,11 @@ const KEPT_BUFFER: usize = 256 << 10;
 
 /// Copies until stdin ends. The caller prints an error to stderr; the editor has received its
 /// answers by then.
-pub fn run(places: &Places, agent: Option<String>) -> anyhow::Result<()> {
+pub fn run(places: &Places, agent: Option<String>, program: PathBuf) -> anyhow::Result<()> {
     let name = uuid::Uuid::now_v7().to_string();
     let shared = Shared::new(Machine::new(&name));
-    let bridge = Arc::new(Bridge { shared, editor: EditorOutput::new()?, places: places.clone(), name, agent });
+    let bridge =
+        Arc::new(Bridge { shared, editor: EditorOutput::new()?, places: places.clone(), name, agent, program });
     let copier = bridge.clone();
     let copy = move || copier.copy_to_editor();
     thread::Builder::new().name("to editor".to_owned()).spawn(copy).context("cannot start a thread")?;
@@ -80,6 +81,8 @@ struct Bridge {
     name: String,
     /// The agent that answers the editor's sessions, if the command line names one.
     agent: Option<String>,
+    /// The program acpd, which starts a daemon.
+    program: PathBuf,
 }
 
 impl Bridge {

@@ -1,0 +1,121 @@
+//! Connects to the daemon's socket, even if its path is too long for the kernel.
+//!
+//! The daemon and all its clients use this module. It knows nothing about the messages.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::sockopt::Timeout;
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+use crate::deadline::timeout;
+
+/// The longest path that fits into `sun_path`, without the terminating zero byte.
+const LONGEST: usize = 107;
+
+/// How long a listener may take to accept earlier connections if its queue is full.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// Connects to the process that listens at `path`.
+pub fn connect(path: &Path) -> io::Result<UnixStream> {
+    connect_within(path, timeout(CONNECT))
+}
+
+fn connect_within(path: &Path, patience: Duration) -> io::Result<UnixStream> {
+    let address = Address::of(path)?;
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    // The queue of a listener that never accepts fills up, and connecting would then wait forever.
+    net::sockopt::set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
+    net::connect(&socket, &SocketAddrUnix::new(address.name())?).map_err(|error| match error {
+        Errno::WOULDBLOCK => {
+            io::Error::new(io::ErrorKind::TimedOut, "the program that listens there accepts no connections")
+        }
+        error => error.into(),
+    })?;
+    net::sockopt::set_socket_timeout(&socket, Timeout::Send, None)?;
+    Ok(socket.into())
+}
+
+/// Whether an error of `connect` means that no process listens, and a daemon may be started.
+pub fn has_no_listener(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
+}
+
+/// Whether a process listens at this path, according to the kernel. Does not connect.
+pub fn has_listener(path: &Path) -> bool {
+    const ACCEPTS: u32 = 0x1_0000;
+    let name = [b" ", path.as_os_str().as_bytes()].concat();
+    let table = fs::read("/proc/net/unix").unwrap_or_default();
+    table.split(|byte| *byte == b'\n').any(|line| {
+        let mut fields = line.splitn(8, |byte| *byte == b' ').filter(|field| !field.is_empty());
+        let flags = fields.nth(3).and_then(|flags| std::str::from_utf8(flags).ok());
+        let accepts =
+            flags.and_then(|flags| u32::from_str_radix(flags, 16).ok()).is_some_and(|flags| flags & ACCEPTS != 0);
+        accepts && line.ends_with(&name)
+    })
+}
+
+/// A path in a form that fits into a socket address.
+///
+/// A path that is too long is reached through a descriptor of its folder (`/proc/self/fd/N/name`).
+/// Every program can open that folder itself, so the socket stays at its path.
+pub struct Address {
+    name: OsString,
+    /// Keeps the folder's descriptor open while its number is in use.
+    _folder: Option<OwnedFd>,
+}
+
+impl Address {
+    pub fn of(path: &Path) -> io::Result<Self> {
+        if path.as_os_str().len() <= LONGEST {
+            return Ok(Self { name: path.into(), _folder: None });
+        }
+        let (Some(folder), Some(file)) = (path.parent(), path.file_name()) else {
+            return Err(io::Error::other("the socket's path names no file"));
+        };
+        let folder = rustix::fs::open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let mut name = OsString::from(format!("/proc/self/fd/{}/", folder.as_raw_fd()));
+        name.push(file);
+        if name.len() > LONGEST {
+            let text = format!("the socket's file name has {} bytes, which is too long", file.as_bytes().len());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        Ok(Self { name, _folder: Some(folder) })
+    }
+
+    /// The name for a socket address.
+    pub fn name(&self) -> &OsStr {
+        &self.name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_listen_queue_does_not_block_a_caller() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.sock");
+        let socket = net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+        net::bind(&socket, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        net::listen(&socket, 0).unwrap();
+        let patience = Duration::from_millis(10);
+        let mut waiting = Vec::new();
+        let refused = loop {
+            match connect_within(&path, patience) {
+                Ok(stream) => waiting.push(stream),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(refused.to_string(), "the program that listens there accepts no connections");
+    }
+}
