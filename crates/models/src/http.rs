@@ -99,6 +99,11 @@ impl Http {
     }
 }
 
+/// How long an unused connection to a provider stays open, and how many per host. Each keeps the
+/// buffer that its last stream needed, up to half a megabyte.
+const IDLE_CONNECTION: Duration = Duration::from_secs(90);
+const IDLE_CONNECTIONS: usize = 4;
+
 async fn build(
     connect: Duration,
     route: impl FnOnce(ClientBuilder) -> Result<ClientBuilder, String> + Send + 'static,
@@ -109,7 +114,8 @@ async fn build(
             .user_agent(concat!("acpd/", env!("CARGO_PKG_VERSION")))
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(connect)
-            .pool_idle_timeout(Duration::from_secs(90))
+            .pool_idle_timeout(IDLE_CONNECTION)
+            .pool_max_idle_per_host(IDLE_CONNECTIONS)
             .tcp_nodelay(true);
         route(builder)?.build().map_err(|error| error.to_string())
     };
