@@ -2,14 +2,14 @@
 //! not slow other clients; when it reads at last, it gets everything.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::flood::Flood;
 use crate::harness::{DEADLINE, Home, until};
 
 const SESSIONS: usize = 20;
@@ -20,54 +20,6 @@ const PIECE: usize = 8000;
 
 /// How much memory the stuck editor may cost.
 const BUDGET_KB: u64 = 40_000;
-
-/// Starts a provider that answers every request with the same flood of text, and returns its
-/// address.
-fn flood() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for stream in listener.incoming().map_while(Result::ok) {
-            thread::spawn(move || answer(stream));
-        }
-    });
-    format!("http://{address}/v1")
-}
-
-fn answer(stream: TcpStream) -> std::io::Result<()> {
-    let mut reader = BufReader::new(stream.try_clone()?);
-    let mut length = 0;
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line)?;
-        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-            length = value.trim().parse().unwrap();
-        }
-        if line.trim().is_empty() {
-            break;
-        }
-    }
-    reader.take(length).read_to_end(&mut Vec::new())?;
-    let mut stream = std::io::BufWriter::new(stream);
-    stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")?;
-    let piece = json!({ "choices": [{ "delta": { "content": "x".repeat(PIECE) } }] });
-    for _ in 0..PIECES {
-        write!(stream, "data: {piece}\n\n")?;
-    }
-    let end = json!({ "choices": [{ "delta": {}, "finish_reason": "stop" }] });
-    write!(stream, "data: {end}\n\ndata: [DONE]\n\n")?;
-    stream.flush()
-}
-
-fn configure(home: &Home, address: &str) {
-    let folder = home.path().join("home/.config/acpd");
-    fs::create_dir_all(&folder).unwrap();
-    let text = format!(
-        "[models]\ndefault = \"flood/flood\"\n[models.local]\nprobe = false\n[models.providers.flood]\nkind = \"openai\"\n\
-         base_url = \"{address}\"\n[[models.providers.flood.models]]\nid = \"flood\"\nwindow = 100000000\n"
-    );
-    fs::write(folder.join("config.toml"), text).unwrap();
-}
 
 /// A line of the daemon's memory, in kilobytes.
 fn memory(pid: u32, name: &str) -> u64 {
@@ -86,7 +38,7 @@ struct Streamed {
 /// Streams everything past an editor that reads, and past one that does not where there is one.
 fn stream_past(stuck: bool) -> Streamed {
     let home = Home::new();
-    configure(&home, &flood());
+    Flood { pieces: PIECES, bytes: PIECE }.start(&home);
     // Started as an editor's bridge starts it.
     let mut starter = home.bridge();
     starter.initialize();
@@ -185,7 +137,7 @@ fn memory_of_editors_that_never_read_is_returned_when_they_disconnect() {
     // Their outboxes stay within the limit for all clients together.
     const EDITORS: usize = 7;
     let home = Home::new();
-    configure(&home, &flood());
+    Flood { pieces: PIECES, bytes: PIECE }.start(&home);
     // Started as an editor's bridge starts it.
     let mut starter = home.bridge();
     starter.initialize();
@@ -225,7 +177,7 @@ fn memory_of_editors_that_never_read_is_returned_when_they_disconnect() {
 #[test]
 fn ctl_answers_while_an_editor_is_stuck() {
     let home = Home::new();
-    configure(&home, &flood());
+    Flood { pieces: PIECES, bytes: PIECE }.start(&home);
     let _daemon = home.serve();
     let mut neighbour = home.connect();
     neighbour.initialize();
