@@ -50,7 +50,7 @@ async fn a_sub_agent_is_one_call_whose_report_reaches_the_model() {
     let shown: Vec<&str> = live.lines().filter(|line| line.starts_with("zed    < update")).collect();
     expect![[r##"
         zed    < update {"sessionUpdate":"session_info_update","title":"find out","updatedAt":"T"}
-        zed    < update {"sessionUpdate":"tool_call","toolCallId":"#2","kind":"execute","status":"pending","title":"Delegate: Read a file","name":"agent","content":[{"type":"content","content":{"type":"text","text":"Read a.txt and report."}},{"type":"content","content":{"type":"text","text":"The sub-agent may only look."}}],"rawInput":{"task":"Read a.txt and report.","description":"Read a file"}}
+        zed    < update {"sessionUpdate":"tool_call","toolCallId":"#2","kind":"execute","status":"pending","title":"Delegate: Read a file","name":"agent","content":[{"type":"content","content":{"type":"text","text":"Read a.txt and report."}},{"type":"content","content":{"type":"text","text":"The sub-agent may only read."}}],"rawInput":{"task":"Read a.txt and report.","description":"Read a file"}}
         zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"in_progress"}
         zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"in_progress","content":[{"type":"content","content":{"type":"text","text":"- Read a.txt"}}]}
         zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"completed","content":[{"type":"content","content":{"type":"text","text":"It says a."}}],"rawOutput":{"steps":1,"text":"It says a.\n\n[To ask this sub-agent more, give `id`: \"agent-9\" and another task.]"}}

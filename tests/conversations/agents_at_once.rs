@@ -282,7 +282,7 @@ async fn a_skill_is_listed_loaded_on_demand_and_withheld_by_a_rule() {
     );
     assert_eq!(results(&requests[1]), [text]);
     assert_eq!(results(&requests[2]), ["print(1)"]);
-    assert!(results(&requests[3])[0].contains("leads outside the skill's folder"));
+    assert!(results(&requests[3])[0].contains("lies outside the skill's folder"));
     assert!(results(&requests[4])[0].starts_with("<skill name=\"mine\">\nMine."));
     let prompt = at.zed.prompt(&at.session, "/skills").await;
     let said = at.zed.update("agent_message_chunk").await["params"]["update"]["content"]["text"].clone();

@@ -13,9 +13,13 @@ pub enum Mode {
     Sandbox,
     /// Read-only until the user approves a plan.
     Plan,
+    /// What [`Mode::ReadOnly`] and [`Mode::Sandbox`] have in common: reading, without network. Only sub-agents are in
+    /// this mode; nobody can select it.
+    ReadOffline,
 }
 
 impl Mode {
+    /// The modes that a user can select.
     pub const ALL: [Mode; 5] = [Mode::Full, Mode::ReadOnly, Mode::Safe, Mode::Sandbox, Mode::Plan];
 
     pub fn id(self) -> &'static str {
@@ -25,6 +29,7 @@ impl Mode {
             Mode::Safe => "safe",
             Mode::Sandbox => "sandbox",
             Mode::Plan => "plan",
+            Mode::ReadOffline => "read-offline",
         }
     }
 
@@ -35,6 +40,7 @@ impl Mode {
             Mode::Safe => "Safe",
             Mode::Sandbox => "Sandbox",
             Mode::Plan => "Plan",
+            Mode::ReadOffline => "Read only, offline",
         }
     }
 
@@ -47,6 +53,7 @@ impl Mode {
                 "Commands run in a kernel sandbox without network; file tools are not sandboxed, but stay inside the session's folders"
             }
             Mode::Plan => "Reading only, until you approve a plan and choose the mode in which it is carried out",
+            Mode::ReadOffline => "No writing, no commands and no network",
         }
     }
 
@@ -59,11 +66,23 @@ impl Mode {
     pub fn within(self, other: Mode) -> Mode {
         match (self, other) {
             // Only the session itself can be in plan mode. Its sub-agents may only read.
-            (Mode::Plan, _) | (_, Mode::Plan) => Mode::ReadOnly,
+            (Mode::Plan, mode) | (mode, Mode::Plan) => match mode {
+                Mode::Sandbox | Mode::ReadOffline => Mode::ReadOffline,
+                Mode::Full | Mode::ReadOnly | Mode::Safe | Mode::Plan => Mode::ReadOnly,
+            },
             (Mode::Full, mode) | (mode, Mode::Full) => mode,
             (one, other) if one == other => one,
-            // Two different restricted modes: only reading is certain to be allowed by both.
-            (Mode::ReadOnly | Mode::Safe | Mode::Sandbox, _) => Mode::ReadOnly,
+            // Two different restricted modes: only reading is certain to be allowed by both. The sandbox has no network.
+            (Mode::Sandbox | Mode::ReadOffline, _) | (_, Mode::Sandbox | Mode::ReadOffline) => Mode::ReadOffline,
+            (Mode::ReadOnly | Mode::Safe, _) => Mode::ReadOnly,
+        }
+    }
+
+    /// Whether it neither writes nor runs commands.
+    pub fn only_reads(self) -> bool {
+        match self {
+            Mode::ReadOnly | Mode::Plan | Mode::ReadOffline => true,
+            Mode::Full | Mode::Safe | Mode::Sandbox => false,
         }
     }
 }
@@ -142,5 +161,27 @@ impl ThoughtLevel {
 
     pub fn from_id(id: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|level| level.id() == id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_modes_together_allow_only_what_both_allow() {
+        for mode in Mode::ALL {
+            assert_eq!(Mode::Full.within(mode).within(Mode::Full), mode.within(Mode::Full));
+            assert!(mode.within(Mode::ReadOnly).only_reads());
+        }
+        assert_eq!(Mode::Sandbox.within(Mode::Sandbox), Mode::Sandbox);
+        assert_eq!(Mode::Safe.within(Mode::ReadOnly), Mode::ReadOnly);
+        // `read-only` and `safe` have the network, the sandbox has none.
+        for mode in [Mode::ReadOnly, Mode::Safe, Mode::Plan, Mode::ReadOffline] {
+            assert_eq!(
+                (mode.within(Mode::Sandbox), Mode::Sandbox.within(mode)),
+                (Mode::ReadOffline, Mode::ReadOffline)
+            );
+        }
     }
 }

@@ -42,7 +42,7 @@ pub(crate) fn allows(mode: Mode, tool: &Tool, hints: HintPolicy) -> bool {
     match mode {
         Mode::Full => true,
         Mode::ReadOnly | Mode::Safe | Mode::Plan => hints == HintPolicy::Trusted && only_reads(tool),
-        Mode::Sandbox => false,
+        Mode::Sandbox | Mode::ReadOffline => false,
     }
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn plan(
     let refuse = |reason: String| PlanRefusal { kind: ToolKind::Other, title: name.clone(), reason };
     let Some(offered) = tools.into_iter().find(|tool| tool.name == name) else {
         return Err(refuse(format!(
-            "there is no tool `{name}`; its MCP server is not there, or does not offer it any more ({PREFIX}... names \
+            "there is no tool `{name}`; its MCP server is not available, or does not offer it any more ({PREFIX}... names \
              belong to MCP servers)",
             PREFIX = names::PREFIX,
         )));

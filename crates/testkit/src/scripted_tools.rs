@@ -24,7 +24,7 @@ impl Toolbox for ScriptedTools {
     fn offer(&self, _: &SessionId, mode: Mode) -> Vec<ToolSpec> {
         TOOLS
             .iter()
-            .filter(|name| mode != Mode::ReadOnly || **name == "look")
+            .filter(|name| !mode.only_reads() || **name == "look")
             .map(|name| ToolSpec {
                 name: (*name).to_owned(),
                 description: String::new(),

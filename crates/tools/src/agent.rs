@@ -64,7 +64,7 @@ impl Tool for AgentTool {
                 - The sub-agent knows nothing of this conversation: put all that it needs into `task`, and say what \
                 to report.\n\
                 - It cannot ask back, and its requests and tokens are limited.\n\
-                - Sub-agents that may only look work at the same time: for parts that do not depend on each other, make \
+                - Sub-agents that may only read work at the same time: for parts that do not depend on each other, make \
                 several calls in one answer.\n\
                 - With `background` the call returns at once. A call with the `id` and no `task` waits for the report.\n\
                 - To ask a sub-agent more after its report, give its `id` and another `task`: it remembers its work.\n\
@@ -75,7 +75,7 @@ impl Tool for AgentTool {
                 "properties": {
                     "task": {"type": "string", "description": "What to do, where, and what to report. Needed unless you wait for a report."},
                     "description": {"type": "string", "description": "The task in five to ten words, for the user."},
-                    "tools": {"type": "string", "enum": ["read-only", "all"], "description": "Whether it may only look, or use all tools that you have. Default: read-only, or what the custom agent says."},
+                    "tools": {"type": "string", "enum": ["read-only", "all"], "description": "Whether it may only read, or use all tools that you have. Default: read-only, or what the custom agent says."},
                     "agent": {"type": "string", "description": "The name of a custom agent, if your instructions list any."},
                     "model": {"type": "string", "description": "The id of another model to use. Default: the session's."},
                     "background": {"type": "boolean", "description": "Return at once, and let it work in the background. Only with read-only tools."},
@@ -149,7 +149,7 @@ fn start(
         (None, None) => Mode::ReadOnly,
     };
     let mode = mode.within(call.site.mode);
-    if background && mode != Mode::ReadOnly && continues.is_none() {
+    if background && !mode.only_reads() && continues.is_none() {
         return Err(RefusalReason("only a sub-agent with read-only tools can work in the background".to_owned()));
     }
     let model = model.map(ModelId::from).or_else(|| custom.as_ref()?.model.clone());
@@ -159,8 +159,9 @@ fn start(
     let who = custom.as_ref().map(|custom| format!(" `{}`", custom.name)).unwrap_or_default();
     let may = match (mode, &continues) {
         (_, Some(id)) => format!("`{id}` continues with the tools that it had before"),
-        (Mode::ReadOnly, None) => "may only look".to_owned(),
-        (Mode::Full | Mode::Safe | Mode::Sandbox | Mode::Plan, None) => "may use all tools".to_owned(),
+        (Mode::ReadOnly | Mode::Plan, None) => "may only read".to_owned(),
+        (Mode::ReadOffline, None) => "may only read, without network".to_owned(),
+        (Mode::Full | Mode::Safe | Mode::Sandbox, None) => "may use all tools".to_owned(),
     };
     let only = tools.as_ref().map(|tools| format!(", of these: {}", tools.join(", "))).unwrap_or_default();
     let uses = model.as_ref().map(|model| format!(" and uses the model {model}")).unwrap_or_default();

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use domain::text::{count, cut, size};
 use domain::tool::{Job, Location, MEMORY, ToolSpec};
-use domain::{Access, CallSite, Grant, Mode, Outcome, ToolCard, ToolContent, ToolKind};
+use domain::{Access, CallSite, Grant, Outcome, ToolCard, ToolContent, ToolKind};
 use process::StopFlag;
 use process::confine::{AccessLimits, ConfinedPath, Roots};
 use process::fingerprint;
@@ -109,7 +109,7 @@ impl Tool for MemoryTool {
         if action == Action::Recall {
             return Ok(self.recall(scope, text, call));
         }
-        if matches!(call.site.mode, Mode::ReadOnly | Mode::Plan) {
+        if call.site.mode.only_reads() {
             let mode = call.site.mode.id();
             return Err(RefusalReason(format!("the session's mode `{mode}` leaves out changes of the memory")));
         }

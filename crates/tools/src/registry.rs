@@ -409,8 +409,7 @@ fn offers(mode: Mode, tool: &dyn Tool, settings: &Settings) -> bool {
     if tool.name() == DIAGNOSTICS && !(mode == Mode::Full && settings.diagnostics.may_start()) {
         return false;
     }
-    allows(mode, tool.kind(), settings.sandbox.file_writes)
-        || (matches!(mode, Mode::ReadOnly | Mode::Plan) && tool.name() == AGENT)
+    allows(mode, tool.kind(), settings.sandbox.file_writes) || (mode.only_reads() && tool.name() == AGENT)
 }
 
 /// Returns whether a mode allows a kind of tool. Modes select tools by kind, so a new tool is offered in the right
@@ -419,12 +418,12 @@ fn allows(mode: Mode, kind: ToolKind, writes: FileWrites) -> bool {
     match kind {
         ToolKind::Read | ToolKind::Search | ToolKind::Think | ToolKind::SwitchMode => true,
         ToolKind::Edit | ToolKind::Delete | ToolKind::Move => match mode {
-            Mode::ReadOnly | Mode::Plan => false,
+            Mode::ReadOnly | Mode::Plan | Mode::ReadOffline => false,
             Mode::Sandbox => writes != FileWrites::Deny,
             Mode::Full | Mode::Safe => true,
         },
         ToolKind::Execute => matches!(mode, Mode::Full | Mode::Sandbox),
-        ToolKind::Fetch => mode != Mode::Sandbox,
+        ToolKind::Fetch => !matches!(mode, Mode::Sandbox | Mode::ReadOffline),
         ToolKind::Other => mode == Mode::Full,
     }
 }
@@ -476,12 +475,27 @@ mod tests {
             "read_file list_files glob grep agent web_fetch update_plan memory ask_user switch_mode propose_plan skill recall"
         );
         assert_eq!(names(Mode::Plan), names(Mode::ReadOnly));
+        assert_eq!(names(Mode::ReadOffline), names(Mode::ReadOnly).replace("web_fetch ", ""));
         let mut settings = Settings::new("/bin/false");
         settings.sandbox.file_writes = FileWrites::Deny;
         let offer = Registry::new(settings).offer(&SessionId::new(), Mode::Sandbox);
         assert!(
             !offer.iter().any(|spec| ["write_file", "edit_file", "delete_file", "move_file"].contains(&&*spec.name))
         );
+    }
+
+    /// The tool `agent` is left out: a sub-agent has at most the rights of the mode that starts it.
+    #[test]
+    fn a_sub_agent_is_offered_only_what_its_own_mode_and_its_callers_offer() {
+        let modes = || Mode::ALL.into_iter().chain([Mode::ReadOffline]);
+        for (one, other) in modes().flat_map(|one| modes().map(move |other| (one, other))) {
+            let both = names(one.within(other));
+            let (one_offers, other_offers) = (names(one), names(other));
+            for tool in both.split(' ').filter(|tool| *tool != AGENT) {
+                let has = |names: &str| names.split(' ').any(|name| name == tool);
+                assert!(has(&one_offers) && has(&other_offers), "{one:?} within {other:?} offers {tool}");
+            }
+        }
     }
 
     #[test]

@@ -135,9 +135,10 @@ impl SubAgents {
     fn next(&mut self, limits: AgentLimits) -> Option<Queued> {
         let has_room = |next: &SubAgent| {
             let mut peers = self.working.values().filter(|sub| sub.depth == next.depth);
-            match next.mode {
-                Mode::ReadOnly => peers.clone().all(|sub| sub.mode == Mode::ReadOnly) && peers.count() < limits.at_once,
-                Mode::Full | Mode::Safe | Mode::Sandbox | Mode::Plan => peers.next().is_none(),
+            if next.mode.only_reads() {
+                peers.clone().all(|sub| sub.mode.only_reads()) && peers.count() < limits.at_once
+            } else {
+                peers.next().is_none()
             }
         };
         let at = (0..self.queued.len()).find(|at| {
@@ -208,8 +209,8 @@ impl SessionMachine {
                 ..task
             };
         }
-        if task.background && task.mode != Mode::ReadOnly {
-            return Some(Outcome::failed("Only a sub-agent that may only look can work in the background."));
+        if task.background && !task.mode.only_reads() {
+            return Some(Outcome::failed("Only a sub-agent that may only read can work in the background."));
         }
         let id = continues.inspect(|id| self.agents.ended.retain(|record| record.id != *id));
         let resumes = id.is_some();

@@ -36,7 +36,7 @@ pub(super) enum GetError {
     TooManyRedirects(String),
     #[error("reading the certificates in {0} (web.certificates): {1}")]
     Certificates(String, String),
-    #[error("preparing to fetch: {0}")]
+    #[error("cannot set up the HTTP client: {0}")]
     NoClient(String),
     #[error("fetching {url}: {reason}")]
     Failed { url: String, reason: String },
