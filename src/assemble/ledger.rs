@@ -53,11 +53,12 @@ impl Ledger for FileLedger {
 }
 
 impl Inner {
-    /// Writes the current sum, which may be larger than when the caller requested the write.
+    /// Writes the current sum, which may be larger than when the caller requested the write, with the day it belongs
+    /// to: the write may come after midnight.
     fn save(&self) {
         let _whole = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let Spending { tokens, costs } = self.day.add(Spending::default());
-        if let Err(error) = write(&self.file, &Stored { day: DayLedger::today(), tokens, costs }) {
+        let (day, Spending { tokens, costs }) = self.day.total();
+        if let Err(error) = write(&self.file, &Stored { day, tokens, costs }) {
             tracing::warn!("cannot write {}: {error}", self.file.display());
         }
     }
@@ -90,6 +91,19 @@ mod tests {
         assert_eq!(FileLedger::open(file.clone()).add(Spending::default()), Spending::default());
         fs::write(&file, "nonsense").unwrap();
         assert_eq!(FileLedger::open(file).add(Spending::default()), Spending::default());
+    }
+
+    #[test]
+    fn a_sum_that_is_written_after_midnight_stays_with_its_day() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("spending.json");
+        let ledger = FileLedger::open(file.clone());
+        let yesterday = DayLedger::today() - 1;
+        ledger.0.day.add_on(yesterday, Spending { tokens: 7, ..Spending::default() });
+        ledger.0.save();
+        let stored: Stored = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+        assert_eq!((stored.day, stored.tokens), (yesterday, 7));
+        assert_eq!(ledger.add(Spending::default()), Spending::default(), "today starts at zero");
     }
 
     #[test]

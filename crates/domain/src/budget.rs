@@ -1,7 +1,7 @@
 //! The spending limits of turns, sessions and days, and what has been spent.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
@@ -147,13 +147,22 @@ impl DayLedger {
 
     /// Adds an amount that was spent on a day, and returns that day's total. A new day starts at zero.
     pub fn add_on(&self, day: Day, spent: Spending) -> Spending {
-        // Every operation leaves the numbers consistent, so a panic elsewhere does no harm.
-        let mut today = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if today.0 != day {
-            *today = (day, Spending::default());
+        let mut total = self.total_by_day();
+        if total.0 != day {
+            *total = (day, Spending::default());
         }
-        today.1 += spent;
-        today.1.clone()
+        total.1 += spent;
+        total.1.clone()
+    }
+
+    /// Returns the total with the day it belongs to, which may be an earlier one than today.
+    pub fn total(&self) -> (Day, Spending) {
+        self.total_by_day().clone()
+    }
+
+    fn total_by_day(&self) -> MutexGuard<'_, (Day, Spending)> {
+        // Every operation leaves the numbers consistent, so a panic elsewhere does no harm.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn today() -> Day {
