@@ -51,7 +51,8 @@ pub struct Rules {
 
 impl Rules {
     /// Returns the verdict about a call; None if no rule matches. `real` is the same call with the symlinks in its
-    /// paths resolved, if that makes a difference. A rule may match either.
+    /// paths resolved, if that makes a difference. A rule that denies or asks may match either. To be allowed, both must
+    /// be covered by allowing rules, because a link in an allowed folder may lead out of it.
     pub fn verdict(&self, card: &ToolCard, real: Option<&ToolCard>) -> Option<Verdict> {
         // The target of a card is computed once for all rules, because parsing a command takes time.
         let cards: Vec<_> = std::iter::once(card).chain(real).map(|card| (card, call_target(card))).collect();
@@ -59,11 +60,14 @@ impl Rules {
             let fits = |rule: &Rule| cards.iter().map(|(card, target)| rule.fits_a_part(card, target)).max();
             rules.iter().filter_map(fits).max().unwrap_or(Match::No)
         };
-        let allows = |rule: &Rule| cards.iter().any(|(card, target)| rule.fits_all(card, target));
+        let allowed = || {
+            let mut cards = cards.iter();
+            cards.all(|(card, target)| self.allow.iter().any(|rule| rule.fits_all(card, target)))
+        };
         match (against(&self.deny), against(&self.ask)) {
             (Match::Yes, _) => Some(Verdict::Deny),
             (Match::Maybe, _) | (Match::No, Match::Maybe | Match::Yes) => Some(Verdict::Ask),
-            (Match::No, Match::No) if self.allow.iter().any(allows) => Some(Verdict::Run),
+            (Match::No, Match::No) if allowed() => Some(Verdict::Run),
             (Match::No, Match::No) => None,
         }
     }

@@ -111,12 +111,17 @@ fn a_file_that_may_not_be_read_is_not_moved() {
 }
 
 #[test]
-fn a_rule_fits_a_file_by_either_of_its_names() {
-    let rules = rules(&["edit(/link/src)"], &[], &["edit(/real/docs)"]);
-    let verdict = |file: &str| rules.verdict(&edit(&format!("/link/{file}")), Some(&edit(&format!("/real/{file}"))));
-    assert_eq!(verdict("src/a"), Some(Verdict::Run));
-    assert_eq!(verdict("docs/a"), Some(Verdict::Deny));
-    assert_eq!(verdict("tests/a"), None);
+fn a_rule_denies_a_file_by_either_of_its_names_and_allows_it_only_by_both() {
+    let rules =
+        rules(&["edit(/link/src)", "edit(notes/**)", "edit(/real/src)"], &["edit(/link/ask)"], &["edit(/real/docs)"]);
+    let edits = |given: &str, real: &str| rules.verdict(&edit(given), Some(&edit(real)));
+    assert_eq!(edits("/link/docs/a", "/real/docs/a"), Some(Verdict::Deny));
+    assert_eq!(edits("/real/docs/a", "/other/a"), Some(Verdict::Deny));
+    assert_eq!(edits("/link/ask/a", "/real/ask/a"), Some(Verdict::Ask));
+    assert_eq!(edits("/link/src/a", "/real/src/a"), Some(Verdict::Run), "each name has its rule");
+    assert_eq!(edits("/link/notes/a", "/real/notes/a"), Some(Verdict::Run), "a relative pattern fits both");
+    assert_eq!(edits("/link/notes/a", "/real/secret/a"), None, "a link out of what is allowed");
+    assert_eq!(edits("/link/tests/a", "/real/notes/a"), None, "a link into what is allowed");
 }
 
 #[test]
