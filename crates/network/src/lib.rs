@@ -33,7 +33,8 @@ pub struct Network {
     pub certificates: Vec<PathBuf>,
 }
 
-/// Why a setting cannot be used. The text never contains a proxy's password.
+/// Why a setting cannot be used. The text never contains a proxy's password, nor a key that was given in place of an
+/// address.
 #[derive(Debug, thiserror::Error)]
 pub enum NetworkError {
     #[error("`{0}` is not the address of a proxy, such as http://proxy.example:3128 or socks5h://proxy.example:1080")]
@@ -103,14 +104,24 @@ const PROXY_SCHEMES: [&str; 6] = ["http", "https", "socks4", "socks4a", "socks5"
 pub fn check_proxy(address: &str) -> Result<(), NetworkError> {
     let whole = if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
     let is_proxy = |url: &Url| PROXY_SCHEMES.contains(&url.scheme()) && url.has_host();
-    match Url::parse(&whole).ok().filter(is_proxy) {
+    match Url::parse(&whole).ok().filter(is_proxy).filter(|_| !may_be_a_key(address)) {
         Some(_) => Ok(()),
         None => Err(NetworkError::Proxy(without_password(address))),
     }
 }
 
-/// Returns a proxy's address without its user and password, fit for display.
+/// Returns whether a text without scheme and port looks like a key rather than the name of a host.
+fn may_be_a_key(address: &str) -> bool {
+    let is_plain = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || ".-".contains(letter);
+    let is_host = address == "localhost" || (address.contains('.') && address.chars().all(is_plain));
+    !address.is_empty() && !address.contains([':', '/', '@', '[']) && !is_host
+}
+
+/// Returns a proxy's address without its user and password, fit for display. A text that looks like a key is hidden.
 pub fn without_password(address: &str) -> String {
+    if may_be_a_key(address) {
+        return "[hidden]".to_owned();
+    }
     let (scheme, rest) = address.split_once("://").map_or(("", address), |(scheme, rest)| (scheme, rest));
     let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
     if scheme.is_empty() { host.to_owned() } else { format!("{scheme}://{host}") }
@@ -139,6 +150,14 @@ mod tests {
         assert!(!format!("{network:?}").contains("hu"));
         assert_eq!(without_password(secret), "http://proxy.example:3128");
         assert_eq!(without_password("proxy:3128"), "proxy:3128");
+        for key in ["sk-ant-api03-hush", "AIzaSyHush.x_y", "eyJhbGciOi.hush"] {
+            let error = check_proxy(key).unwrap_err().to_string();
+            assert!(error.starts_with("`[hidden]` is not the address of a proxy"), "{error}");
+            assert_eq!(without_password(key), "[hidden]");
+        }
+        for host in ["localhost", "proxy.example", "10.0.0.1", "PROXY:3128", "http://PROXY", "[::1]:3128"] {
+            assert_eq!(without_password(host), host);
+        }
         let error = check_proxy("gopher://me:hush@proxy").unwrap_err();
         assert!(!error.to_string().contains("hush"), "{error}");
     }
