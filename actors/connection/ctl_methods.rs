@@ -6,7 +6,7 @@ use domain::mcp::SessionServers;
 use domain::session::AnswerRefused;
 use domain::{Answer, Event, SessionId};
 use serde_json::{Value, json};
-use wire::extension::ServersResult;
+use wire::extension::{ModelName, ModelsResult, ServersResult};
 use wire::request::Steer;
 use wire::{Id, RpcError};
 
@@ -53,7 +53,7 @@ impl Connection {
                 Ok(card) => serde_json::to_value(card).map_err(|error| opening::unwritable(&error)),
                 Err(why) => Err(RpcError::invalid_request(
                     format!("the configuration stays as it was: {why}"),
-                    "mend it and reload again",
+                    "fix it and reload again",
                 )),
             }
         };
@@ -67,7 +67,7 @@ impl Connection {
         let work = actix::fut::wrap_future(work).map(move |could, this: &mut Self, ctx| {
             let refused = |why| {
                 let message = format!("the daemon keeps running, because the next one could not start: {why}");
-                RpcError::invalid_request(message, "mend it and restart again")
+                RpcError::invalid_request(message, "fix it and restart again")
             };
             let could = could.map(|()| json!({})).map_err(refused);
             let leaves = could.is_ok();
@@ -84,7 +84,7 @@ impl Connection {
         let work = async move {
             let addr = opening::open(&by, &session).await?;
             let done = addr.send(session::Undo(way)).await;
-            match done.map_err(|_| RpcError::retry("the session is not there"))? {
+            match done.map_err(|_| RpcError::retry("the session is not in memory"))? {
                 Ok(card) => serde_json::to_value(card).map_err(|error| opening::unwritable(&error)),
                 Err(UndoError::Busy) => {
                     Err(RpcError::invalid_request("a turn or an undo is running", "wait for its end, or cancel it"))
@@ -107,12 +107,20 @@ impl Connection {
         });
     }
 
+    /// Lists the models that this client could choose, as far as the daemon knows them.
+    pub(super) fn models(&mut self, id: Id, ctx: &mut Context<Self>) {
+        let known = self.runtime.ports().models.known(&self.whole_environment());
+        let models = known.into_iter().map(|model| ModelName { id: model.id, name: model.name }).collect();
+        let answer = serde_json::to_value(ModelsResult { models }).map_err(|error| opening::unwritable(&error));
+        self.answer_at_length(id, std::future::ready(answer), ctx);
+    }
+
     pub(super) fn permissions(&mut self, id: Id, session: SessionId, ctx: &mut Context<Self>) {
         let by = self.opener(&id);
         let look = async move {
             let addr = opening::open(&by, &session).await?;
             let card = addr.send(session::DescribePermissions).await;
-            let card = card.map_err(|_| RpcError::retry("the session is not there"))?;
+            let card = card.map_err(|_| RpcError::retry("the session is not in memory"))?;
             serde_json::to_value(card).map_err(|error| opening::unwritable(&error))
         };
         self.answer_at_length(id, look, ctx);
@@ -123,7 +131,7 @@ impl Connection {
         let look = async move {
             let addr = opening::open(&by, &session).await?;
             let details = addr.send(session::DescribeDetails).await;
-            let details = details.map_err(|_| RpcError::retry("the session is not there"))?;
+            let details = details.map_err(|_| RpcError::retry("the session is not in memory"))?;
             serde_json::to_value(details).map_err(|error| opening::unwritable(&error))
         };
         self.answer_at_length(id, look, ctx);
@@ -186,7 +194,7 @@ async fn rename(by: &Opener, session: SessionId, title: String) -> Result<Value,
 
 /// Waits until the event that a session has recorded is written.
 pub(super) async fn written(recorded: Result<Recorded, MailboxError>) -> Result<Value, RpcError> {
-    let recorded = recorded.map_err(|_| RpcError::retry("the session is not there"))?;
+    let recorded = recorded.map_err(|_| RpcError::retry("the session is not in memory"))?;
     recorded.written().await.map_err(opening::unreadable)?;
     Ok(json!({}))
 }

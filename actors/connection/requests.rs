@@ -60,7 +60,8 @@ impl Kind {
             | ClientRequest::DescribeSession { .. }
             | ClientRequest::DescribeSessions
             | ClientRequest::DescribeConnections
-            | ClientRequest::DescribeStatus => Kind::Traceless,
+            | ClientRequest::DescribeStatus
+            | ClientRequest::DescribeModels => Kind::Traceless,
             ClientRequest::CloseSession { .. }
             | ClientRequest::DeleteSession { .. }
             | ClientRequest::Configure(_)

@@ -58,6 +58,7 @@ impl Connection {
             ClientRequest::DescribeStatus => {
                 self.describe(id, ctx, |overview, runtime| serde_json::to_value(status(overview, runtime)))
             }
+            ClientRequest::DescribeModels => self.models(id, ctx),
             ClientRequest::Steer { session, how } => self.steer(id, session, how, ctx),
             ClientRequest::Undo { session, way } => self.undo(id, session, way, ctx),
             ClientRequest::DescribeServers { session } => self.servers(id, session, ctx),

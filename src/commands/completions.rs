@@ -1,8 +1,8 @@
 //! `acpd completions`: prints a short script for the shell, which runs this program to complete a
-//! line. Completions therefore match the installed version. Session ids come from the running
-//! daemon; models, providers and agents come from the configuration, the stored keys and the
-//! environment of the shell. No provider is queried, because a completion must be quick and must
-//! not run a command that fetches a key.
+//! line. Completions therefore match the installed version. Session ids and the models that
+//! providers have listed come from the running daemon; configured models, providers and agents come
+//! from the configuration, the stored keys and the environment of the shell. No provider is
+//! queried, because a completion must be quick and must not run a command that fetches a key.
 #![allow(clippy::print_stdout, reason = "the script is printed")]
 
 use std::ffi::OsStr;
@@ -15,7 +15,9 @@ use clap::CommandFactory;
 use clap_complete::env::{Bash, EnvCompleter, Fish, Zsh};
 use clap_complete::{CompleteEnv, CompletionCandidate};
 use domain::model::Catalogue;
-use serde_json::Value;
+use serde_json::{Value, json};
+use wire::extension::ModelsResult;
+use wire::method;
 
 use super::ctl::DaemonClient;
 use super::{Ending, session_lookup};
@@ -28,7 +30,7 @@ use crate::paths::Places;
 /// The variable that the shell's script sets to request completions.
 const VARIABLE: &str = "ACPD_COMPLETE";
 
-/// How long to wait for the daemon. A completion must be quick; without an answer it offers no ids.
+/// How long to wait for the daemon. A completion must be quick; without an answer it offers less.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 pub fn run(args: &Completions) -> anyhow::Result<Ending> {
@@ -54,21 +56,26 @@ pub fn answer_shell() {
 /// ones.
 pub(crate) fn session_ids(typed: &OsStr) -> Vec<CompletionCandidate> {
     let Some(typed) = typed.to_str() else { return Vec::new() };
-    let found = ask().unwrap_or_default();
+    let found = sessions_of_daemon().unwrap_or_default();
     let fitting = found.into_iter().filter(|(id, _)| id.starts_with(typed));
     fitting.map(|(id, title)| CompletionCandidate::new(id).help(Some(title.into()))).collect()
 }
 
-/// Returns the models whose ids begin with the typed text or contain it: the configured ones, and
-/// the known ones of providers that have a key.
+/// Returns the models whose ids begin with the typed text or contain it: those that the daemon
+/// knows, the configured ones, and the well-known ones of providers that have a key.
 pub(crate) fn models(typed: &OsStr) -> Vec<CompletionCandidate> {
-    let found = configured().and_then(|(places, config)| {
+    let configured = configured().and_then(|(places, config)| {
         let providers = accounts::providers(&places, &config)?;
-        // Outside a tokio runtime the catalogue queries no provider.
-        Ok(providers.list(&launch::environment().collect()))
+        Ok(providers.known(&launch::environment().collect()))
     });
-    let models = found.unwrap_or_default().into_iter().map(|model| (model.id.to_string(), model.name));
-    fitting(typed, models)
+    let configured = configured.unwrap_or_default().into_iter().map(|model| (model.id.to_string(), model.name));
+    let mut models = models_of_daemon().unwrap_or_default();
+    for model in configured {
+        if !models.iter().any(|(id, _)| *id == model.0) {
+            models.push(model);
+        }
+    }
+    fitting(typed, models.into_iter())
 }
 
 /// Returns the providers for which a key can be stored.
@@ -117,26 +124,38 @@ fn fitting(typed: &OsStr, names: impl Iterator<Item = (String, String)>) -> Vec<
     found.map(|(name, about)| CompletionCandidate::new(name).help(described(about))).collect()
 }
 
-/// Requests ids and titles from the daemon.
-fn ask() -> anyhow::Result<Vec<(String, String)>> {
+/// Requests the ids and titles of sessions from the daemon.
+fn sessions_of_daemon() -> anyhow::Result<Vec<(String, String)>> {
+    visit_daemon(async |daemon| {
+        daemon.introduce().await?;
+        let live = session_lookup::in_memory(&mut daemon.client).await?;
+        let mut found: Vec<(String, String)> =
+            live.into_iter().map(|card| (card.id.to_string(), card.title.unwrap_or_default())).collect();
+        let (stored, _) = session_lookup::page(&mut daemon.client, None, &Value::Null).await?;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        for session in stored.iter().map(|session| (text(&session["sessionId"]), text(&session["title"]))) {
+            if !found.iter().any(|(id, _)| *id == session.0) {
+                found.push(session);
+            }
+        }
+        Ok(found)
+    })
+}
+
+/// Requests the ids and names of the models that the daemon knows.
+fn models_of_daemon() -> anyhow::Result<Vec<(String, String)>> {
+    visit_daemon(async |daemon| {
+        let known: ModelsResult = daemon.client.call(method::MODELS, json!({})).await?;
+        Ok(known.models.into_iter().map(|model| (model.id.to_string(), model.name)).collect())
+    })
+}
+
+/// Runs requests at the daemon, if one is running and answers soon.
+fn visit_daemon<T>(requests: impl AsyncFnOnce(&mut DaemonClient) -> anyhow::Result<T>) -> anyhow::Result<T> {
     let places = Places::find(None)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let mut visit = DaemonClient::begin(&places, false)?;
-        tokio::time::timeout(PATIENCE, async {
-            visit.introduce().await?;
-            let live = session_lookup::in_memory(&mut visit.client).await?;
-            let mut found: Vec<(String, String)> =
-                live.into_iter().map(|card| (card.id.to_string(), card.title.unwrap_or_default())).collect();
-            let (stored, _) = session_lookup::page(&mut visit.client, None, &Value::Null).await?;
-            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            for session in stored.iter().map(|session| (text(&session["sessionId"]), text(&session["title"]))) {
-                if !found.iter().any(|(id, _)| *id == session.0) {
-                    found.push(session);
-                }
-            }
-            Ok(found)
-        })
-        .await?
+        let mut daemon = DaemonClient::begin(&places, false)?;
+        tokio::time::timeout(PATIENCE, requests(&mut daemon)).await?
     })
 }

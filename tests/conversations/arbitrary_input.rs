@@ -37,7 +37,7 @@ const COMMON: [&str; 10] = [
     "_acpd/resume",
 ];
 
-const METHODS: [&str; 26] = [
+const METHODS: [&str; 27] = [
     "initialize",
     "authenticate",
     "logout",
@@ -57,6 +57,7 @@ const METHODS: [&str; 26] = [
     "_acpd/sessions",
     "_acpd/connections",
     "_acpd/status",
+    "_acpd/models",
     "_acpd/cancel",
     "_acpd/answer",
     "_acpd/close",

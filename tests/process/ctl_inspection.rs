@@ -7,6 +7,7 @@ use std::process::Stdio;
 use expect_test::expect;
 use rustix::process::Signal;
 use serde_json::json;
+use testkit::provider::{Reply, Server};
 
 use crate::harness::{Home, Lines, finish, signal, until};
 
@@ -195,6 +196,33 @@ fn completions_offer_the_models_providers_and_agents_of_this_machine() {
     let found = complete(&["acpd", "agents", "check", ""]);
     assert!(found.contains("child\tchild-agent") && !found.contains("native"), "{found}");
     assert_eq!(home.daemon(), None);
+}
+
+#[test]
+fn tab_offers_the_models_that_the_daemon_knows() {
+    let home = Home::new();
+    let server = Server::with(|_, _| Reply::json(200, &json!({ "data": [{ "id": "fresh-instruct" }] })));
+    let fetched = home.path().join("fetched");
+    home.configure(&format!(
+        "[models.local]\nprobe = false\n[models.providers.p]\nkind = \"openai\"\nbase_url = \"{}\"\n\
+         key = {{ command = \"echo . >> {}; echo hush\" }}\n",
+        server.address,
+        fetched.display()
+    ));
+    let complete = || {
+        let mut command = home.acpd(&["--"]);
+        command.args(["acpd", "ask", "--model", "p/"]).env("ACPD_COMPLETE", "fish");
+        String::from_utf8(finish(command).stdout).unwrap()
+    };
+    assert!(!complete().contains("fresh"), "no daemon knows it, and no provider is asked");
+    assert!(server.requests().is_empty() && !fetched.exists());
+    let mut bridge = home.bridge();
+    bridge.open(&home.work());
+    until("the daemon to have the list", || complete().contains("p/fresh-instruct").then_some(()));
+    let seen = || (server.requests().len(), fs::read_to_string(&fetched).unwrap());
+    let before = seen();
+    complete();
+    assert_eq!(seen(), before, "a completion asks nobody");
 }
 
 #[test]

@@ -156,6 +156,11 @@ pub trait Model: Send + Sync + 'static {
 pub trait Catalogue: Send + Sync + 'static {
     fn list(&self, environment: &Environment) -> Vec<ModelInfo>;
 
+    /// Like `list`, but never causes a provider to be asked or a key to be fetched.
+    fn known(&self, environment: &Environment) -> Vec<ModelInfo> {
+        self.list(environment)
+    }
+
     fn find(&self, id: &ModelId) -> Option<Arc<dyn Model>>;
 
     /// Returns the model of a new session.

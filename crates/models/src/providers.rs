@@ -153,11 +153,12 @@ impl Providers {
 
 impl Catalogue for Providers {
     fn list(&self, environment: &Environment) -> Vec<ModelInfo> {
-        let offered = self.providers.iter().flat_map(|provider| {
-            provider.refresh(environment, RefreshWhen::Stale);
-            provider.models(environment)
-        });
-        let offered = offered.map(|spec| spec.info);
+        self.providers.iter().for_each(|provider| provider.refresh(environment, RefreshWhen::Stale));
+        self.known(environment)
+    }
+
+    fn known(&self, environment: &Environment) -> Vec<ModelInfo> {
+        let offered = self.providers.iter().flat_map(|provider| provider.models(environment)).map(|spec| spec.info);
         offered.chain(self.built_in.iter().map(|model| model.info().clone())).collect()
     }
 

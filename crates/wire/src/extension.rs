@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use domain::ModelId;
 use domain::card::{ConnectionCard, SessionCard};
 use domain::mcp::SessionServers;
 use serde::{Deserialize, Serialize};
@@ -68,6 +69,19 @@ pub struct SessionsResult {
 #[serde(rename_all = "camelCase")]
 pub struct ConnectionsResult {
     pub connections: Vec<ConnectionCard>,
+}
+
+/// The answer to `_acpd/models`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelsResult {
+    pub models: Vec<ModelName>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelName {
+    pub id: ModelId,
+    pub name: String,
 }
 
 /// The answer to `_acpd/mcp`.

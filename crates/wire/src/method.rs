@@ -52,7 +52,8 @@ pub const MCP: &str = "_acpd/mcp";
 pub const PERMISSIONS: &str = "_acpd/permissions";
 pub const UNDO: &str = "_acpd/undo";
 pub const SESSION: &str = "_acpd/session";
-pub const EXTENSIONS: [&str; 20] = [
+pub const MODELS: &str = "_acpd/models";
+pub const EXTENSIONS: [&str; 21] = [
     HELLO,
     SESSIONS,
     CONNECTIONS,
@@ -73,6 +74,7 @@ pub const EXTENSIONS: [&str; 20] = [
     PERMISSIONS,
     UNDO,
     SESSION,
+    MODELS,
 ];
 
 // Notifications of a client.

@@ -89,6 +89,8 @@ pub enum ClientRequest {
     DescribeSessions,
     DescribeConnections,
     DescribeStatus,
+    /// `_acpd/models`: the models that the daemon knows, without asking a provider.
+    DescribeModels,
     /// `_acpd/stop`: shuts the daemon down.
     Stop,
     /// `_acpd/reload`: reads the configuration again.
@@ -138,6 +140,7 @@ impl ClientRequest {
             | Self::DescribeSessions
             | Self::DescribeConnections
             | Self::DescribeStatus
+            | Self::DescribeModels
             | Self::Stop
             | Self::Reload
             | Self::Restart { .. } => None,

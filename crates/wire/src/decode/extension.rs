@@ -20,6 +20,7 @@ pub(crate) fn request(method: &str, params: Option<&RawValue>) -> Option<Result<
         method::SESSIONS => Ok(ClientRequest::DescribeSessions),
         method::CONNECTIONS => Ok(ClientRequest::DescribeConnections),
         method::STATUS => Ok(ClientRequest::DescribeStatus),
+        method::MODELS => Ok(ClientRequest::DescribeModels),
         method::STOP => Ok(ClientRequest::Stop),
         method::RELOAD => Ok(ClientRequest::Reload),
         method::RESTART => read().and_then(restart),

@@ -27,7 +27,8 @@ impl RequestKind {
             | method::SESSIONS_LIST
             | method::STATUS
             | method::SESSIONS
-            | method::CONNECTIONS => Self::ReadOnly,
+            | method::CONNECTIONS
+            | method::MODELS => Self::ReadOnly,
             method::SESSION_NEW | method::SESSION_FORK => Self::Open,
             method::SESSION_LOAD | method::SESSION_RESUME => Self::Load(session),
             method::SESSION_PROMPT => Self::Prompt(session),

@@ -103,7 +103,8 @@ fn initialize_reports_the_true_capabilities_of_this_build() {
                       "_acpd/mcp",
                       "_acpd/permissions",
                       "_acpd/undo",
-                      "_acpd/session"
+                      "_acpd/session",
+                      "_acpd/models"
                     ],
                     "versions": [
                       1,
