@@ -95,11 +95,7 @@ impl Translator {
             if seen == PriorView::Everything {
                 continue;
             }
-            let mut call = content::pending_call(id, &open.card);
-            if open.started {
-                call.fields = call.fields.status(acp::ToolCallStatus::InProgress);
-            }
-            let announced = Announced { session_update: "tool_call", call };
+            let announced = announced(id, open);
             let params = ChunkParams::new(&self.session, &announced, None);
             said.push(Outbound::Update(rpc::notification(method::SESSION_UPDATE, &params)));
         }
@@ -128,9 +124,13 @@ impl Translator {
                 self.calls.remove(call);
                 Vec::new()
             }
-            EventKind::ToolStarted { call } | EventKind::ToolProgressed { call, .. } if self.hidden.contains(call) => {
+            EventKind::ToolStarted { call } if self.hidden.contains(call) => {
+                if let Some(open) = self.calls.get_mut(call) {
+                    open.started = true;
+                }
                 Vec::new()
             }
+            EventKind::ToolProgressed { call, .. } if self.hidden.contains(call) => Vec::new(),
             EventKind::PermissionAsked { question } if self.hidden.remove(&question.call) => {
                 self.reveal(event, &question.call).into_iter().chain(self.ask(event, question)).collect()
             }
@@ -326,8 +326,7 @@ impl Translator {
     }
 
     fn revealed(&self, call: &CallId) -> Option<Announced> {
-        let call = content::pending_call(call, &self.calls.get(call)?.card);
-        Some(Announced { session_update: "tool_call", call })
+        Some(announced(call, self.calls.get(call)?))
     }
 
     fn question(&self, question: &Question) -> Outbound {
@@ -464,6 +463,15 @@ struct Announced {
     session_update: &'static str,
     #[serde(flatten)]
     call: acp::ToolCallUpdate,
+}
+
+/// Announces an open call with its present status.
+fn announced(id: &CallId, open: &OpenCall) -> Announced {
+    let mut call = content::pending_call(id, &open.card);
+    if open.started {
+        call.fields = call.fields.status(acp::ToolCallStatus::InProgress);
+    }
+    Announced { session_update: "tool_call", call }
 }
 
 /// The options of a question: acpd's own, or those of the agent that asks.

@@ -315,6 +315,21 @@ fn a_client_that_attaches_midway_sees_no_calls_of_sub_agents() {
 }
 
 #[test]
+fn a_call_of_a_sub_agent_that_asks_while_it_runs_is_shown_as_running() {
+    let question = Question { id: "q".into(), call: "c".into(), always: None, options: Vec::new(), inquiry: None };
+    let events = log(vec![EventKind::ToolStarted { call: "c".into() }, EventKind::PermissionAsked { question }]);
+    let hidden = DelegatedCall { within: "agent".into(), shown_from: None };
+    let middle = TranslatorStart {
+        open_calls: [("c".into(), OpenCall::new(other_card()))].into(),
+        delegated: [(CallId::from("c"), hidden)].into(),
+        ..attach("other", 0)
+    };
+    let updates = transcript(&translate_all(&mut Translator::new(middle), &events));
+    let first = updates.lines().next().unwrap();
+    assert!(first.contains(r#""toolCallId":"c""#) && first.contains(r#""status":"in_progress""#), "{updates}");
+}
+
+#[test]
 fn notices_and_compaction_reach_supporting_clients_and_notices_are_not_replayed() {
     let events = log(vec![
         EventKind::Noticed { message: "n".into(), text: "trying again in 5 s".to_owned(), passing: true },
