@@ -52,7 +52,7 @@ pub(crate) async fn open(
     for (name, value) in [(CONNECTION_ID, id.clone()), (header::SET_COOKIE, cookie(&id))] {
         headers.insert(name, HeaderValue::try_from(value).map_err(actix_web::error::ErrorInternalServerError)?);
     }
-    let last_received = Rc::new(Cell::new(Instant::now()));
+    let last_received = Rc::new(LastReceived::new());
     let writing = write_messages(outgoing, session.clone(), last_received.clone());
     let spoken_to = client.clone();
     rt::spawn(async move {
@@ -67,8 +67,37 @@ pub(crate) async fn open(
     Ok(response)
 }
 
+/// When the client was last read from. The time in which it is not read does not count as its silence.
+struct LastReceived(Cell<Option<Instant>>);
+
+impl LastReceived {
+    fn new() -> Self {
+        Self(Cell::new(Some(Instant::now())))
+    }
+
+    /// How long the client has been silent. Zero while it is not read.
+    fn silence(&self) -> Duration {
+        self.0.get().map_or(Duration::ZERO, |at| at.elapsed())
+    }
+
+    /// Counts no silence until the guard is dropped.
+    fn pause(&self) -> Paused<'_> {
+        self.0.set(None);
+        Paused(self)
+    }
+}
+
+/// Starts the silence of a client anew when it is dropped.
+struct Paused<'a>(&'a LastReceived);
+
+impl Drop for Paused<'_> {
+    fn drop(&mut self) {
+        self.0.0.set(Some(Instant::now()));
+    }
+}
+
 /// Sends the agent's messages until there are no more or the client is gone.
-async fn write_messages(mut outgoing: Subscription, mut session: Session, last_received: Rc<Cell<Instant>>) {
+async fn write_messages(mut outgoing: Subscription, mut session: Session, last_received: Rc<LastReceived>) {
     let mut beat = tokio::time::interval(PING);
     loop {
         let sent = tokio::select! {
@@ -76,7 +105,7 @@ async fn write_messages(mut outgoing: Subscription, mut session: Session, last_r
                 None => break,
                 Some(frames) => send(frames, &mut session).await,
             },
-            _ = beat.tick() => match last_received.get().elapsed() {
+            _ = beat.tick() => match last_received.silence() {
                 silence if silence > SILENCE => break,
                 _ => session.ping(b"").await,
             },
@@ -103,10 +132,11 @@ async fn read_messages(
     mut incoming: AggregatedMessageStream,
     meter: &BodyMeter,
     mut session: Session,
-    last_received: &Cell<Instant>,
+    last_received: &LastReceived,
 ) {
     while let Some(message) = incoming.recv().await {
-        last_received.set(Instant::now());
+        // Nothing is read while the message is passed on, however long that takes.
+        let _passing_on = last_received.pause();
         match message {
             Ok(AggregatedMessage::Text(text)) => {
                 let sent = match meter.message_ends() {
@@ -117,8 +147,6 @@ async fn read_messages(
                 if !sent {
                     return;
                 }
-                // Sending may have had to wait. That time does not count as silence of the client.
-                last_received.set(Instant::now());
             }
             Ok(AggregatedMessage::Ping(bytes)) => {
                 if session.pong(&bytes).await.is_err() {
@@ -139,5 +167,21 @@ async fn read_messages(
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_is_not_silent_while_its_message_waits_to_be_passed_on() {
+        let long_ago = Instant::now().checked_sub(2 * SILENCE).unwrap();
+        let last_received = LastReceived(Cell::new(Some(long_ago)));
+        assert!(last_received.silence() > SILENCE);
+        let passing_on = last_received.pause();
+        assert_eq!(last_received.silence(), Duration::ZERO);
+        drop(passing_on);
+        assert!(last_received.silence() < SILENCE, "it counts from the end of the wait");
     }
 }
