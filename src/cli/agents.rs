@@ -44,7 +44,7 @@ pub enum AgentsAction {
         #[arg(long)]
         yes: bool,
     },
-    /// Start an agent in the current folder, and show what it can do and whether it wants a login.
+    /// Start an agent in the current folder, and show what it can do and whether it needs a login.
     ///
     /// Opens an empty session at the agent, because only that shows whether a login is needed. The exit status is 1 if the
     /// agent cannot be used.

@@ -47,9 +47,16 @@ pub enum Action {
         #[command(flatten)]
         which: Which,
     },
-    /// Answer a session's permission question with yes. Prints everything that was allowed.
-    Allow(Answer),
-    /// Answer a session's permission question with no. The agent continues without it. Prints what was rejected.
+    /// Allow what a session asks permission for. Prints everything that is allowed.
+    Allow {
+        #[command(flatten)]
+        answer: Answer,
+
+        /// Allow it even if it is too long to be shown completely.
+        #[arg(long)]
+        unseen: bool,
+    },
+    /// Deny what a session asks permission for, and print it. The agent continues without it.
     Deny {
         #[command(flatten)]
         answer: Answer,
@@ -161,8 +168,9 @@ pub struct Sessions {
 
     /// Print one line per session in this form, such as `{id} {state} {title}`.
     ///
-    /// Fields: id, title, folder, updated and messages; and, for sessions in memory, state, model, mode, agent, clients,
-    /// tokens, cost and asks. `\t` stands for a tab, `{{` and `}}` for braces.
+    /// Fields: id, title, folder, updated, messages and state (waiting, running, idle; with --all also stored); and, for
+    /// sessions in memory, model, mode, agent, clients, tokens, cost and asks. `\t` stands for a tab, `{{` and `}}` for
+    /// braces.
     #[arg(long, value_name = "FORM", conflicts_with_all = ["quiet", "json"], value_parser = SessionFormat::parse)]
     pub format: Option<SessionFormat>,
 }
@@ -244,13 +252,9 @@ pub struct Answer {
     /// The question's id, if several are open; `ctl sessions` shows it.
     pub question: Option<String>,
 
-    /// Give the same answer from now on, for everything that the question says "always" would allow.
+    /// Give the same answer from now on, to everything that "always" covers according to the question.
     #[arg(long)]
     pub always: bool,
-
-    /// Allow it even though it is too long to be shown completely.
-    #[arg(long)]
-    pub unseen: bool,
 }
 
 /// Answer a question that the agent asks you. `ctl deny` declines to answer.

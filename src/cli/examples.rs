@@ -42,7 +42,7 @@ const EXAMPLES: [(&str, &[&str]); 51] = [
     ("acpd ctl close", &["acpd ctl close 04097428cab8"]),
     ("acpd ctl delete", &["acpd ctl delete 04097428cab8"]),
     ("acpd ctl search", &["acpd ctl search parser", "acpd ctl search -n 5 out of memory"]),
-    ("acpd ctl rename", &["acpd ctl rename 04097428cab8 Mend the parser"]),
+    ("acpd ctl rename", &["acpd ctl rename 04097428cab8 Fix the parser"]),
     ("acpd ctl undo", &["acpd ctl undo 04097428cab8", "acpd ctl undo --redo 04097428cab8"]),
     ("acpd ctl mcp", &["acpd ctl mcp"]),
     ("acpd ctl permissions", &["acpd ctl permissions 04097428cab8"]),

@@ -33,12 +33,12 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use domain::Choice;
 use serde::Serialize;
 use serde_json::{Value, json};
 use terminal::style::json_line;
 use wire::method;
 
+use self::answer::Permission;
 use crate::cli::{Action, Ctl};
 use crate::client::Client;
 use crate::commands::{Ending, session_lookup};
@@ -70,10 +70,11 @@ async fn act(places: &Places, args: &Ctl) -> anyhow::Result<Ending> {
         Action::Connections => connections::run(&mut daemon).await?,
         Action::Status => status::run(&mut daemon).await?,
         Action::Tail { which } => return tail::run(daemon, &which.id).await,
-        Action::Allow(args) => answer::run(&mut daemon, args, [Choice::AllowOnce, Choice::AllowAlways], None).await?,
+        Action::Allow { answer, unseen } => {
+            answer::run(&mut daemon, answer, Permission::Allow { unseen: *unseen }).await?;
+        }
         Action::Deny { answer, reason } => {
-            let choices = [Choice::RejectOnce, Choice::RejectAlways];
-            answer::run(&mut daemon, answer, choices, reason.as_deref()).await?;
+            answer::run(&mut daemon, answer, Permission::Deny { reason: reason.as_deref() }).await?;
         }
         Action::Answer(args) => answer::reply(&mut daemon, args).await?,
         Action::Cancel { which } => cancel::run(&mut daemon, &which.id).await?,

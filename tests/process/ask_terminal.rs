@@ -19,7 +19,7 @@ fn ask(home: &Home, args: &[&str]) -> Terminal {
 fn a_question_is_answered_by_one_key_and_explained_on_request() {
     let home = Home::new();
     let mut terminal = ask(&home, &["run the command: touch made"]);
-    terminal.shows("[y]es  [a]lways  [n]o  [d] never  [?]");
+    terminal.shows("[y]es  [a]lways  [n]o  [d] never  [r]eason  [?]");
     assert!(!terminal.is_as_usual(), "keys are taken one by one");
     // Keys that mean nothing here, an arrow among them, whose last letter is one that would.
     terminal.type_in("xA\u{1b}[a");
@@ -162,7 +162,7 @@ fn a_conversation_survives_the_daemon() {
     terminal.shows_that("the next prompt", |screen| screen.ends_with("\n>"));
     home.kill_daemon();
     terminal.type_in("list the files\r");
-    terminal.shows("connected again");
+    terminal.shows("reconnected");
     terminal.shows_that("the next prompt", |screen| screen.ends_with("\n>"));
     terminal.type_in("quit\r");
     assert_eq!(terminal.wait().code(), Some(0));

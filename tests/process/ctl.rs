@@ -90,6 +90,17 @@ fn the_list_of_sessions_is_filtered_sorted_and_printed_in_a_form() {
     let line = home.stdout(&["ctl", "sessions", "--filter", "touch", "--format", "{id}\\t{state} {asks} {{{model}}}"]);
     assert_eq!(line, format!("{asking}\twaiting touch made {{rehearsal}}\n"));
     assert_eq!(home.stdout(&["ctl", "sessions", "--filter", "touch", "--quiet"]), format!("{asking}\n"));
+    let states =
+        || home.stdout(&["ctl", "sessions", "--all", "--sort", "title", "--format", "{title}: {state} {model}"]);
+    assert_eq!(
+        states(),
+        format!(
+            "read one.txt: idle rehearsal\nread three.txt: idle rehearsal\nread two.txt: idle rehearsal\n{waiting}: waiting rehearsal\n"
+        )
+    );
+    let one = home.stdout(&["ctl", "sessions", "--filter", "one.txt", "--quiet"]);
+    home.stdout(&["ctl", "close", one.trim()]);
+    assert!(states().starts_with("read one.txt: stored \nread three.txt: idle rehearsal\n"), "{}", states());
     let output = home.run(&["ctl", "sessions", "--format", "{name}"]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(

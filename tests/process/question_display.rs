@@ -65,7 +65,7 @@ fn without_an_id_several_questions_are_listed_and_none_is_answered() {
     let home = Home::new();
     home.bridge().initialize();
     let nothing = home.run(&["ctl", "deny"]);
-    assert!(String::from_utf8(nothing.stderr).unwrap().contains("no session asks anything"));
+    assert!(String::from_utf8(nothing.stderr).unwrap().contains("no question is open"));
     let (_first, one, _) = asking(&home, "touch one");
     let (_second, two, _) = asking(&home, "touch two");
     let refused = home.run(&["ctl", "allow"]);

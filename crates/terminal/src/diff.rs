@@ -4,6 +4,7 @@
 use domain::visible;
 use similar::{ChangeTag, TextDiff};
 
+use crate::excerpt::more_lines;
 use crate::style::{Colors, Style};
 
 /// The number of unchanged lines around each change.
@@ -33,7 +34,7 @@ pub fn render(old: &str, new: &str, most: usize, colors: Colors) -> String {
         None | Some(0) => {}
         Some(more) => {
             lines.truncate(most);
-            lines.push(colors.apply(Style::Dim, &format!("       … {more} more lines")));
+            lines.push(colors.apply(Style::Dim, &format!("       … {}", more_lines(more))));
         }
     }
     lines.join("\n")

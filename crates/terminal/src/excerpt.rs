@@ -9,7 +9,7 @@ pub(crate) fn first_lines(text: &str, most: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
     match lines.len().checked_sub(most) {
         None | Some(0) => lines.join("\n"),
-        Some(more) => format!("{}\n… {more} more lines", lines[..most].join("\n")),
+        Some(more) => format!("{}\n… {}", lines[..most].join("\n"), more_lines(more)),
     }
 }
 
@@ -17,8 +17,13 @@ pub(crate) fn last_lines(text: &str, most: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
     match lines.len().checked_sub(most) {
         None | Some(0) => lines.join("\n"),
-        Some(more) => format!("… {more} more lines\n{}", lines[more..].join("\n")),
+        Some(more) => format!("… {}\n{}", more_lines(more), lines[more..].join("\n")),
     }
+}
+
+/// Says how many lines there are more, such as `1 more line`.
+pub fn more_lines(count: usize) -> String {
+    format!("{count} more {}", if count == 1 { "line" } else { "lines" })
 }
 
 #[cfg(test)]
@@ -27,8 +32,9 @@ mod tests {
 
     #[test]
     fn long_texts_are_cut_and_say_so() {
-        assert_eq!(first_lines("1\n2\n3", 2), "1\n2\n… 1 more lines");
-        assert_eq!(last_lines("1\n2\n3", 2), "… 1 more lines\n2\n3");
+        assert_eq!(first_lines("1\n2\n3", 2), "1\n2\n… 1 more line");
+        assert_eq!(last_lines("1\n2\n3", 2), "… 1 more line\n2\n3");
+        assert_eq!(last_lines("1\n2\n3", 1), "… 2 more lines\n3");
         assert_eq!(indented("a\nb", "x ", "y "), "x a\ny b");
     }
 }

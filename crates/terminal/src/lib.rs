@@ -9,7 +9,7 @@ pub mod age;
 mod answer_text;
 pub mod consent;
 pub mod diff;
-mod excerpt;
+pub mod excerpt;
 pub mod fuzzy;
 mod highlight;
 mod live_area;

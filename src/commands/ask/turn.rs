@@ -13,7 +13,7 @@ use futures_util::StreamExt;
 use serde_json::{Value, json};
 use signal_hook::consts::SIGINT;
 use terminal::style::Colors;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Instant, MissedTickBehavior};
 use wire::method;
 use wire::rpc::{Id, RpcError};
 
@@ -114,18 +114,16 @@ impl Conversation {
 
     async fn run_turn(&mut self, waiting: &mut Waiting) -> anyhow::Result<Ending> {
         let mut asked_to_stop = false;
-        let mut fresh = false;
+        // When the held-back piece is shown although nothing has followed it.
+        let mut pause = Instant::now();
         let mut frames = tokio::time::interval(FRAME);
         frames.set_missed_tick_behavior(MissedTickBehavior::Skip);
         loop {
             tokio::select! {
-                () = tokio::time::sleep(PAUSE), if fresh => {
-                    fresh = false;
-                    self.show_held()?;
-                }
+                () = tokio::time::sleep_until(pause), if self.held.is_some() => self.show_held()?,
                 _ = frames.tick(), if self.output.is_live() => self.output.tick()?,
                 message = self.client.next() => {
-                    fresh = true;
+                    pause = Instant::now() + PAUSE;
                     let message = message.context(HungUp)?.ok_or(HungUp)?;
                     if self.held.as_ref().is_some_and(|held| is_said_again(held, &message)) {
                         self.held = None;
@@ -179,7 +177,8 @@ impl Conversation {
         self.output.abandon()?;
         let id = &self.session;
         let short = id.get(id.len().saturating_sub(12)..).unwrap_or(id);
-        self.output.remark(&format!("left; the daemon goes on, and `acpd ask --session {short}` comes back"))?;
+        self.output
+            .remark(&format!("left; the daemon goes on, and `acpd ask --session {short}` returns to the session"))?;
         Ok(Ending::Cancelled)
     }
 
@@ -196,8 +195,9 @@ impl Conversation {
                 Ok(Ending::Refused)
             }
             "max_tokens" => {
-                self.output
-                    .trouble("the answer was cut at the model's greatest length; ask for the rest, or for less")?;
+                self.output.trouble(
+                    "the answer was cut off at the model's output limit; ask for the rest, or for a shorter answer",
+                )?;
                 Ok(Ending::AtLimit)
             }
             "max_turn_requests" => {

@@ -16,29 +16,37 @@ use super::DaemonClient;
 use crate::cli::{Answer, Reply};
 use crate::commands::session_lookup;
 
-/// Answers a question. `choices` are the one-time answer and the permanent one.
-pub(super) async fn run(
-    daemon: &mut DaemonClient,
-    args: &Answer,
-    choices: [Choice; 2],
-    reason: Option<&str>,
-) -> anyhow::Result<()> {
+/// The user's answer to a permission question.
+pub(super) enum Permission<'a> {
+    /// `unseen` allows a call that is too long to be shown whole.
+    Allow {
+        unseen: bool,
+    },
+    Deny {
+        reason: Option<&'a str>,
+    },
+}
+
+/// Answers a permission question.
+pub(super) async fn run(daemon: &mut DaemonClient, args: &Answer, given: Permission<'_>) -> anyhow::Result<()> {
     let (session, asked) = find(daemon, args.id.as_deref(), args.question.as_deref()).await?;
-    let [once, always] = choices;
-    let choice = if args.always {
-        asked.always.as_ref().context("this question can be answered for once only; leave --always out")?;
-        always
-    } else {
-        once
+    if args.always && asked.always.is_none() {
+        bail!("this question has no \"always\" answer; leave out --always");
+    }
+    let (choice, unseen, reason) = match (given, args.always) {
+        (Permission::Allow { unseen }, false) => (Choice::AllowOnce, unseen, None),
+        (Permission::Allow { unseen }, true) => (Choice::AllowAlways, unseen, None),
+        (Permission::Deny { reason }, false) => (Choice::RejectOnce, false, reason),
+        (Permission::Deny { reason }, true) => (Choice::RejectAlways, false, reason),
     };
     if choice.allows() && asked.inquiry.is_some() {
         bail!("the agent asks you something; answer with `acpd ctl answer {session} --choice` or `--text`");
     }
     let consent = Consent::of(&asked);
-    if choice.allows() && consent.cut() > 0 && !args.unseen {
+    if choice.allows() && consent.cut() > 0 && !unseen {
         bail!(
-            "it is too long to be shown whole, {} bytes are missing; `acpd ctl export {session}` has all of it, and \
-             --unseen allows it all the same",
+            "the call is too long to be shown whole, {} bytes are missing; read all of it with `acpd ctl export \
+             {session}`, then allow it with --unseen",
             consent.cut()
         );
     }
@@ -66,8 +74,8 @@ pub(super) async fn reply(daemon: &mut DaemonClient, args: &Reply) -> anyhow::Re
         (Some(choice), _) => pick(inquiry, choice)?,
         (None, Some(_)) if inquiry.free_text => OWN_WORDS,
         (None, Some(_)) => bail!("this question takes one of its choices: {}", list(inquiry)),
-        (None, None) if inquiry.choices.is_empty() => bail!("say the answer with --text"),
-        (None, None) => bail!("say the answer with --choice: {}", list(inquiry)),
+        (None, None) if inquiry.choices.is_empty() => bail!("give the answer with --text"),
+        (None, None) => bail!("give the answer with --choice: {}", list(inquiry)),
     };
     let consent = Consent::of(&asked);
     if !daemon.json {
@@ -87,7 +95,7 @@ fn pick<'a>(inquiry: &'a Inquiry, wanted: &str) -> anyhow::Result<&'a str> {
     let labelled = || inquiry.choices.iter().find(|choice| choice.label.eq_ignore_ascii_case(wanted));
     let named = || inquiry.choices.iter().find(|choice| choice.id == wanted);
     let found = numbered.or_else(labelled).or_else(named);
-    let found = found.with_context(|| format!("there is no choice `{wanted}`: {}", list(inquiry)))?;
+    let found = found.with_context(|| format!("there is no choice `{wanted}`; there are {}", list(inquiry)))?;
     Ok(&found.id)
 }
 
@@ -126,7 +134,7 @@ fn choose(questions: Vec<Open>, given: Option<&str>, named: bool) -> anyhow::Res
     match (found.next(), found.next(), given) {
         (Some(asked), None, _) => Ok(asked.clone()),
         (None, _, None) if named => bail!("the session has no open question"),
-        (None, _, None) => bail!("no session asks anything"),
+        (None, _, None) => bail!("no question is open"),
         (None, _, Some(given)) => bail!("the session has no open question `{given}`"),
         (Some(_), Some(_), _) => {
             let list = questions
@@ -162,7 +170,7 @@ mod tests {
         assert_eq!(pick(&asked, "two").unwrap(), "choice_1");
         assert_eq!(pick(&asked, "choice_2").unwrap(), "choice_2");
         let unknown = pick(&asked, "0").unwrap_err().to_string();
-        assert_eq!(unknown, "there is no choice `0`: \n  1 Two\n  2 Three");
+        assert_eq!(unknown, "there is no choice `0`; there are \n  1 Two\n  2 Three");
     }
 
     #[test]
@@ -174,7 +182,7 @@ mod tests {
         let several = chosen(&two, None).unwrap_err().to_string();
         assert!(several.ends_with("by its session and its id\n  s a-1  do a-1\n  t b-2  do b-2"), "{several}");
         assert!(chosen(&two, Some("c")).is_err());
-        assert_eq!(chosen(&[], None).unwrap_err().to_string(), "no session asks anything");
+        assert_eq!(chosen(&[], None).unwrap_err().to_string(), "no question is open");
         assert_eq!(choose(Vec::new(), None, true).unwrap_err().to_string(), "the session has no open question");
     }
 }

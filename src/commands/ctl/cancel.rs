@@ -14,7 +14,7 @@ pub(super) async fn run(daemon: &mut DaemonClient, id: &str) -> anyhow::Result<(
     let live =
         session_lookup::in_memory(&mut daemon.client).await?.into_iter().find(|card| card.id.as_str() == session);
     if live.is_none_or(|card| card.state == ActivityCard::Idle) {
-        bail!("nothing runs in session {session}");
+        bail!("no turn is running in session {session}");
     }
-    daemon.steer(method::CANCEL, json!({ "sessionId": session }), "cancelled what runs in").await
+    daemon.steer(method::CANCEL, json!({ "sessionId": session }), "cancelled the running turn of").await
 }

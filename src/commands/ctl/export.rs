@@ -54,7 +54,7 @@ pub(super) async fn run(daemon: &mut DaemonClient, args: &Export) -> anyhow::Res
     if let Some(markdown) = markdown {
         output.text(&markdown.end())?;
     }
-    output.output.flush().context("cannot write all of it")
+    output.output.flush().context("cannot write the whole history")
 }
 
 /// The destination of the log. On a terminal, invisible characters are escaped; a file or a pipe

@@ -21,7 +21,7 @@ pub(super) async fn run(daemon: &mut DaemonClient, file: &Path) -> anyhow::Resul
     let foreign = || format!("{} is not what `acpd ctl export` writes", file.display());
     let mut part = parts.next().with_context(foreign)?;
     if part.is_empty() {
-        return Err(anyhow::anyhow!("there are no events in it")).with_context(foreign);
+        return Err(anyhow::anyhow!("the file has no events")).with_context(foreign);
     }
     daemon.introduce().await?;
     let mut into = Value::Null;
@@ -80,7 +80,7 @@ impl<R: BufRead> Parts<R> {
     fn next(&mut self) -> anyhow::Result<Vec<Box<RawValue>>> {
         let (mut events, mut size) = (Vec::new(), 0);
         let mut line = String::new();
-        while size < PART && self.lines.read_line(&mut line).context("cannot read on")? > 0 {
+        while size < PART && self.lines.read_line(&mut line).context("cannot read the file")? > 0 {
             self.number += 1;
             if !line.trim().is_empty() {
                 size += line.len();

@@ -38,7 +38,9 @@ pub(super) async fn run(mut daemon: DaemonClient, places: &Places, now: bool) ->
     match tokio::time::timeout(timeout(LETTING_GO), refused).await {
         Ok(None) => {}
         Ok(Some(why)) => bail!("a daemon of version {} did not restart: {why}", before.version),
-        Err(_) => bail!("the daemon (process {}) does not let go; `acpd ctl stop --force` kills it", before.pid),
+        Err(_) => {
+            bail!("the daemon (process {}) has not released its lock; `acpd ctl stop --force` kills it", before.pid)
+        }
     }
     let after = returned(places, daemon.json, &before).await?;
     let report = json!({ "before": before, "after": after });
@@ -56,8 +58,10 @@ async fn returned(places: &Places, json: bool, before: &StatusCard) -> anyhow::R
         };
         match answer {
             Ok(card) if (card.pid, card.started) != (before.pid, before.started) => return Ok(card),
-            Ok(_) if Instant::now() > deadline => bail!("the daemon (process {}) still runs as before", before.pid),
-            Err(error) if Instant::now() > deadline => return Err(error).context("no daemon came back"),
+            Ok(_) if Instant::now() > deadline => bail!("the daemon (process {}) has not restarted", before.pid),
+            Err(error) if Instant::now() > deadline => {
+                return Err(error).context("no daemon answers after the restart");
+            }
             Ok(_) | Err(_) => tokio::time::sleep(STEP).await,
         }
     }

@@ -103,7 +103,8 @@ impl SessionFormat {
         })
     }
 
-    /// Formats the line of a stored session. Fields that only sessions in memory have are empty.
+    /// Formats the line of a session that is only stored: its state is `stored`, and fields that only sessions in memory
+    /// have are empty.
     pub(super) fn stored(&self, session: &Value) -> String {
         let text = |key: &str| session[key].as_str().unwrap_or_default().to_owned();
         self.line(|field| match field {
@@ -112,14 +113,10 @@ impl SessionFormat {
             Field::Folder => text("cwd"),
             Field::Updated => text("updatedAt"),
             Field::Messages => session["_meta"]["acpd"]["messageCount"].to_string(),
-            Field::State
-            | Field::Model
-            | Field::Mode
-            | Field::Agent
-            | Field::Clients
-            | Field::Tokens
-            | Field::Cost
-            | Field::Asks => String::new(),
+            Field::State => "stored".to_owned(),
+            Field::Model | Field::Mode | Field::Agent | Field::Clients | Field::Tokens | Field::Cost | Field::Asks => {
+                String::new()
+            }
         })
     }
 
@@ -161,7 +158,7 @@ mod tests {
             "_meta": { "acpd": { "messageCount": 4 } } });
         let line = |form: &str| SessionFormat::parse(form).unwrap().stored(&session);
         assert_eq!(line("{id}\\t{ title }|{folder} {{{messages}}}"), "s1\tOne\\nline\\u{1b}|/home/me {4}");
-        assert_eq!(line("[{state}{cost}{asks}]\\n"), "[]\n", "nothing is known of the state of a stored session");
+        assert_eq!(line("[{state}{cost}{asks}]\\n"), "[stored]\n");
         assert_eq!(line(""), "");
     }
 

@@ -58,7 +58,11 @@ async fn stored(daemon: &mut DaemonClient, args: &Sessions, home: &Path) -> anyh
         return Ok(());
     }
     if let Some(format) = &args.format {
-        sessions.iter().for_each(|session| println!("{}", format.stored(session)));
+        let in_memory = session_lookup::in_memory(&mut daemon.client).await?;
+        for session in &sessions {
+            let card = in_memory.iter().find(|card| session["sessionId"] == card.id.as_str());
+            println!("{}", card.map_or_else(|| format.stored(session), |card| format.live(card)));
+        }
         return Ok(());
     }
     daemon.show(&json!({ "sessions": sessions }), || session_tables::stored(&sessions, home, Viewport::stdout()));

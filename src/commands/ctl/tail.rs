@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook_tokio::Signals;
 use terminal::consent::Consent;
+use terminal::excerpt::more_lines;
 use terminal::session_printer::SessionPrinter;
 use terminal::style::json_line;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -106,7 +107,7 @@ impl View {
             method::SESSION_REQUEST_PERMISSION => {
                 let left = self.printer.question(params, &Consent::read(params))?;
                 if left > 0 {
-                    let text = format!("  … cut, {left} more lines: see `acpd ctl session {}`", self.session);
+                    let text = format!("  … cut, {}: see `acpd ctl session {}`", more_lines(left), self.session);
                     self.printer.trouble(&text)?;
                 }
                 self.printer.remark(&format!("  answer with `acpd ctl allow {}` or `deny`", self.session))?;

@@ -36,10 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const STEP: Duration = Duration::from_millis(200);
 
 pub(super) async fn run(daemon: DaemonClient, places: &Places, args: &cli::Top) -> anyhow::Result<Ending> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGHUP, SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
+    let stop = StopFlags::register()?;
     let every = Duration::from_secs(args.every.into());
     let json = daemon.json;
     let mut top = Top { places, daemon: Some(daemon), state: TopState::default(), stop };
@@ -74,6 +71,9 @@ pub(super) async fn run(daemon: DaemonClient, places: &Places, args: &cli::Top) 
                     if let Some(session) = top.state.selected().map(|card| card.id.to_string()) {
                         drop(full_screen);
                         top.follow(&session).await;
+                        if top.stop.any() {
+                            return Ok(Ending::Done);
+                        }
                         full_screen = FullScreen::enter()?;
                         break;
                     }
@@ -152,7 +152,29 @@ struct Top<'a> {
     places: &'a Places,
     daemon: Option<DaemonClient>,
     state: TopState,
-    stop: Arc<AtomicBool>,
+    stop: StopFlags,
+}
+
+/// The signals that have arrived.
+struct StopFlags {
+    /// Ctrl-C, which also leaves a session that is being followed.
+    interrupted: Arc<AtomicBool>,
+    /// A signal that ends `top` wherever it is.
+    ended: Arc<AtomicBool>,
+}
+
+impl StopFlags {
+    fn register() -> anyhow::Result<Self> {
+        let flags = Self { interrupted: Arc::default(), ended: Arc::default() };
+        for (signal, flag) in [(SIGINT, &flags.interrupted), (SIGHUP, &flags.ended), (SIGTERM, &flags.ended)] {
+            signal_hook::flag::register(signal, flag.clone())?;
+        }
+        Ok(flags)
+    }
+
+    fn any(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed) || self.ended.load(Ordering::Relaxed)
+    }
 }
 
 impl Top<'_> {
@@ -187,7 +209,7 @@ impl Top<'_> {
     /// Waits for a key until the next query is due.
     fn key(&mut self, next: Instant) -> anyhow::Result<KeyAction> {
         loop {
-            if self.stop.load(Ordering::Relaxed) {
+            if self.stop.any() {
                 return Ok(KeyAction::Leave);
             }
             let Some(left) = next.checked_duration_since(Instant::now()) else { return Ok(KeyAction::Look) };
@@ -382,15 +404,15 @@ impl Top<'_> {
         };
         self.state.said = followed.err().map(|error| format!("{error:#}"));
         // The user pressed Ctrl-C to leave the session, not `top`.
-        self.stop.store(false, Ordering::Relaxed);
+        self.stop.interrupted.store(false, Ordering::Relaxed);
     }
 
     /// Prints one line per query, until a signal.
     async fn print(&mut self, every: Duration) -> anyhow::Result<Ending> {
-        while !self.stop.load(Ordering::Relaxed) {
+        while !self.stop.any() {
             println!("{}", json_line(&serde_json::to_string(&self.snapshot().await?)?));
             let next = Instant::now() + every;
-            while !self.stop.load(Ordering::Relaxed) && Instant::now() < next {
+            while !self.stop.any() && Instant::now() < next {
                 tokio::time::sleep(STEP.min(every)).await;
             }
         }

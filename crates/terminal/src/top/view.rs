@@ -291,12 +291,17 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Formats a number in a short form, such as `12k` or `3.4M`.
+/// Formats a number in at most six characters, such as `12k` or `3.4M`.
 fn short_number(number: u64) -> String {
+    const MILLION: u64 = 1_000_000;
+    const BILLION: u64 = 1_000 * MILLION;
+    let with_tenths = |unit: u64| format!("{}.{}", number / unit, number / (unit / 10) % 10);
     match number {
         0..10_000 => number.to_string(),
-        10_000..1_000_000 => format!("{}k", number / 1000),
-        _ => format!("{}.{}M", number / 1_000_000, number / 100_000 % 10),
+        10_000..MILLION => format!("{}k", number / 1000),
+        MILLION..BILLION => format!("{}M", with_tenths(MILLION)),
+        BILLION..10_000_000_000 => format!("{}G", with_tenths(BILLION)),
+        _ => format!("{}G", (number / BILLION).min(99_999)),
     }
 }
 
@@ -309,6 +314,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn numbers_fit_their_column() {
+        let shown =
+            [0, 9_999, 10_000, 999_999, 1_000_000, 999_999_999, 1_000_000_000, 12_345_678_901].map(short_number);
+        assert_eq!(shown, ["0", "9999", "10k", "999k", "1.0M", "999.9M", "1.0G", "12G"]);
+        assert_eq!(short_number(u64::MAX).len(), 6);
+    }
 
     fn snapshot(cards: serde_json::Value) -> Snapshot {
         let now = domain::Millis::now().0;
