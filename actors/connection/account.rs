@@ -18,7 +18,7 @@ impl Connection {
             ENV_METHOD => self.check_environment(id, ctx),
             GITHUB_METHOD => self.log_in(id, ctx),
             other => {
-                let why = format!("`{other}` is no method that `authenticate` takes");
+                let why = format!("`{other}` is not a login method that acpd can carry out");
                 self.answer(&id, Err::<Value, _>(RpcError::invalid_params("methodId", &why)), ctx);
             }
         }

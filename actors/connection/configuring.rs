@@ -49,7 +49,7 @@ impl Connection {
         };
         let version = self.version();
         let work = async move {
-            let set = sent.await.map_err(|_| RpcError::internal("the session is not there", "load it again"))?;
+            let set = sent.await.map_err(|_| RpcError::internal("the session is not in memory", "load it again"))?;
             set.recorded.written().await.map_err(opening::unreadable)?;
             menu.models = models;
             let SessionSettings { mode, approval, model, thought, model_chosen: _, hosted: _ } = set.settings;
@@ -77,7 +77,7 @@ impl Connection {
         let sent = attachment.addr.send(session::ConfigureAgent(setting));
         let (version, answer) = (self.version(), configure.answer);
         let work = async move {
-            let set = sent.await.map_err(|_| RpcError::internal("the session is not there", "load it again"))?;
+            let set = sent.await.map_err(|_| RpcError::internal("the session is not in memory", "load it again"))?;
             let set = set.map_err(opening::agent_failed)?;
             set.recorded.written().await.map_err(opening::unreadable)?;
             menu.hosted = Some(set.offer);

@@ -276,13 +276,13 @@ pub(super) fn unreadable(error: HistoryError) -> RpcError {
     match error {
         HistoryError::UnknownCursor => RpcError::invalid_params("cursor", "unknown cursor"),
         HistoryError::Write(_) | HistoryError::Read(_) | HistoryError::Open(_) | HistoryError::Lost => {
-            RpcError::internal(error.to_string(), "free space or mend the state folder, then try again")
+            RpcError::internal(error.to_string(), "free space or repair the state folder, then try again")
         }
     }
 }
 
 pub(super) fn no_directory() -> RpcError {
-    RpcError::retry("the directory of sessions is not there")
+    RpcError::retry("the directory of sessions is being restarted")
 }
 
 pub(super) fn crashed() -> RpcError {

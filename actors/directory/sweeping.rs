@@ -18,7 +18,7 @@ impl Directory {
             Ok(found) => {
                 ctx.run_later(grace, |this, ctx| this.sweep(found, ctx));
             }
-            Err(error) => tracing::warn!(%error, "cannot look for what was left behind"),
+            Err(error) => tracing::warn!(%error, "cannot look for empty sessions to delete"),
         }));
         ctx.run_later(grace, |this, ctx| this.sweep_servers(ctx));
     }
@@ -59,7 +59,7 @@ impl Directory {
             let still = still.unwrap_or_default();
             for id in found {
                 if still.contains(&id) && !this.table.contains(&id) {
-                    tracing::info!(session = %id, "swept away a session that never had a prompt");
+                    tracing::info!(session = %id, "deleted a session that never had a prompt");
                     let (caller, _) = this.callers.wait_for_eviction();
                     let (fate, reason) = (Fate::Delete, EvictionReason::Unwanted);
                     this.step(Input::Evict { id, fate, reason, caller }, ctx);

@@ -229,7 +229,7 @@ impl Session {
                 return this.close(ctx);
             }
             if !is_written {
-                tracing::warn!(parent: &this.span, "evicted without a note on the disk; it is repaired when it opens");
+                tracing::warn!(parent: &this.span, "evicted, but its end could not be written; the session is repaired when it is opened");
             }
             this.log.tail.end();
             tracing::info!(parent: &this.span, "evicted");

@@ -207,7 +207,7 @@ impl StreamHandler<Reported> for Session {
             return;
         }
         let opened = if let AgentReport::Gone(failure) = &report {
-            tracing::warn!(parent: &self.span, reason = failure.message, "the child agent is gone");
+            tracing::warn!(parent: &self.span, reason = failure.message, "the child agent has ended");
             Some(Err(failure.clone()))
         } else {
             matches!(report, AgentReport::Opened { .. }).then_some(Ok(()))

@@ -150,7 +150,7 @@ impl Handler<RecordFailed> for Session {
         let failure = TurnFailure {
             kind: FailureKind::History,
             message: error.to_string(),
-            data: serde_json::json!({ "advice": "free space or mend the state folder, then send the prompt again" }),
+            data: serde_json::json!({ "advice": "free space or repair the state folder, then send the prompt again" }),
         };
         self.deliver(Input::WriteFailed(failure), ctx);
     }

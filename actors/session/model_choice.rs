@@ -34,7 +34,7 @@ impl Session {
         let present = self.state().settings.model.clone();
         if let Some(better) = self.ports.models.correction(&present, &self.environment()) {
             self.deliver(Input::ModelCorrected(better), ctx);
-            tracing::info!(parent: &self.span, from = %present, to = %self.state().settings.model, "the model is corrected");
+            tracing::info!(parent: &self.span, from = %present, to = %self.state().settings.model, "replaced a default model that its provider does not have");
         }
     }
 }

@@ -93,7 +93,7 @@ impl Session {
 
     pub(super) fn trace_reopened_turn(&mut self, number: u64, turn: &TurnId) {
         self.turn_span = spans::turn(&self.span, number, None);
-        tracing::info!(parent: &self.span, %turn, "waits for an answer from before");
+        tracing::info!(parent: &self.span, %turn, "waits for an answer to a question from before the restart");
     }
 
     pub(super) fn trace_end_of_turn(&mut self) {

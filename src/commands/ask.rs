@@ -296,7 +296,7 @@ impl Conversation {
         self.client = opening::connect(endpoint, false).await?;
         opening::open(&mut self.client, &Session::Named(self.session.clone())).await?;
         self.gone = false;
-        self.output.remark("connected again")
+        self.output.remark("reconnected")
     }
 }
 

@@ -86,7 +86,7 @@ async fn examine(places: &Places) -> Vec<Finding> {
         let Some(config) = &config else { return Vec::new() };
         // Keys are in the state folder; without it every provider would report the same problem.
         if !is_writable && !places.state.is_dir() {
-            return vec![Finding::warn("models", "stored keys cannot be looked at", "see `state` above")];
+            return vec![Finding::warn("models", "the stored keys cannot be read", "see `state` above")];
         }
         network.clone().await;
         providers::check(places, config).await

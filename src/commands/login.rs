@@ -67,8 +67,8 @@ pub fn forget(places: &Places, args: &Logout) -> anyhow::Result<Ending> {
             return Ok(Ending::Done);
         }
         None if args.all => known,
-        None if !io::stdin().is_terminal() => bail!("name a provider ({list}), or forget all of them with --all"),
-        None => match ask(&format!("Forget the stored keys of {list}? [y/N] ")) {
+        None if !io::stdin().is_terminal() => bail!("name a provider ({list}), or remove all keys with --all"),
+        None => match ask(&format!("Remove the stored keys of {list}? [y/N] ")) {
             Ok(answer) if ["y", "yes"].contains(&answer.to_lowercase().as_str()) => known,
             Ok(_) | Err(_) => {
                 println!("nothing was forgotten");
@@ -96,7 +96,7 @@ fn ask(question: &str) -> anyhow::Result<String> {
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line).context("cannot read from stdin")?;
     match line.trim() {
-        "" => bail!("nothing was given"),
+        "" => bail!("nothing was typed"),
         given => Ok(given.to_owned()),
     }
 }
@@ -114,7 +114,7 @@ fn ask_hidden(question: &str) -> anyhow::Result<String> {
     show_again_on_signals(before.clone())?;
     tcsetattr(&stdin, OptionalActions::Now, &hidden).context("cannot hide what is typed")?;
     let answer = ask(question);
-    tcsetattr(&stdin, OptionalActions::Now, &before).context("cannot show again what is typed")?;
+    tcsetattr(&stdin, OptionalActions::Now, &before).context("cannot restore the terminal")?;
     eprintln!();
     answer
 }

@@ -114,7 +114,7 @@ fn list(known: &Known<'_>, filter: Option<&str>, json: bool) -> anyhow::Result<E
         println!("{}", line(offered, &default));
     }
     let CatalogueVersion { version, date } = CatalogueVersion::get();
-    eprintln!("What no list says is from the bundled table, version {version}, of {date}.");
+    eprintln!("Values that no provider reports come from the bundled table, version {version}, of {date}.");
     for remark in known.providers.remarks(&default, known.environment) {
         eprintln!("{remark}");
     }

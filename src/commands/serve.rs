@@ -182,11 +182,11 @@ fn say_ready() -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
     // The daemon keeps running even if the starting process has exited.
     let _ = stdout.write_all(launch::READY.as_bytes()).and_then(|()| stdout.flush());
-    rustix::stdio::dup2_stdout(nothing).context("cannot let go of stdout")
+    rustix::stdio::dup2_stdout(nothing).context("cannot close stdout")
 }
 
 fn detach(places: &Places, args: &Serve) -> anyhow::Result<()> {
-    rustix::process::setsid().context("cannot leave the session of the terminal")?;
+    rustix::process::setsid().context("cannot detach from the terminal")?;
     let mut daemon = command(&launch::own_program()?, places, args);
     // A bridge of an older version may have passed on variables that concern only its own editor.
     daemon.env_clear().envs(launch::shared_environment());

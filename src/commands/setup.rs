@@ -86,7 +86,7 @@ fn write(recipe: &Recipe, file: &SettingsFile, program: &Path) -> anyhow::Result
 /// Merges the settings into the file. An existing acpd entry keeps the user's additions, such as
 /// `env`.
 fn merge(before: &str, file: &SettingsFile, name: &str, whole: &str, path: &Path) -> anyhow::Result<String> {
-    let refuse = || format!("{} was left alone", path.display());
+    let refuse = || format!("{} was not changed", path.display());
     let ours: Value = serde_json::from_str(whole)?;
     let ours = &ours[file.agents][name];
     let entry = [file.agents, name];

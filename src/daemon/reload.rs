@@ -27,7 +27,7 @@ pub(super) fn reloader(places: &Places, loaded: Loaded, parts: Parts) -> Box<Rel
             match &done {
                 Ok((card, _)) => {
                     let ReloadCard { now, later, restart } = card;
-                    tracing::info!(?now, ?later, ?restart, "read the configuration again");
+                    tracing::info!(?now, ?later, ?restart, "reloaded the configuration");
                 }
                 Err(error) => tracing::error!("the configuration stays as it was: {error:#}"),
             }

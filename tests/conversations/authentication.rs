@@ -44,9 +44,9 @@ async fn a_key_in_the_environment_authenticates_and_a_missing_one_is_named() {
         zed    > 4 authenticate {"authMethodId":"env"}
         zed    < 4 = {}
         zed    > 5 authenticate {"methodId":"terminal"}
-        zed    < 5 error {"code":-32602,"message":"Invalid params","data":{"methodId":"`terminal` is no method that `authenticate` takes"}}
+        zed    < 5 error {"code":-32602,"message":"Invalid params","data":{"methodId":"`terminal` is not a login method that acpd can carry out"}}
         zed    > 6 authenticate {"methodId":"nonsense"}
-        zed    < 6 error {"code":-32602,"message":"Invalid params","data":{"methodId":"`nonsense` is no method that `authenticate` takes"}}
+        zed    < 6 error {"code":-32602,"message":"Invalid params","data":{"methodId":"`nonsense` is not a login method that acpd can carry out"}}
         zed    > 7 authenticate {}
         zed    < 7 error {"code":-32602,"message":"Invalid params","data":{"methodId":"Required"}}
         zed    > 8 logout {}

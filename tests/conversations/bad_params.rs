@@ -69,9 +69,9 @@ async fn bad_params_of_authenticate_and_logout() {
         zed    > 4 authenticate {"methodId":7}
         zed    < 4 error {-32602:{"methodId":"Must be a string"}}
         zed    > 5 authenticate {"methodId":"nobody"}
-        zed    < 5 error {-32602:{"methodId":"`nobody` is no method that `authenticate` takes"}}
+        zed    < 5 error {-32602:{"methodId":"`nobody` is not a login method that acpd can carry out"}}
         zed    > 6 authenticate {"authMethodId":"nobody"}
-        zed    < 6 error {-32602:{"methodId":"`nobody` is no method that `authenticate` takes"}}
+        zed    < 6 error {-32602:{"methodId":"`nobody` is not a login method that acpd can carry out"}}
         zed    < silence
     "#]]
     .assert_eq(&answers(&scene, "authenticate", &params).await);

@@ -146,7 +146,7 @@ async fn a_full_disk_fails_the_prompt_and_events_are_stored_later() {
         zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"one"}]}
         zed    < update {"sessionUpdate":"session_info_update","title":"one","updatedAt":"T"}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"cannot write the history: no space left on device"},"messageId":"#2"}
-        zed    < 3 error {"code":-32603,"message":"cannot write the history: no space left on device","data":{"advice":"free space or mend the state folder, then send the prompt again"}}
+        zed    < 3 error {"code":-32603,"message":"cannot write the history: no space left on device","data":{"advice":"free space or repair the state folder, then send the prompt again"}}
         zed    < silence
         zed    > 4 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"two"}]}
         model  < user: one | user: two

@@ -54,9 +54,9 @@ async fn a_failing_mcp_server_causes_a_notice_and_a_log_line_only() {
     let bad = json!({ "name": "bad", "type": "http", "url": "http://127.0.0.1:1/mcp" });
     let session = at.open(json!([at.server("broken", "crash"), missing, bad])).await;
     at.wait_for_all(&[
-        "The MCP server `broken` is not there: it ended with exit status 3: no such database.",
-        "The MCP server `missing` is not there: starting /no/such/program: No such file or directory",
-        "The MCP server `bad` is not there: ",
+        "The MCP server `broken` is not available: it ended with exit status 3: no such database.",
+        "The MCP server `missing` is not available: starting /no/such/program: No such file or directory",
+        "The MCP server `bad` is not available: ",
     ])
     .await;
     has(&at.say(&session, "hello").await, "Hi.");
@@ -72,7 +72,7 @@ async fn an_mcp_server_that_writes_nonsense_or_endlessly_is_given_up() {
     {
         let mut at = McpFixture::new(vec![]).await;
         let session = at.open(json!([at.server("mad", how)])).await;
-        at.wait_for(&format!("The MCP server `mad` is not there: {why}.")).await;
+        at.wait_for(&format!("The MCP server `mad` is not available: {why}.")).await;
         ended(at.pids()[0]).await;
         at.zed.call("session/close", json!({ "sessionId": session })).await;
     }
@@ -84,7 +84,7 @@ async fn an_mcp_server_that_floods_requests_is_given_up_and_its_call_fails() {
     let session = at.open(json!([at.server("sh", "well")])).await;
     let transcript = at.say(&session, "call it").await;
     has(&transcript, "results: The connection to the server was lost; the call may or may not have had an effect.");
-    let notice = "The MCP server `sh` is not there: it floods acpd with requests, and too many of them are open.";
+    let notice = "The MCP server `sh` is not available: it floods acpd with requests, and too many of them are open.";
     if !transcript.contains(notice) {
         at.wait_for(notice).await;
     }

@@ -91,7 +91,7 @@ fn ctl_cancel_ends_the_turn_and_its_editor_is_answered() {
     let (mut bridge, session, prompt) = waiting(&home);
     home.stdout(&["ctl", "cancel", &session]);
     assert_eq!(bridge.answer(prompt)["result"]["stopReason"], "cancelled");
-    assert!(refused(&home, &["ctl", "cancel", &session]).contains("nothing runs in session"));
+    assert!(refused(&home, &["ctl", "cancel", &session]).contains("no turn is running in session"));
 }
 
 #[test]

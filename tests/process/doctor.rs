@@ -48,10 +48,10 @@ fn doctor_finds_no_fault_in_an_empty_home_and_suggests_next_steps() {
     expect![[r#"
         ok    program    ACPD VERSION (not on your PATH)
         ok    config     DIR/home/.config/acpd/config.toml (not there; the defaults hold)
-        ok    state      DIR/home/.local/state/acpd (not there yet; it is made at the first start)
-        ok    socket     DIR/run/acpd/acpd.sock (not there yet)
+        ok    state      DIR/home/.local/state/acpd (does not exist yet; the first start creates it)
+        ok    socket     DIR/run/acpd/acpd.sock (does not exist yet)
         ok    daemon     no daemon is running; the first editor or `acpd ask` starts one
-        ok    store      DIR/home/.local/state/acpd/history (not there yet)
+        ok    store      DIR/home/.local/state/acpd/history (does not exist yet)
         ok    network    directly, without a proxy
         warn  models     no key was found and no server answers on this machine; only the built-in `rehearsal` answers -> store a key: acpd login
         ok    mcp        no servers are configured; editors can add their own

@@ -71,9 +71,9 @@ fn a_key_from_a_pipe_is_checked_and_stored_privately() {
     // Leaving out the name must not remove all keys.
     let unnamed = home.run(&["logout"]);
     assert_eq!(unnamed.status.code(), Some(1));
-    assert!(text(&unnamed).contains("name a provider (bare), or forget all of them with --all"), "{unnamed:?}");
+    assert!(text(&unnamed).contains("name a provider (bare), or remove all keys with --all"), "{unnamed:?}");
     let mut terminal = Terminal::start(&home.acpd(&["logout"]));
-    terminal.until_seen("Forget the stored keys of bare? [y/N] ");
+    terminal.until_seen("Remove the stored keys of bare? [y/N] ");
     terminal.type_in("\n");
     assert_eq!(terminal.wait().code(), Some(130));
     assert!(stored(&home, "bare").exists());
@@ -93,7 +93,7 @@ fn a_wrong_key_or_provider_stores_nothing_and_says_why() {
     assert!(!said.contains("sk-wrong-key"), "{said}");
     let nobody = text(&piped(&home, &["login", "nobody"], &format!("{KEY}\n")));
     assert!(nobody.contains("there is no provider `nobody`; there are bare, keyed, anthropic, openai"), "{nobody}");
-    assert!(text(&piped(&home, &["login", "keyed"], "")).contains("nothing was given"));
+    assert!(text(&piped(&home, &["login", "keyed"], "")).contains("nothing was typed"));
     assert!(!stored(&home, "keyed").exists());
     let unchecked = piped(&home, &["login", "keyed", "--unchecked"], "sk-wrong-key\n");
     assert!(unchecked.status.success() && stored(&home, "keyed").exists(), "{unchecked:?}");

@@ -100,7 +100,7 @@ fn sighup_reloads_and_notifies_the_service_manager() {
     daemon.send(Signal::HUP);
     receive("RELOADING=1");
     receive("READY=1");
-    until("the log to say so", || home.log().contains("read the configuration again").then_some(()));
+    until("the log to say so", || home.log().contains("reloaded the configuration").then_some(()));
     assert!(home.log().contains("log.filter"), "{}", home.log());
 }
 

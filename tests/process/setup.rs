@@ -86,7 +86,7 @@ fn missing_editor_settings_are_created_and_unreadable_ones_left_alone() {
     fs::write(&file, "{ \"agent_servers\": [ }").unwrap();
     let refused = home.run(&["setup", "jetbrains", "--write"]);
     assert!(!refused.status.success());
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("was left alone"), "{refused:?}");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("was not changed"), "{refused:?}");
     assert_eq!(fs::read_to_string(&file).unwrap(), "{ \"agent_servers\": [ }");
 
     let lua = home.run(&["setup", "avante", "--write"]);

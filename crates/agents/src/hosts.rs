@@ -149,7 +149,7 @@ impl Agents for HostedAgents {
                 false => child::follow(entry, order, &settings, &mut orders, &tell).await,
             };
             if let Some(failure) = failure {
-                tracing::warn!(agent, reason = failure.message, "a child agent is gone");
+                tracing::warn!(agent, reason = failure.message, "a child agent has ended");
                 failures.note(&agent, started);
                 // The session may be gone too, and then no report is needed.
                 let _ = tell.send(AgentReport::Gone(failure)).await;

@@ -64,11 +64,11 @@ impl ImageLimit {
 pub enum ConvertError {
     #[error("the file has more than {} MiB", LARGEST_FILE >> 20)]
     TooLarge,
-    #[error("it takes more than {} seconds to read", PATIENCE.as_secs())]
+    #[error("the file takes more than {} seconds to read", PATIENCE.as_secs())]
     TooSlow,
     #[error("the file is damaged, or needs too much memory to read")]
     Unreadable,
-    #[error("the helper process could not be used: {0}")]
+    #[error("the helper process that reads attachments failed: {0}")]
     Helper(String),
 }
 

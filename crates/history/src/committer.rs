@@ -66,7 +66,7 @@ impl Committer {
     /// The body of the thread.
     pub(crate) fn run(mut self) {
         self.watchdog = FlushWatchdog::start()
-            .inspect_err(|error| tracing::warn!(%error, "commits to the history are not watched"))
+            .inspect_err(|error| tracing::warn!(%error, "slow commits to the history will not be reported"))
             .ok();
         while panic::catch_unwind(AssertUnwindSafe(|| self.serve())).is_err() {
             tracing::error!("the committer of the history panicked; it continues with the next records");

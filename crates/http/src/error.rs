@@ -8,9 +8,9 @@ use std::path::PathBuf;
 pub enum Error {
     #[error("cannot listen for HTTP on {address}")]
     Listen { address: SocketAddr, source: io::Error },
-    #[error("cannot read the HTTP token {}", .path.display())]
+    #[error("cannot read the HTTP token in {}", .path.display())]
     ReadToken { path: PathBuf, source: io::Error },
-    #[error("cannot write the HTTP token {}", .path.display())]
+    #[error("cannot write the HTTP token to {}", .path.display())]
     WriteToken { path: PathBuf, source: io::Error },
     #[error("the HTTP token {} must belong to you, and only you may read it (chmod 600)", .0.display())]
     TokenOpenToOthers(PathBuf),

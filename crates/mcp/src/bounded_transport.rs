@@ -58,7 +58,7 @@ impl DisconnectReason {
 /// The reason why a message could not be sent.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SendError<E: std::error::Error + 'static> {
-    #[error("too much waits to be sent to the server already")]
+    #[error("too many messages are waiting to be sent to the server")]
     Full,
     #[error("{0}")]
     Transport(#[source] E),

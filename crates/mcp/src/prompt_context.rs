@@ -80,7 +80,7 @@ async fn expand(members: &[Member], name: &str, rest: &str) -> Option<Result<Vec
     let joined = members.iter().filter(named).find(|member| member.shared().is_some());
     let member = joined.or_else(|| members.iter().find(named))?;
     let Some(connected) = member.connected() else {
-        return Some(Err(format!("the MCP server `{}` is not there", member.name)));
+        return Some(Err(format!("the MCP server `{}` is not available", member.name)));
     };
     let expansion = timeout(PATIENCE, prompts::expand(&connected, &member.name, name, rest)).await;
     let expansion = expansion.unwrap_or_else(|_| Some(Err("the server does not answer".to_owned())))?;

@@ -34,7 +34,7 @@ pub(crate) enum RemoteError {
     Header(String),
     #[error("the address is not a URL: {0}")]
     Address(String),
-    #[error("the server names another host as its endpoint, {0}; headers would go there")]
+    #[error("the server names an endpoint on another host, {0}, which would receive the configured headers")]
     Endpoint(String),
     #[error("the stream of events ended before it named an endpoint")]
     NoEndpoint,

@@ -337,7 +337,7 @@ impl ReportedState {
             ConnectionState::Failed { reason, .. } if !self.failed => {
                 self.failed = true;
                 news.push(McpEvent::Notice(format!(
-                    "The MCP server `{name}` is not there: {reason}. It is tried again; `/mcp` shows how it is."
+                    "The MCP server `{name}` is not available: {reason}. acpd tries again; `/mcp` shows its state."
                 )));
             }
             ConnectionState::Ready(connected) if connected.left_out != self.left_out => {

@@ -55,7 +55,7 @@ impl StoredServers {
         let stored = self.work(move |this| this.write(&session, servers)).await;
         let error = stored.err()?;
         tracing::warn!(%error, "the MCP servers of a session could not be stored");
-        Some(format!("The session's MCP servers are there, but could not be stored for the next time: {error}."))
+        Some(format!("The session's MCP servers work now, but could not be stored for the next time: {error}."))
     }
 
     pub(crate) async fn of(self: Arc<Self>, session: SessionId) -> Vec<McpServer> {
@@ -271,7 +271,7 @@ mod tests {
         fs::write(home.path().join("file"), "").unwrap();
         let notice =
             StoredServers::new(Some(home.path().join("file"))).keep(SessionId::new(), servers()).await.unwrap();
-        assert!(notice.starts_with("The session's MCP servers are there, but could not be stored"), "{notice}");
+        assert!(notice.starts_with("The session's MCP servers work now, but could not be stored"), "{notice}");
         assert!(!notice.contains("hush"), "{notice}");
     }
 }

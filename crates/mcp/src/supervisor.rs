@@ -84,7 +84,7 @@ impl Supervisor {
                     reason
                 }
             };
-            tracing::warn!(server = self.name, reason, "an MCP server is not there");
+            tracing::warn!(server = self.name, reason, "an MCP server is not available");
             let wait = if first { Duration::ZERO } else { pause };
             self.shared.state.send_replace(ConnectionState::Failed { reason, until: Instant::now() + wait });
             tokio::select! {

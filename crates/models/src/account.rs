@@ -26,7 +26,7 @@ pub enum AccountError {
     Key,
     #[error("storing the key for {name} in {folder}")]
     Store { name: String, folder: PathBuf, source: io::Error },
-    #[error("forgetting the key for {name} in {folder}")]
+    #[error("removing the key for {name} from {folder}")]
     Forget { name: String, folder: PathBuf, source: io::Error },
 }
 

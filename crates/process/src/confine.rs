@@ -54,7 +54,7 @@ pub enum PathError {
     Proc { path: String },
     #[error("{path} belongs to acpd itself: its state, keys and configuration are out of bounds for tools")]
     Protected { path: String },
-    #[error("{path} leads to {now} now, and to {before} when the session began; the session must be opened again")]
+    #[error("{path} now leads to {now}, but led to {before} when the session began; the session must be opened again")]
     Moved { path: String, before: String, now: String },
     #[error("cancelled")]
     Cancelled,

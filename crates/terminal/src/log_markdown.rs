@@ -168,7 +168,7 @@ fn planned(entry: &PlanEntry) -> String {
 fn ended(reason: &StopReason) -> Option<String> {
     Some(match reason {
         StopReason::EndTurn => return None,
-        StopReason::MaxTokens => "The answer was cut at its greatest length.".to_owned(),
+        StopReason::MaxTokens => "The answer was cut off at the output limit.".to_owned(),
         StopReason::MaxTurnRequests => "The turn was ended after too many requests.".to_owned(),
         StopReason::Refusal => "The model refused.".to_owned(),
         StopReason::Cancelled => "Cancelled.".to_owned(),

@@ -4,8 +4,8 @@
 //! The task has parallel calls, a picture, and a break in the middle of an answer. The rules come
 //! from the makers' own references and SDKs: Anthropic's "Tool use" and "Extended thinking",
 //! openai-python (`types/responses`), "Thought signatures" at ai.google.dev, mistral-common
-//! (`validator.py`), and ollama (`api/types.go`). They were written in November 2025 and have not
-//! been tried against the providers.
+//! (`validator.py`), and ollama (`api/types.go`). They have not been tried against
+//! the providers.
 
 use serde_json::{Value, json};
 

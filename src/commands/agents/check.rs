@@ -46,9 +46,9 @@ pub(super) fn run(places: &Places, name: &str, json: bool) -> anyhow::Result<End
     match opened {
         Ok(_) => Ok(Ending::Done),
         Err(error) if error.code == RpcError::AUTHENTICATION_REQUIRED => {
-            bail!("the agent `{name}` wants a login; run `acpd login --agent {name}`")
+            bail!("the agent `{name}` requires a login; run `acpd login --agent {name}`")
         }
-        Err(error) => bail!("the agent `{name}` opened no session: {}", error.message),
+        Err(error) => bail!("the agent `{name}` could not open a session: {}", error.message),
     }
 }
 
@@ -87,7 +87,7 @@ pub fn log_in(places: &Places, name: &str, method: Option<&str>) -> anyhow::Resu
         probe.end().await;
         match opened.map_err(failed)? {
             Ok(_) => println!("{name}: logged in"),
-            Err(error) => bail!("the agent `{name}` still opens no session: {}", error.message),
+            Err(error) => bail!("the agent `{name}` still cannot open a session: {}", error.message),
         }
         Ok(Ending::Done)
     })

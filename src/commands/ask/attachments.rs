@@ -106,10 +106,10 @@ pub(super) fn file(path: &Path) -> anyhow::Result<Value> {
 /// Returns an image as a block of a prompt.
 pub(super) fn image(path: &Path) -> anyhow::Result<Value> {
     let cannot = || format!("cannot attach {}", path.display());
-    let mime = mime(path).with_context(|| format!("{} is no PNG, JPEG, GIF or WebP image", path.display()))?;
+    let mime = mime(path).with_context(|| format!("{} is not a PNG, JPEG, GIF or WebP image", path.display()))?;
     let size = fs::metadata(path).with_context(cannot)?.len();
     if size > LARGEST_IMAGE {
-        bail!("{} has {size} bytes, and an image may have {LARGEST_IMAGE}", path.display());
+        bail!("{} has {size} bytes; an image may have at most {LARGEST_IMAGE}", path.display());
     }
     let data = STANDARD.encode(fs::read(path).with_context(cannot)?);
     let uri = address(&fs::canonicalize(path).with_context(cannot)?)?;

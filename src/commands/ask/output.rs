@@ -125,7 +125,7 @@ impl Output {
                 let how = if printer.folds_thoughts() { "folded" } else { "shown as a whole" };
                 self.remark(&format!("thoughts are {how} now"))
             }
-            _ => self.trouble("/thoughts, /thoughts on or /thoughts off"),
+            _ => self.trouble("use /thoughts, /thoughts on or /thoughts off"),
         }
     }
 

@@ -15,7 +15,7 @@ pub(super) async fn pick(
     mut picker: Picker,
 ) -> anyhow::Result<Option<usize>> {
     if !output.is_live() || !keys::can_type() {
-        bail!("a list to choose from needs a terminal");
+        bail!("choosing from a list needs a terminal");
     }
     let mut typed = Keys::begin().context("cannot read the terminal")?;
     let chosen = loop {

@@ -182,11 +182,11 @@ fn not_there(places: &Places) -> Finding {
     let path = places.socket.display();
     match places.unused_runtime_folder() {
         Some(folder) => {
-            let says = format!("{path} (not there yet), because XDG_RUNTIME_DIR is {}, which", folder.display());
+            let says = format!("{path} (does not exist yet), because XDG_RUNTIME_DIR is {}, which", folder.display());
             let why = if folder.is_dir() { "is not yours" } else { "does not exist" };
             Finding::warn("socket", format!("{says} {why}"), "it works as it is; logging in again creates the folder")
         }
-        None => Finding::ok("socket", format!("{path} (not there yet)")),
+        None => Finding::ok("socket", format!("{path} (does not exist yet)")),
     }
 }
 
@@ -222,13 +222,13 @@ fn check_store(places: &Places, status: Option<&StatusCard>, found: StoreFolder,
     }
     let Some(size) = found.size else {
         return match status {
-            _ if !known.is_writable => Finding::fail("store", format!("{path} cannot be made"), "see `state` above"),
+            _ if !known.is_writable => Finding::fail("store", format!("{path} cannot be created"), "see `state` above"),
             Some(StoreStatus::Open { .. }) => {
                 let says = format!("{path} was removed while the daemon ran, so prompts fail");
                 Finding::fail("store", says, "put the folder back, or begin a new history: acpd ctl restart")
             }
             Some(StoreStatus::Opening | StoreStatus::Failing { .. }) | None => {
-                Finding::ok("store", format!("{path} (not there yet)"))
+                Finding::ok("store", format!("{path} (does not exist yet)"))
             }
         };
     };

@@ -85,7 +85,7 @@ fn judge(known: &Known, place: &Path, places: &Places, path: Option<&str>) -> Fi
     let amiss = |what: String| Finding::warn("editors", format!("{says} {what}"), format!("{setup} --write"));
     let Some(command) = command_of(&file) else { return amiss("has no settings for acpd".to_owned()) };
     match which(&command, path) {
-        None => amiss(format!("starts {command}, which is not there")),
+        None => amiss(format!("starts {command}, which does not exist")),
         Some(program) if is_this(&program) => Finding::ok("editors", format!("{says} is set up for acpd")),
         Some(program) => amiss(format!("starts another acpd, {}", program.display())),
     }

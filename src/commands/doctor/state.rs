@@ -33,7 +33,7 @@ pub(super) fn check(places: &Places) -> Finding {
         let says = format!("{path}; only {} are left on its disk", human(room));
         return Finding::warn("state", says, "make room: prompts fail when the disk is full");
     }
-    let missing = if nearest == folder { "" } else { " (not there yet; it is made at the first start)" };
+    let missing = if nearest == folder { "" } else { " (does not exist yet; the first start creates it)" };
     Finding::ok("state", format!("{path}{missing}"))
 }
 

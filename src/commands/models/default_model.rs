@@ -72,7 +72,7 @@ pub(super) async fn set(places: &Places, model: Option<&str>) -> anyhow::Result<
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         read => read.with_context(|| format!("cannot read {}", path.display()))?,
     };
-    let after = with_default(&before, model).with_context(|| format!("{} was left alone", path.display()))?;
+    let after = with_default(&before, model).with_context(|| format!("{} was not changed", path.display()))?;
     if after != before {
         file_replacement::replace(&path, &after)?;
     }
@@ -91,7 +91,7 @@ pub(super) async fn set(places: &Places, model: Option<&str>) -> anyhow::Result<
 
 /// Returns the text of a configuration with another `models.default`, or without one.
 fn with_default(text: &str, model: Option<&str>) -> anyhow::Result<String> {
-    let mut document: DocumentMut = text.parse().context("it is not valid TOML")?;
+    let mut document: DocumentMut = text.parse().context("the file is not valid TOML")?;
     let Some(model) = model else {
         if let Some(models) = document.get_mut("models").and_then(Item::as_table_like_mut) {
             models.remove("default");
@@ -99,7 +99,7 @@ fn with_default(text: &str, model: Option<&str>) -> anyhow::Result<String> {
         return Ok(document.to_string());
     };
     let models = document.entry("models").or_insert_with(|| Item::Table(Table::new()));
-    let models = models.as_table_like_mut().context("`models` is not a table in it")?;
+    let models = models.as_table_like_mut().context("`models` is not a table")?;
     let mut value = Value::from(model);
     match models.get_mut("default") {
         // The comments around the key and its value are preserved.

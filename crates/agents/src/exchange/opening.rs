@@ -69,12 +69,20 @@ impl Exchange {
             (Err(error), _) if error.code == RpcError::AUTHENTICATION_REQUIRED => return Err(self.failure(&error)),
             (Err(error), OpenBy::New) => return Err(self.failure(&error)),
             (Err(error), OpenBy::Resume) if self.capabilities.load => {
-                tracing::info!(agent = self.order.agent, error = error.message, "cannot resume; loads");
+                tracing::info!(
+                    agent = self.order.agent,
+                    error = error.message,
+                    "the child agent cannot resume its session and loads it"
+                );
                 self.open(OpenBy::Load);
                 return Ok(());
             }
             (Err(error), OpenBy::Resume | OpenBy::Load) => {
-                tracing::info!(agent = self.order.agent, error = error.message, "lost its session; begins anew");
+                tracing::info!(
+                    agent = self.order.agent,
+                    error = error.message,
+                    "the child agent has lost its session and begins a new one"
+                );
                 self.open(OpenBy::New);
                 return Ok(());
             }

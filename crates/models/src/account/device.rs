@@ -54,7 +54,7 @@ pub enum DevicePoll {
 pub enum DeviceError {
     #[error("`{0}` is not an http address")]
     Address(String),
-    #[error("reaching {host}: {reason}")]
+    #[error("cannot reach {host}: {reason}")]
     Unreachable { host: String, reason: String },
     #[error("{host} refused the request: {reason}")]
     Refused { host: String, reason: String },

@@ -40,7 +40,7 @@ pub struct Skill {
 pub enum SkillError {
     #[error("the skill has no file `{0}`; give a path relative to its folder")]
     Missing(String),
-    #[error("`{0}` is a link or leads outside the skill's folder, which is not followed")]
+    #[error("`{0}` is a link or lies outside the skill's folder, so it is not read")]
     Outside(String),
     #[error("`{0}` is not a text file of at most {limit} KB", limit = LONGEST_RESOURCE >> 10)]
     NotText(String),

@@ -54,7 +54,7 @@ impl Conversation {
                 self.output.diff(&path, &before, &now)?;
             }
         }
-        if any { Ok(()) } else { self.output.remark("this session has changed no file, or all is as it was") }
+        if any { Ok(()) } else { self.output.remark("this session has changed no files, or its changes were undone") }
     }
 }
 
