@@ -125,7 +125,7 @@ fn an_agent_of_version_2_outlives_its_editor_and_resumes_after_kills() {
     editor.ask("session/load", json!({ "sessionId": session, "cwd": home.work(), "mcpServers": [] }));
     fs::write(home.work().join("go"), "").unwrap();
     let last = editor.wait_for(|message| message.to_string().contains("after 3;"));
-    editor.heard.push(last);
+    editor.received.push(last);
     assert_eq!(editor.agent_text(), "before 1;before 2;before 3;after 1;after 2;after 3;");
 
     home.kill_daemon();
