@@ -19,6 +19,8 @@ pub(super) struct Blocks<'a> {
     events: Peekable<OffsetIter<'a>>,
     width: usize,
     colors: Colors,
+    /// Where the source begins that no event has covered yet.
+    covered: usize,
     /// The margins of each line, from the outermost in.
     margins: Vec<Margin>,
     lines: Vec<String>,
@@ -35,21 +37,32 @@ struct Margin {
 impl<'a> Blocks<'a> {
     pub(super) fn render(source: &'a str, width: usize, colors: Colors) -> Vec<String> {
         let events = Parser::new_ext(source, options()).into_offset_iter().peekable();
-        let mut blocks = Self { source, events, width, colors, margins: Vec::new(), lines: Vec::new() };
-        let mut end = 0;
-        while let Some((event, range)) = blocks.events.next() {
-            blocks.gap(end..range.start);
-            end = range.end;
-            blocks.separated(event);
+        let mut blocks = Self { source, events, width, colors, covered: 0, margins: Vec::new(), lines: Vec::new() };
+        loop {
+            let before = blocks.covered;
+            let next = blocks.next();
+            blocks.gap(before..next.as_ref().map_or(source.len(), |(_, range)| range.start), 0);
+            match next {
+                Some((event, _)) => blocks.separated(event, 0),
+                None => return blocks.lines,
+            }
         }
-        blocks.gap(end..source.len());
-        blocks.lines
     }
 
-    /// Renders a block after an empty line. A block without text adds nothing.
-    fn separated(&mut self, event: Event<'a>) {
+    /// Takes the next event.
+    fn next(&mut self) -> Option<(Event<'a>, Range<usize>)> {
+        let (event, range) = self.events.next()?;
+        // The parts of a tag are covered by the events up to its end.
+        let covered = if matches!(event, Event::Start(_)) { range.start } else { range.end };
+        self.covered = self.covered.max(covered);
+        Some((event, range))
+    }
+
+    /// Renders a block after an empty line, unless it is the first one with text since the line `begin`. A block without
+    /// text adds nothing.
+    fn separated(&mut self, event: Event<'a>, begin: usize) {
         let before = self.lines.len();
-        self.separate();
+        self.separate(begin);
         let separated = self.lines.len();
         self.block(event);
         if self.lines.len() == separated {
@@ -57,21 +70,23 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// Renders source text that the parser reports no event for, such as the definition of a link,
-    /// as it is written.
-    fn gap(&mut self, range: Range<usize>) {
-        let text = self.source.get(range).unwrap_or_default().trim();
-        if !text.is_empty() {
-            self.separate();
+    /// Renders source text that the parser reports no event for, which are definitions of links, as it is written but
+    /// without the marks of the quotes and items around it.
+    fn gap(&mut self, range: Range<usize>, begin: usize) {
+        let source = self.source.get(range).unwrap_or_default();
+        let lines = source.lines().map(|line| if self.margins.is_empty() { line } else { without_marks(line) });
+        let text = lines.collect::<Vec<_>>().join("\n");
+        if !text.trim().is_empty() {
+            self.separate(begin);
             let mut flow = TextFlow::default();
-            flow.push(text, Look::default());
+            flow.push(text.trim(), Look::default());
             self.flow(&flow);
         }
     }
 
-    /// Adds an empty line between two blocks.
-    fn separate(&mut self) {
-        if !self.lines.is_empty() && self.margins.iter().all(|margin| margin.first.is_none()) {
+    /// Adds an empty line between two blocks. What is around them begins at the line `begin`.
+    fn separate(&mut self, begin: usize) {
+        if self.lines.len() > begin && self.margins.iter().all(|margin| margin.first.is_none()) {
             self.line(String::new());
         }
     }
@@ -124,7 +139,8 @@ impl<'a> Blocks<'a> {
             other => {
                 let mut flow = TextFlow::default();
                 self.inline_event(other, &mut vec![Look::default()], &mut flow);
-                while let Some((next, _)) = self.events.next_if(|(next, _)| is_inline(next)) {
+                while self.events.peek().is_some_and(|(next, _)| is_inline(next)) {
+                    let Some((next, _)) = self.next() else { break };
                     self.nested(next, &mut flow);
                 }
                 self.flow(&flow);
@@ -137,52 +153,45 @@ impl<'a> Blocks<'a> {
         let mut looks = vec![Look::default()];
         self.inline_event(event, &mut looks, flow);
         while looks.len() > 1 {
-            let Some((event, _)) = self.events.next() else { return };
+            let Some((event, _)) = self.next() else { return };
             self.inline_event(event, &mut looks, flow);
         }
     }
 
-    /// Renders blocks up to the end of the tag, with a margin.
+    /// Renders blocks up to the end of the tag, with a margin. Where there is no room for another margin, there is none.
     fn within(&mut self, margin: Margin, end: TagEnd) {
         let depth = self.margins.len();
-        self.margins.push(margin);
-        let mut first = true;
-        while let Some((event, range)) = self.events.next() {
+        let taken: usize = self.margins.iter().map(|margin| margin.width).sum();
+        if taken + margin.width + NARROWEST <= self.width.max(NARROWEST + margin.width) {
+            self.margins.push(margin);
+        }
+        let begin = self.lines.len();
+        loop {
+            let before = self.covered;
+            let Some((event, range)) = self.next() else { break };
             if event == Event::End(end) {
-                if first {
-                    self.only_definitions(range);
-                }
+                self.gap(before..range.end, begin);
                 break;
             }
+            self.gap(before..range.start, begin);
             // A list that follows the text of its item is not separated from it.
-            if first || matches!(event, Event::Start(Tag::List(_))) {
+            if matches!(event, Event::Start(Tag::List(_))) {
                 self.block(event);
             } else {
-                self.separated(event);
+                self.separated(event, begin);
             }
-            first = false;
         }
-        if self.margins.last().is_some_and(|margin| margin.first.is_some()) {
+        if self.margins.get(depth).is_some_and(|margin| margin.first.is_some()) {
             // An item without text.
             self.line(String::new());
         }
         self.margins.truncate(depth);
     }
 
-    /// Renders a quote or an item that holds nothing but definitions of links, which the parser reports no event for.
-    /// Definitions beside other text are not shown, as usual.
-    fn only_definitions(&mut self, range: Range<usize>) {
-        let text = self.source.get(range).unwrap_or_default();
-        let Some(start) = text.find('[') else { return };
-        let mut flow = TextFlow::default();
-        flow.push(text[start..].trim_end(), Look::default());
-        self.flow(&flow);
-    }
-
     fn list(&mut self, first: Option<u64>) {
         let mut number = first;
         let mut any = false;
-        while let Some((event, _)) = self.events.next() {
+        while let Some((event, _)) = self.next() {
             if !matches!(event, Event::Start(Tag::Item)) {
                 return;
             }
@@ -205,7 +214,7 @@ impl<'a> Blocks<'a> {
 
     fn code(&mut self, kind: &CodeBlockKind<'_>) {
         let mut text = String::new();
-        for (event, _) in self.events.by_ref() {
+        while let Some((event, _)) = self.next() {
             match event {
                 Event::Text(piece) => text.push_str(&piece),
                 Event::End(TagEnd::CodeBlock) => break,
@@ -236,7 +245,7 @@ impl<'a> Blocks<'a> {
 
     fn table(&mut self, alignments: &[pulldown_cmark::Alignment]) {
         let mut table = MarkdownTable::new(alignments);
-        while let Some((event, _)) = self.events.next() {
+        while let Some((event, _)) = self.next() {
             match event {
                 Event::Start(Tag::TableHead | Tag::TableRow) => table.begin_row(),
                 Event::Start(Tag::TableCell) => {
@@ -257,7 +266,7 @@ impl<'a> Blocks<'a> {
     fn inline(&mut self, look: Look, end: TagEnd) -> TextFlow {
         let mut flow = TextFlow::default();
         let mut looks = vec![look];
-        while let Some((event, _)) = self.events.next() {
+        while let Some((event, _)) = self.next() {
             if looks.len() == 1 && event == Event::End(end) {
                 break;
             }
@@ -277,10 +286,12 @@ impl<'a> Blocks<'a> {
             Event::TaskListMarker(done) => flow.push(if done { "☑ " } else { "☐ " }, look),
             Event::FootnoteReference(name) => flow.push(&format!("[^{name}]"), look),
             Event::Rule => flow.push("─", look),
-            Event::Start(Tag::Link { dest_url, .. }) => self.link(&dest_url, TagEnd::Link, look, flow),
-            Event::Start(Tag::Image { dest_url, .. }) => {
+            Event::Start(Tag::Link { dest_url, title, .. }) => {
+                self.link(&dest_url, &title, TagEnd::Link, look, flow);
+            }
+            Event::Start(Tag::Image { dest_url, title, .. }) => {
                 flow.push("image: ", Look { dim: true, ..look });
-                self.link(&dest_url, TagEnd::Image, look, flow);
+                self.link(&dest_url, &title, TagEnd::Image, look, flow);
             }
             Event::Start(tag) => looks.push(match tag {
                 Tag::Emphasis => Look { italic: true, ..look },
@@ -296,13 +307,13 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// Renders the text of a link, and its address unless both are the same. An address hidden
+    /// Renders the text of a link, its address unless both are the same, and its title. An address hidden
     /// behind a text could lead anywhere.
-    fn link(&mut self, address: &str, end: TagEnd, look: Look, flow: &mut TextFlow) {
+    fn link(&mut self, address: &str, title: &str, end: TagEnd, look: Look, flow: &mut TextFlow) {
         let mut text = TextFlow::default();
         let mut plain = String::new();
         let mut looks = vec![Look { underline: true, ..look }];
-        while let Some((event, _)) = self.events.next() {
+        while let Some((event, _)) = self.next() {
             if looks.len() == 1 && event == Event::End(end) {
                 break;
             }
@@ -312,11 +323,31 @@ impl<'a> Blocks<'a> {
             self.inline_event(event, &mut looks, &mut text);
         }
         flow.append(text);
-        if plain != address && address.strip_prefix("mailto:") != Some(&plain) && !address.is_empty() {
+        let is_shown = plain == address || address.strip_prefix("mailto:") == Some(&plain);
+        let address = if is_shown { "" } else { address };
+        let title = if title.is_empty() { String::new() } else { format!("\"{title}\"") };
+        let details: Vec<&str> = [address, &title].into_iter().filter(|detail| !detail.is_empty()).collect();
+        if !details.is_empty() {
             let space = if plain.is_empty() { "" } else { " " };
-            flow.push(&format!("{space}({address})"), Look { dim: true, ..look });
+            flow.push(&format!("{space}({})", details.join(" ")), Look { dim: true, ..look });
         }
     }
+}
+
+/// Returns a line without the marks of quotes and of items at its start.
+fn without_marks(line: &str) -> &str {
+    let mut rest = line.trim_start_matches([' ', '\t', '>']);
+    while let Some(inner) = without_item_mark(rest) {
+        rest = inner.trim_start_matches([' ', '\t', '>']);
+    }
+    rest
+}
+
+fn without_item_mark(line: &str) -> Option<&str> {
+    let digits = line.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    let marks: &[char] = if digits.len() < line.len() { &['.', ')'] } else { &['-', '*', '+'] };
+    let rest = digits.strip_prefix(marks)?;
+    (rest.is_empty() || rest.starts_with([' ', '\t'])).then_some(rest)
 }
 
 fn is_inline(event: &Event<'_>) -> bool {

@@ -178,9 +178,32 @@ fn definitions_of_links_alone_are_shown_as_they_are_written() {
     assert_eq!(plain("- [a]: b\n", 40), ["• [a]: b"]);
 }
 
+#[test]
+fn definitions_of_links_beside_text_and_titles_of_links_are_shown() {
+    assert_eq!(plain("> one\n>\n> [a]: b\n> two\n", 40), ["│ one", "│", "│ [a]: b", "│", "│ two"]);
+    assert_eq!(
+        plain("- [a]: b\n  one\n- two\n\n  [c]: d\n", 40),
+        ["• [a]: b", "", "  one", "", "• two", "", "  [c]: d"]
+    );
+    assert_eq!(plain("[a](b \"c d\") and [e](e 'f')\n", 60), ["a (b \"c d\") and e (\"f\")"]);
+}
+
+#[test]
+fn an_empty_quote_adds_no_line_wherever_the_text_is_cut() {
+    for text in ["-\n>>>\n>a\n", ">>>\n>a\n"] {
+        assert_eq!(plain(text, 40).last().unwrap(), "│ a");
+        assert!(!plain(text, 40).contains(&"│".to_owned()), "{:?}", plain(text, 40));
+    }
+}
+
+#[test]
+fn deep_nesting_leaves_room_for_the_text() {
+    assert_eq!(plain("> > > > > > > > > > word\n", 16), ["│ │ │ │ word"]);
+}
+
 proptest! {
     #[test]
-    fn however_the_text_is_cut_it_looks_the_same(text in "[-#*` \na-c|]{0,60}", cut in 0usize..60, width in 8usize..40) {
+    fn however_the_text_is_cut_it_looks_the_same(text in "[-#*`> \na-c|]{0,60}", cut in 0usize..60, width in 8usize..40) {
         let whole = plain(&text, width);
         let cut = cut.min(text.len());
         let mut markdown = Markdown::new(Colors::Off);
@@ -191,7 +214,7 @@ proptest! {
     }
 
     #[test]
-    fn no_word_is_lost(text in "[a-c1.)\\[\\]> \n-]{0,80}", width in 8usize..60) {
+    fn no_word_is_lost(text in "[a-c1.)\\[\\]:(> \n-]{0,80}", width in 8usize..60) {
         let letters = |text: &str| {
             let mut found: Vec<char> = text.chars().filter(char::is_ascii_lowercase).collect();
             found.sort_unstable();
@@ -204,7 +227,7 @@ proptest! {
     }
 
     #[test]
-    fn text_fits_the_width(text in "([a-c]{1,9} ?|\n|\n- |\n> |\\*\\*){0,40}", width in 24usize..60) {
+    fn text_fits_the_width(text in "([a-c]{1,9} ?|\n|- |> |\\*\\*){0,40}", width in 24usize..60) {
         let lines = plain(&text, width);
         prop_assert!(lines.iter().all(|line| line.width() <= width), "{lines:?}");
     }
