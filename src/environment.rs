@@ -30,7 +30,7 @@ pub fn conceal() {
         command.arg0(name);
     }
     command.arg(FLAG).args(arguments);
-    let _ = replace_program(command, is_harmless);
+    let _ = replace_program(command, &[], is_harmless);
 }
 
 /// Executes the bridge's program in place of this one, which is much larger. Returns if it is not
@@ -41,7 +41,7 @@ pub fn become_bridge(socket: Option<&Path>, agent: Option<&str>) {
     let arguments = Arguments { socket: socket.map(Path::to_owned), agent: agent.map(str::to_owned), program };
     let mut command = Command::new(bridge);
     command.arg0("acpd").arg("acp").arg(FLAG).args(arguments.to_list());
-    let _ = replace_program(command, is_harmless);
+    let _ = replace_program(command, &launch::ALLOCATOR, is_harmless);
 }
 
 /// Whether other processes may see a variable that acpd needs: paths, the terminal, the tag of the

@@ -62,13 +62,17 @@ pub fn take_over() -> anyhow::Result<()> {
 }
 
 /// Executes a command in place of this program, with only the harmless variables in its
-/// environment. The new program has `FLAG` among its arguments and receives all variables with
+/// environment, and with `settings` for itself. The new program has `FLAG` among its arguments and receives all variables with
 /// `take_over`. Returns only if that fails.
-pub fn replace_program(mut command: Command, is_harmless: fn(&OsStr, &OsStr) -> bool) -> io::Error {
+pub fn replace_program(
+    mut command: Command,
+    settings: &[(&str, &str)],
+    is_harmless: fn(&OsStr, &OsStr) -> bool,
+) -> io::Error {
     let variables: Vec<_> = std::env::vars_os().collect();
     match conceal_in(&mut command, &variables, is_harmless) {
         // The socket must stay open until the program is replaced.
-        Ok(_socket) => command.exec(),
+        Ok(_socket) => command.envs(settings.iter().copied()).exec(),
         Err(error) => error,
     }
 }
