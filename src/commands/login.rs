@@ -9,12 +9,12 @@ use std::thread;
 
 use anyhow::{Context, bail};
 use domain::Environment;
+use domain::near;
 use models::{Accounts, Providers, Rehearsal, Secret};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level;
-use terminal::fuzzy;
 
 use crate::cli::{Login, Logout};
 use crate::commands::{Ending, agents};
@@ -36,7 +36,7 @@ pub fn run(places: &Places, args: &Login) -> anyhow::Result<Ending> {
         None => ask(&format!("Provider ({}): ", names.join(", ")))?,
     };
     if !names.contains(&provider) {
-        let near = fuzzy::did_you_mean(&provider, names.iter().map(String::as_str));
+        let near = near::did_you_mean(&provider, names.iter().map(String::as_str));
         bail!(
             "there is no provider `{provider}`; {}",
             near.unwrap_or_else(|| format!("there are {}", names.join(", ")))

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use domain::conversation::Message;
 use domain::model::{Catalogue, Delta, Model, ModelRequest, Price};
+use domain::near;
 use domain::{Content, Environment, MessageId, ModelId, ThoughtLevel, Usage};
 use futures_util::StreamExt;
 use serde_json::json;
-use terminal::fuzzy;
 
 use crate::assemble::accounts::{self, CatalogueVersion, Offered, Providers};
 use crate::cli::{Models, ModelsAction};
@@ -76,7 +76,7 @@ impl Known<'_> {
 
     /// Suggests the names that the user may have meant, as a question.
     fn near(&self, name: &str) -> Option<String> {
-        fuzzy::did_you_mean(name, self.offered.iter().map(|offered| offered.info.id.as_str()))
+        near::did_you_mean(name, self.offered.iter().map(|offered| offered.info.id.as_str()))
     }
 
     /// Returns the error for a model that does not exist, with similar names.
@@ -237,6 +237,7 @@ async fn hello(model: &dyn Model, environment: &Environment) -> Result<Hello, St
         tools: Vec::new(),
         thought: ThoughtLevel::Off,
         environment: environment.clone().into(),
+        cache_key: String::new(),
     };
     let begun = Instant::now();
     let (mut text, mut first, mut usage) = (String::new(), None, Usage::default());

@@ -25,6 +25,7 @@ pub mod inquiry;
 pub mod link;
 pub mod mcp;
 pub mod model;
+pub mod near;
 pub mod permission;
 pub mod plan;
 pub mod preset;

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use attachments::Converter;
 use domain::model::{Catalogue, Model, ModelError, ModelInfo};
-use domain::{Environment, ModelId};
+use domain::{Environment, ModelId, near};
 
 use futures_util::future::{BoxFuture, join_all};
 
@@ -75,10 +75,26 @@ impl Providers {
         if let Some(default) = &providers.default
             && providers.find(default).is_none()
         {
-            let reason = format!("`{default}` is neither a model of a provider nor a built-in one");
+            let near = providers.near(default).map(|near| format!("; {near}")).unwrap_or_default();
+            let reason = format!("`{default}` is neither a model of a provider nor a built-in one{near}");
             return Err(ConfigError { setting: "default".to_owned(), reason });
         }
         Ok(providers)
+    }
+
+    /// Suggests known models in place of one that no provider can have, before any provider was
+    /// asked: those that are known by name, and the same model of a provider with a similar name.
+    fn near(&self, id: &ModelId) -> Option<String> {
+        let built_in = self.built_in.iter().map(|model| model.info().id.to_string());
+        let named = self.providers.iter().flat_map(|provider| provider.named_ids());
+        let mut names: Vec<String> = built_in.chain(named).collect();
+        if let Some((provider, model)) = id.as_str().split_once('/') {
+            let makers = near::nearest(provider, self.providers.iter().map(|provider| provider.service.name.as_str()));
+            names.extend(makers.into_iter().map(|maker| format!("{maker}/{model}")));
+        }
+        names.sort();
+        names.dedup();
+        near::did_you_mean(id.as_str(), names.iter().map(String::as_str))
     }
 
     /// Sets the helper that scales images and reads PDFs. Without one, images are sent as they are,

@@ -1,6 +1,4 @@
-//! Finds names by a few of their letters, and the names most similar to one that does not exist.
-
-use similar::TextDiff;
+//! Finds names by a few of their letters.
 
 /// Scores how well the query fits the text: the letters of each word must occur there in order.
 /// Consecutive letters, and letters at the start of a word, score higher. Returns None if a word
@@ -35,35 +33,6 @@ fn from(start: usize, letters: &[char], text: &[char]) -> Option<i64> {
     Some(total)
 }
 
-/// Returns at most three names that the user may have meant, best first.
-pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    let lower = given.to_lowercase();
-    let alike = |name: &str| {
-        let name = name.to_lowercase();
-        let ratio = |one: &str, other: &str| TextDiff::from_chars(one, other).ratio();
-        match (lower.split_once('/'), name.split_once('/')) {
-            _ if !lower.is_empty() && name.contains(&lower) => 1.0,
-            // In the id of a model, the part after the provider counts most, because all models of
-            // a provider begin alike.
-            (Some((maker, model)), Some((other, part))) => (ratio(maker, other) + 3.0 * ratio(model, part)) / 4.0,
-            (None, Some((_, part))) => ratio(&lower, &name).max(ratio(&lower, part)),
-            (_, None) => ratio(&lower, &name),
-        }
-    };
-    let mut found: Vec<(f32, &str)> = names.into_iter().map(|name| (alike(name), name)).collect();
-    found.retain(|(ratio, _)| *ratio > 0.6);
-    found.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-    found.into_iter().take(3).map(|(_, name)| name).collect()
-}
-
-/// Returns "did you mean a, b or c?", or None if no name is similar.
-pub fn did_you_mean<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    let near = nearest(given, names);
-    let (last, others) = near.split_last()?;
-    let list = if others.is_empty() { format!("`{last}`") } else { format!("`{}` or `{last}`", others.join("`, `")) };
-    Some(format!("did you mean {list}?"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,16 +44,5 @@ mod tests {
         assert!(score("par", "fix the parser") > score("par", "p and a and r"));
         assert_eq!(score("", "anything"), Some(0));
         assert!(score("x", "").is_none());
-    }
-
-    #[test]
-    fn near_names_are_named() {
-        let names = ["anthropic/claude-sonnet-4-5", "openai/gpt-5", "rehearsal"];
-        assert_eq!(nearest("claude-sonet-4.5", names), ["anthropic/claude-sonnet-4-5"]);
-        assert_eq!(nearest("gpt5", names), ["openai/gpt-5"]);
-        assert_eq!(nearest("antropic/claude-sonet", names), ["anthropic/claude-sonnet-4-5"]);
-        assert_eq!(nearest("openai/xyz", names), [""; 0], "a provider's name alone is not near");
-        assert_eq!(did_you_mean("reharsal", names).unwrap(), "did you mean `rehearsal`?");
-        assert_eq!(did_you_mean("zzz", names), None);
     }
 }

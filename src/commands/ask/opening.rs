@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
+use domain::near;
 use serde_json::{Value, json};
-use terminal::fuzzy;
 use terminal::status_line::StatusLine;
 use wire::extension::HelloParams;
 use wire::method;
@@ -165,7 +165,7 @@ pub(super) async fn configure(client: &mut Client, opened: &mut Opened, args: &A
             if let Err(error) = client.call::<Value>(method::SESSION_SET_CONFIG_OPTION, params).await {
                 let is_unknown = |refused: &Refused| refused.error.code == RpcError::INVALID_PARAMS;
                 let choices = slash::choices(options, option);
-                let near = fuzzy::did_you_mean(value, choices.iter().map(|(id, _)| id.as_str()));
+                let near = near::did_you_mean(value, choices.iter().map(|(id, _)| id.as_str()));
                 ensure!(
                     !error.downcast_ref().is_some_and(is_unknown),
                     "there is no {option} `{value}`; {}",

@@ -166,6 +166,11 @@ impl Provider {
         }
     }
 
+    /// Returns the ids of the models that are configured or well known.
+    pub(super) fn named_ids(&self) -> impl Iterator<Item = String> {
+        self.named.iter().map(|(model, _)| format!("{}/{model}", self.service.name))
+    }
+
     /// Returns the model that a new session uses.
     pub(super) fn favourite(&self, environment: &Environment) -> Option<Spec> {
         let models = self.models(environment);

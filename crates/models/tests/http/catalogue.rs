@@ -192,6 +192,10 @@ fn a_broken_configuration_is_an_error_that_names_the_setting() {
     broken = config(Kind::OpenAi, "http://x");
     broken.default = Some("nobody/x".into());
     assert_eq!(build(&broken), "`default`: `nobody/x` is neither a model of a provider nor a built-in one");
+    for (wrong, near) in [("fakke/some-model", "`fake/some-model`"), ("rehersal", "`rehearsal`")] {
+        broken.default = Some(wrong.to_owned());
+        assert!(build(&broken).ends_with(&format!("a built-in one; did you mean {near}?")), "{}", build(&broken));
+    }
     broken = config(Kind::OpenAi, "http://x");
     broken.providers.get_mut("fake").unwrap().headers = [("a b".to_owned(), Secret::new("hush"))].into();
     assert_eq!(build(&broken), "`providers.fake.headers.a b`: not a header");
