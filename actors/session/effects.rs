@@ -112,7 +112,7 @@ impl Session {
             Effect::UseEditor(editor) => self.tool_context.editor = Some(editor),
             Effect::ConnectServers(request) => self.connect_servers(request, ctx),
             Effect::AwaitModels => self.await_models(ctx),
-            Effect::ReviewModel { remarks } => self.review_model(remarks, ctx),
+            Effect::ReviewModel => self.review_model(ctx),
             Effect::ExpandPrompt(message) => return self.expand_prompt(&message, ctx),
             Effect::ExpandSteering(message) => return self.expand_steering(message, ctx),
             Effect::AbortExpansion => cancel(self.work.expansion.take(), ctx),

@@ -17,16 +17,15 @@ impl Session {
     /// them.
     pub(super) fn await_models(&mut self, ctx: &mut Context<Self>) {
         let settled = self.ports.models.settle(&self.environment(), LISTS_WITHIN);
-        ctx.spawn(settled.into_actor(self).map(|(), this, ctx| this.correct_model(ctx)));
+        ctx.spawn(settled.into_actor(self).map(|(), this, ctx| this.review_model(ctx)));
     }
 
-    /// Checks the model now, and reports the catalogue's remarks about it if `remarks` is set.
-    pub(super) fn review_model(&mut self, remarks: bool, ctx: &mut Context<Self>) {
+    /// Checks the model now, and delivers the catalogue's remarks about it.
+    pub(super) fn review_model(&mut self, ctx: &mut Context<Self>) {
         self.correct_model(ctx);
-        if remarks {
-            for text in self.ports.models.remarks(&self.state().settings.model, &self.environment()) {
-                self.deliver(Input::Notice { text }, ctx);
-            }
+        let remarks = self.ports.models.remarks(&self.state().settings.model, &self.environment());
+        if !remarks.is_empty() {
+            self.deliver(Input::ModelRemarks(remarks), ctx);
         }
     }
 

@@ -1,6 +1,6 @@
 //! The attached clients, and the bridges that have reconnected.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::activity::Activity;
@@ -22,6 +22,9 @@ pub(super) struct Clients {
     pub(super) evict_at_once: bool,
     /// Whether a client has provided its environment.
     pub(super) has_environment: bool,
+    /// The remarks about models that the clients have received; None until the first prompt since
+    /// the session was loaded.
+    pub(super) remarks: Option<BTreeSet<String>>,
 }
 
 pub(super) struct AttachedClient {

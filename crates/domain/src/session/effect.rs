@@ -44,14 +44,11 @@ pub enum Effect {
     UseEditor(Arc<dyn Editor>),
     /// Replaces the session's MCP servers by these.
     ConnectServers(ServerRequest),
-    /// Waits until the providers have listed their models, and then delivers `ModelCorrected` if
-    /// the current model is not among them.
+    /// Waits until the providers have listed their models, and then does the same as `ReviewModel`.
     AwaitModels,
-    /// Checks the model at once, before `StartTurn` is carried out. With `remarks`, notices explain
-    /// which providers cannot be used and which model answers instead.
-    ReviewModel {
-        remarks: bool,
-    },
+    /// Checks the model at once, before `StartTurn` is carried out: delivers `ModelCorrected` if the
+    /// providers' lists do not have it, and `ModelRemarks`.
+    ReviewModel,
     /// Reads what the prompt refers to, and delivers `PromptExpanded`.
     ExpandPrompt(PromptMessage),
     /// Reads what a steering prompt refers to, and delivers `SteeringExpanded`.

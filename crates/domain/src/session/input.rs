@@ -76,6 +76,9 @@ pub enum Input {
     /// The provider does not have the current model, but has this one. Ignored if the user chose
     /// the current one.
     ModelCorrected(ModelId),
+    /// Explanations of which providers cannot be used now, and which model answers instead. Those
+    /// that are new are shown, from the first prompt on.
+    ModelRemarks(Vec<String>),
     /// The MCP servers that a client wants from the next turn on; None keeps the current ones. A
     /// session that was restored from its log and has none yet uses the `kept` ones.
     SetServers {

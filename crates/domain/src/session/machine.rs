@@ -112,6 +112,7 @@ impl SessionMachine {
             Input::Rename(title) => self.rename(title),
             Input::Configure(setting) => self.configure(setting),
             Input::ModelCorrected(model) => self.correct_model(model),
+            Input::ModelRemarks(remarks) => self.show_remarks(remarks),
             Input::SetServers { wanted, kept } => self.set_servers(wanted, kept),
             Input::ServersLost { text } => self.lose_servers(text),
             Input::SetEnvironment(environment) => self.adopt_environment(environment),

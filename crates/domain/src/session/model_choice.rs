@@ -5,6 +5,9 @@ use super::effect::Effect;
 use super::machine::SessionMachine;
 use crate::ModelId;
 
+/// The most remarks that a session shows until it is loaded again.
+const MOST_REMARKS: usize = 16;
+
 impl SessionMachine {
     /// Whether the model is a default that may still be replaced.
     fn may_correct_model(&self) -> bool {
@@ -19,11 +22,24 @@ impl SessionMachine {
         }
     }
 
-    /// Checks the model before a turn starts. Remarks come with the first prompt.
+    /// Checks the model before a turn starts. From now on remarks are shown.
     pub(super) fn review_model(&mut self) {
         if self.may_correct_model() {
-            let remarks = self.state.messages <= 1;
-            self.effect(Effect::ReviewModel { remarks });
+            self.clients.remarks.get_or_insert_default();
+            self.effect(Effect::ReviewModel);
+        }
+    }
+
+    /// Shows the remarks that were not shown before: a provider may fail at any time.
+    pub(super) fn show_remarks(&mut self, remarks: Vec<String>) {
+        if !self.may_correct_model() {
+            return;
+        }
+        for text in remarks {
+            let Some(shown) = &mut self.clients.remarks else { return };
+            if shown.len() < MOST_REMARKS && shown.insert(text.clone()) {
+                self.notice_passing(text);
+            }
         }
     }
 

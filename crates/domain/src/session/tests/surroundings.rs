@@ -22,6 +22,9 @@ pub(super) struct Surroundings {
     pub(super) evicting: bool,
     has_environment: bool,
     models_awaited: bool,
+    /// Whether a turn has begun since the session was loaded, so that remarks about models are shown.
+    models_reviewed: bool,
+    remarked: bool,
     /// The servers that a client named last.
     servers_wanted: Option<Vec<McpServer>>,
     /// The servers that are connected, and whether there was an environment for them.
@@ -51,8 +54,9 @@ impl World {
                 assert!(!std::mem::replace(&mut self.around.models_awaited, true), "models are awaited twice");
                 assert!(!self.folded.settings.model_chosen, "models are awaited for a model that was chosen");
             }
-            Effect::ReviewModel { .. } => {
+            Effect::ReviewModel => {
                 assert!(!self.folded.settings.model_chosen, "a model that was chosen is reviewed");
+                self.around.models_reviewed = true;
             }
             effect => self.carry_out_hosted(effect),
         }
@@ -111,6 +115,11 @@ impl World {
         let before = self.log.len();
         self.deliver(Input::ModelCorrected(ModelId::from("better")));
         assert_eq!(self.log.len() > before, may_correct, "whether the model is corrected");
+        let is_shown = may_correct && self.around.models_reviewed && !self.around.remarked;
+        let before = self.log.len();
+        self.deliver(Input::ModelRemarks(vec!["a provider fails".to_owned()]));
+        assert_eq!(self.log.len() - before, usize::from(is_shown), "a remark is shown once, from the first prompt on");
+        self.around.remarked |= is_shown;
     }
 
     pub(super) fn attach(&mut self, environment: Option<Arc<Environment>>) {
