@@ -11,3 +11,10 @@ pub(crate) use self::request::{body, concede};
 
 /// The field of a part that holds its signature, and the key of our opaque values.
 const SIGNATURE: &str = "thoughtSignature";
+
+/// The key of our opaque value with the bytes of the text that came in the same part as a signature.
+/// It is 0 for a part that holds only a signature.
+const TEXT_BYTES: &str = "textBytes";
+
+/// The key of our opaque value with the parts that follow a call and hold only a signature.
+const FOLLOWING: &str = "following";

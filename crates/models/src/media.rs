@@ -11,6 +11,9 @@ use serde_json::{Value, json};
 /// each request.
 const MOST_IMAGES: usize = 20;
 
+/// Stands for an image that the provider refused.
+pub(crate) const NOT_TAKEN: &str = "[an image that this model does not take]";
+
 const LEFT_OUT: &str = "[image left out: only the newest 20 images of a conversation are sent]";
 
 /// Replaces every image except the newest ones with a marker.
@@ -142,8 +145,15 @@ fn audio_format(mime: &str) -> Option<&'static str> {
 pub(crate) fn is_about_images(complaint: &str) -> bool {
     let complaint = complaint.to_ascii_lowercase();
     let names_them = ["image", "vision", "multimodal", "mmproj"].iter().any(|word| complaint.contains(word));
-    let refuses =
-        ["not support", "unsupported", "only supported", "does not accept", "no endpoints", "not a multimodal"];
+    let refuses = [
+        "not support",
+        "unsupported",
+        "only supported",
+        "does not accept",
+        "no endpoints",
+        "not a multimodal",
+        "not enabled",
+    ];
     names_them && refuses.iter().any(|sign| complaint.contains(sign))
 }
 
@@ -154,14 +164,14 @@ pub(crate) fn replace_blocks(body: &mut Value, kind: &str) -> bool {
     match body {
         Value::Object(fields) => fields.values_mut().fold(false, |is_changed, value| {
             if is_block(value) {
-                *value = json!({ "type": "text", "text": "[an image that this model does not take]" });
+                *value = json!({ "type": "text", "text": NOT_TAKEN });
                 return true;
             }
             replace_blocks(value, kind) || is_changed
         }),
         Value::Array(items) => items.iter_mut().fold(false, |is_changed, value| {
             if is_block(value) {
-                *value = json!({ "type": "text", "text": "[an image that this model does not take]" });
+                *value = json!({ "type": "text", "text": NOT_TAKEN });
                 return true;
             }
             replace_blocks(value, kind) || is_changed

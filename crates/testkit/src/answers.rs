@@ -1,5 +1,8 @@
 //! The answers of a model, independent of any API, and how a provider's server writes them in each
 //! API.
+//!
+//! The events have the shapes that the makers' own SDKs and servers describe, with the fields that a
+//! client needs. The function of each API names its source; all were compared in November 2026.
 
 use std::borrow::Cow;
 
@@ -109,6 +112,7 @@ impl ModelAnswer {
         }
     }
 
+    /// Writes the events of anthropic-sdk-python 2.9.0 (`types/raw_message_stream_event.py`).
     fn anthropic(&self) -> Vec<Value> {
         let Usage { input, output, cached_read, .. } = self.usage;
         let counts = json!({ "input_tokens": input - cached_read, "cache_read_input_tokens": cached_read,
@@ -149,6 +153,8 @@ impl ModelAnswer {
         events
     }
 
+    /// Writes the chunks of openai-python 3.51.0 (`types/chat/chat_completion_chunk.py`), with thoughts as
+    /// DeepSeek and vLLM have them (`reasoning_content`).
     fn openai(&self) -> Vec<Value> {
         let chunk = |delta: Value| json!({ "id": "c", "choices": [{ "index": 0, "delta": delta }] });
         let mut events = vec![chunk(json!({ "role": "assistant", "content": "" }))];
@@ -216,6 +222,7 @@ impl ModelAnswer {
         events
     }
 
+    /// Writes the events of openai-python 3.51.0 (`types/responses/response_stream_event.py`).
     fn responses(&self) -> Vec<Value> {
         let mut events = vec![json!({ "type": "response.created", "response": { "status": "in_progress" } })];
         for (place, part) in self.parts.iter().enumerate() {
@@ -255,6 +262,7 @@ impl ModelAnswer {
         events
     }
 
+    /// Writes the chunks of google-genai 3.3.0 (`types.py`, `GenerateContentResponse`).
     fn gemini(&self) -> Vec<Value> {
         let chunk = |part: Value| json!({ "candidates": [{ "content": { "role": "model", "parts": [part] } }] });
         let mut events = Vec::new();
@@ -283,10 +291,12 @@ impl ModelAnswer {
         events
     }
 
-    /// Writes the answer as Ollama does, without cache counts.
+    /// Writes the lines of ollama fb3076099 of August 2026 (`api/types.go`, `ChatResponse`), without cache
+    /// counts.
     fn ollama(&self) -> Vec<Value> {
         let line = |fields: Value| json!({ "model": "m", "message": fields, "done": false });
         let mut events = Vec::new();
+        let mut calls = 0;
         for part in &self.parts {
             match part {
                 AnswerPart::Thought(text) => {
@@ -294,8 +304,10 @@ impl ModelAnswer {
                 }
                 AnswerPart::Text(text) => events.extend(halves(text).map(|piece| line(json!({ "content": piece })))),
                 AnswerPart::Call(tool, input) => {
-                    let call = json!({ "function": { "name": tool, "arguments": input } });
+                    let function = json!({ "index": calls, "name": tool, "arguments": input });
+                    let call = json!({ "id": format!("call_{}", short_id(&input.to_string())), "function": function });
                     events.push(line(json!({ "content": "", "tool_calls": [call] })));
+                    calls += 1;
                 }
             }
         }

@@ -255,6 +255,7 @@ mod tests {
             tools: vec![],
             thought: Default::default(),
             environment: Arc::default(),
+            cache_key: String::new(),
         }
     }
 

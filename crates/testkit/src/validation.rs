@@ -214,17 +214,27 @@ pub fn gemini(seen: &RecordedRequest, body: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Requires that arguments are objects, that outcomes name their tool, and that the window is set.
+/// Requires that arguments are objects, that outcomes name their tool and their call, that the call
+/// ids are the server's own, and that the window is set. Ollama itself accepts outcomes without ids;
+/// models with several calls at once then confuse them.
 pub fn ollama(seen: &RecordedRequest, body: &Value) -> Result<(), String> {
     require(seen.path == "/api/chat" && body["options"]["num_ctx"] == 32_768, "num_ctx is not set")?;
+    let mut open: Vec<&Value> = Vec::new();
     for message in list(body, "messages")? {
         require(message["content"].is_string(), "json: cannot unmarshal into Go struct field Message.content")?;
+        if message["role"] == "tool" {
+            require(message["tool_name"] == "read_file", "tool_name is missing")?;
+            let call = open.iter().position(|id| **id == message["tool_call_id"]);
+            open.remove(call.ok_or("tool_call_id names no open call")?);
+        }
         for call in message["tool_calls"].as_array().into_iter().flatten() {
             require(call["function"]["arguments"].is_object(), "arguments: cannot unmarshal string")?;
+            let is_own = call["id"].as_str().is_some_and(|id| id.starts_with("call_M"));
+            require(is_own, "the id of a call is not the server's")?;
+            open.push(&call["id"]);
         }
-        require(message["role"] != "tool" || message["tool_name"] == "read_file", "tool_name is missing")?;
     }
-    Ok(())
+    require(open.is_empty(), "a call has no outcome")
 }
 
 /// Requires Anthropic's rules, with the model in the address and the version in the body
@@ -237,3 +247,6 @@ pub fn vertex(seen: &RecordedRequest, body: &Value) -> Result<(), String> {
     require(seen.header("authorization").starts_with("Bearer "), "Request had invalid authentication credentials.")?;
     anthropic(seen, body)
 }
+
+#[cfg(test)]
+mod tests;

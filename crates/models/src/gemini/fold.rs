@@ -7,7 +7,7 @@ use domain::model::Delta;
 use domain::turn::Usage;
 use serde_json::{Value, json};
 
-use super::SIGNATURE;
+use super::{FOLLOWING, SIGNATURE, TEXT_BYTES};
 use crate::exchange::Fold;
 use crate::failure::{ErrorBody, Failure};
 use crate::limits::AnswerMeter;
@@ -39,13 +39,21 @@ impl GeminiFold {
             self.calls.push(call);
             return Ok(());
         }
-        if let Some(text) = part["text"].as_str().filter(|text| !text.is_empty()) {
-            let is_thought = part["thought"] == true;
+        let is_thought = part["thought"] == true;
+        let text = part["text"].as_str().unwrap_or_default();
+        if !text.is_empty() {
             let text = text.to_owned();
             deltas.push_back(if is_thought { Delta::Thought(text) } else { Delta::Text(text) });
         }
-        if let Some(signature) = signature {
-            deltas.push_back(Delta::Seal(json!({ "provider": self.provider, SIGNATURE: signature })));
+        match (signature, self.calls.last_mut()) {
+            // Calls are emitted at the end of the answer, so what follows one goes with it.
+            (Some(_), Some(call)) if text.is_empty() => call.follow(FOLLOWING, part.clone()),
+            (Some(signature), _) => {
+                let bytes = if is_thought { 0 } else { text.len() };
+                let seal = json!({ "provider": self.provider, SIGNATURE: signature, TEXT_BYTES: bytes });
+                deltas.push_back(Delta::Seal(seal));
+            }
+            (None, _) => {}
         }
         Ok(())
     }

@@ -5,9 +5,9 @@ use domain::model::{CallOrigin, ModelInfo, ModelRequest};
 use domain::{Content, ThoughtLevel};
 use serde_json::{Map, Value, json};
 
-use super::SIGNATURE;
+use super::{FOLLOWING, SIGNATURE, TEXT_BYTES};
 use crate::exchange::Concession;
-use crate::media::{self, Medium};
+use crate::media::{self, Medium, is_about_images};
 use crate::outline::{Answered, OutlineEntry, outline};
 use crate::partial_call::{as_object, own_id};
 use crate::service::Service;
@@ -114,10 +114,8 @@ fn response(parts: &[&Part], provider: &str) -> Vec<Value> {
             Part::Thought(_) => {}
             Part::Seal(seal) => {
                 if let (Some(signature), true) = (seal.get(SIGNATURE), seal["provider"] == provider) {
-                    match said.last_mut() {
-                        Some(last) if last.get(SIGNATURE).is_none() => last[SIGNATURE] = signature.clone(),
-                        _ => said.push(json!({ "text": "", SIGNATURE: signature })),
-                    }
+                    let bytes = seal[TEXT_BYTES].as_u64().and_then(|bytes| usize::try_from(bytes).ok());
+                    sign(&mut said, signature, bytes);
                 }
             }
             Part::Text(text) => said.push(json!({ "text": text })),
@@ -125,10 +123,33 @@ fn response(parts: &[&Part], provider: &str) -> Vec<Value> {
                 let own = origin.as_ref().filter(|origin| origin.provider == provider);
                 said.push(call(tool, as_object(input).as_ref(), own, !has_call));
                 has_call = true;
+                said.extend(own.and_then(|own| own.extra[FOLLOWING].as_array()).into_iter().flatten().cloned());
             }
         }
     }
     said
+}
+
+/// Puts a signature where it came: on a part with the last `bytes` of the text, or on a part of its
+/// own if it had no text. Parts with and without a signature are never joined. A signature that was
+/// recorded without this number goes to the last part.
+fn sign(said: &mut Vec<Value>, signature: &Value, bytes: Option<usize>) {
+    let unsigned = said.last_mut().filter(|last| last.get("text").is_some() && last.get(SIGNATURE).is_none());
+    match (unsigned, bytes) {
+        (Some(last), None) => last[SIGNATURE] = signature.clone(),
+        (Some(last), Some(bytes)) if bytes > 0 => {
+            let text = last["text"].as_str().unwrap_or_default();
+            let cut = text.floor_char_boundary(text.len().saturating_sub(bytes));
+            let signed = json!({ "text": text[cut..], SIGNATURE: signature });
+            if cut == 0 {
+                *last = signed;
+            } else {
+                last["text"] = json!(text[..cut]);
+                said.push(signed);
+            }
+        }
+        (Some(_) | None, _) => said.push(json!({ "text": "", SIGNATURE: signature })),
+    }
 }
 
 fn call(tool: &str, input: &Value, own: Option<&CallOrigin>, is_first: bool) -> Value {
@@ -170,8 +191,7 @@ fn part(content: &Content, info: &ModelInfo) -> Value {
     }
 }
 
-/// Removes what the model does not accept: the thinking level, the format of a tool's schema, or a
-/// foreign signature.
+/// Removes what the model does not accept: images, the thinking level, or a foreign signature.
 pub(crate) fn concede(body: &mut Value, complaint: &str) -> Concession {
     let complaint = complaint.to_ascii_lowercase();
     if complaint.contains("signature") && !complaint.contains("missing") {
@@ -190,11 +210,23 @@ pub(crate) fn concede(body: &mut Value, complaint: &str) -> Concession {
         }
         return if is_changed { Concession::Once } else { Concession::Nothing };
     }
+    if is_about_images(&complaint) {
+        return Concession::lasting(without_images(body));
+    }
     let Some(fields) = body.as_object_mut() else { return Concession::Nothing };
     if complaint.contains("thinking") || complaint.contains("thought") {
         return Concession::lasting(fields.remove("generationConfig").is_some());
     }
     Concession::Nothing
+}
+
+fn without_images(body: &mut Value) -> bool {
+    let contents = body["contents"].as_array_mut().into_iter().flatten();
+    let parts = contents.flat_map(|content| content["parts"].as_array_mut().into_iter().flatten());
+    let is_image =
+        |part: &&mut Value| part["inlineData"]["mimeType"].as_str().is_some_and(|mime| mime.starts_with("image/"));
+    let images = parts.filter(is_image).map(|image| *image = json!({ "text": media::NOT_TAKEN }));
+    images.count() > 0
 }
 
 #[cfg(test)]

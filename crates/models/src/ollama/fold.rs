@@ -96,8 +96,8 @@ mod tests {
 
     use super::*;
 
-    /// Lines as Ollama's own client describes them (ollama/ollama, `api/types.go`, v0.12, October
-    /// 2025).
+    /// Lines as Ollama's own client describes them (ollama/ollama fb3076099, `api/types.go`, August
+    /// 2026).
     #[test]
     fn lines_become_deltas_and_an_error_a_failure() {
         let fold = |lines: &[Value]| -> Result<Vec<Delta>, Failure> {

@@ -1,18 +1,18 @@
 //! Builds requests for Ollama's API. Pure.
 
 use domain::conversation::Part;
-use domain::model::{ModelInfo, ModelRequest};
-use domain::{Content, ThoughtLevel};
+use domain::model::{CallOrigin, ModelInfo, ModelRequest};
+use domain::{CallId, Content, ThoughtLevel};
 use serde_json::{Map, Value, json};
 
 use crate::exchange::Concession;
 use crate::media::{self, Medium, is_about_images};
 use crate::outline::{OutlineEntry, outline};
-use crate::partial_call::as_object;
+use crate::partial_call::{as_object, own_id, short_id};
 use crate::service::Service;
 use crate::spec::Spec;
 
-pub(crate) fn body(spec: &Spec, _service: &Service, request: &ModelRequest) -> Value {
+pub(crate) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Value {
     let mut messages = Vec::new();
     if !request.system.trim().is_empty() {
         messages.push(json!({ "role": "system", "content": request.system }));
@@ -24,7 +24,7 @@ pub(crate) fn body(spec: &Spec, _service: &Service, request: &ModelRequest) -> V
                 messages.push(message("user", &content, &spec.info));
             }
             OutlineEntry::Assistant { parts, results } => {
-                messages.push(response(parts));
+                messages.push(response(parts, &service.name));
                 for (result, tool) in results.iter().zip(parts.iter().filter_map(|part| call_name(part))) {
                     let images: Vec<&Content> = result.images.iter().collect();
                     let mut outcome = message("tool", &images, &spec.info);
@@ -32,6 +32,7 @@ pub(crate) fn body(spec: &Spec, _service: &Service, request: &ModelRequest) -> V
                     let text = [result.text, rest].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>();
                     outcome["content"] = json!(text.join("\n"));
                     outcome["tool_name"] = json!(tool);
+                    outcome["tool_call_id"] = json!(call_id(result.call, result.origin, &service.name));
                     messages.push(outcome);
                 }
             }
@@ -91,15 +92,22 @@ fn call_name(part: &Part) -> Option<&str> {
     }
 }
 
-fn response(parts: &[&Part]) -> Value {
+/// Returns the id that a call and its outcome have in common: the server's own, or ours if it gave
+/// none. Versions that know no ids ignore the fields (ollama, `api/types.go`, August 2026).
+fn call_id(call: &CallId, origin: Option<&CallOrigin>, provider: &str) -> String {
+    own_id(origin, provider).map_or_else(|| short_id(call), str::to_owned)
+}
+
+fn response(parts: &[&Part], provider: &str) -> Value {
     let (mut text, mut thought, mut calls) = (String::new(), String::new(), Vec::new());
     for part in parts {
         match part {
             Part::Text(more) => text.push_str(more),
             Part::Thought(more) => thought.push_str(more),
             Part::Seal(_) => {}
-            Part::Call { tool, input, .. } => {
-                calls.push(json!({ "function": { "name": tool, "arguments": as_object(input) } }));
+            Part::Call { id, tool, input, origin } => {
+                let id = call_id(id, origin.as_ref(), provider);
+                calls.push(json!({ "id": id, "function": { "name": tool, "arguments": as_object(input) } }));
             }
         }
     }
@@ -113,16 +121,24 @@ fn response(parts: &[&Part]) -> Value {
     message
 }
 
-/// Removes what the model does not accept: thinking, tools or images.
+/// Removes what the model does not accept: thinking or images.
 pub(crate) fn concede(body: &mut Value, complaint: &str) -> Concession {
     let complaint = complaint.to_ascii_lowercase();
     if is_about_images(&complaint) {
         let messages = body["messages"].as_array_mut().into_iter().flatten();
-        let changed = messages.filter_map(|message| message.as_object_mut()?.remove("images")).count();
+        let changed = messages.filter_map(without_images).count();
         return Concession::lasting(changed > 0);
     }
     let Some(fields) = body.as_object_mut() else { return Concession::Nothing };
     Concession::lasting(complaint.contains("think") && fields.remove("think").is_some())
+}
+
+fn without_images(message: &mut Value) -> Option<()> {
+    message.as_object_mut()?.remove("images")?;
+    let text = message["content"].as_str().unwrap_or_default();
+    let joint = if text.is_empty() { "" } else { "\n\n" };
+    message["content"] = json!(format!("{text}{joint}{}", media::NOT_TAKEN));
+    Some(())
 }
 
 #[cfg(test)]
@@ -170,6 +186,7 @@ mod tests {
                   "thinking": "hm",
                   "tool_calls": [
                     {
+                      "id": "O05xZV7WK",
                       "function": {
                         "name": "read_file",
                         "arguments": {
@@ -182,7 +199,8 @@ mod tests {
                 {
                   "role": "tool",
                   "content": "text",
-                  "tool_name": "read_file"
+                  "tool_name": "read_file",
+                  "tool_call_id": "O05xZV7WK"
                 }
               ],
               "options": {
@@ -206,5 +224,40 @@ mod tests {
         assert_eq!(concede(&mut built, "\"qwen3:8b\" does not support thinking"), Concession::Lasting);
         assert_eq!(built.get("think"), None);
         assert_eq!(think("gpt-oss:20b", ThoughtLevel::High), "high");
+    }
+
+    /// The fields are those of ollama's `api/types.go` (ollama/ollama fb3076099, August 2026).
+    #[test]
+    fn the_servers_call_ids_return_with_calls_and_outcomes() {
+        let own = |call: &str, id: &str, provider: &str| {
+            let origin = CallOrigin { provider: provider.into(), id: id.into(), extra: Value::Null };
+            Part::Call { id: call.into(), tool: "read_file".into(), input: json!({}), origin: Some(origin) }
+        };
+        let request = request(vec![
+            user(vec![Content::text("a")]),
+            agent(vec![own("1", "call_a", "p"), own("2", "call_b", "p"), own("3", "foreign", "q")]),
+            results(&[("3", "three", false), ("1", "one", false), ("2", "two", false)]),
+        ]);
+        let built = body(&spec::spec("p", "qwen3:8b"), &Service::stub(Kind::Ollama), &request);
+        let calls: Vec<&Value> =
+            built["messages"][2]["tool_calls"].as_array().unwrap().iter().map(|call| &call["id"]).collect();
+        assert_eq!(calls[..2], ["call_a", "call_b"]);
+        assert_ne!(calls[2], "foreign");
+        let outcome = |at: usize| (&built["messages"][3 + at]["tool_call_id"], &built["messages"][3 + at]["content"]);
+        for (at, text) in ["one", "two", "three"].into_iter().enumerate() {
+            assert_eq!(outcome(at), (calls[at], &json!(text)));
+        }
+    }
+
+    #[test]
+    fn images_that_the_model_refuses_become_markers() {
+        let mut body = json!({ "messages": [{ "role": "user", "content": "see", "images": ["AA"] },
+            { "role": "user", "content": "", "images": ["AA"] }] });
+        let complaint = "this model does not support image input";
+        assert_eq!(concede(&mut body, complaint), Concession::Lasting);
+        let marked = format!("see\n\n{}", media::NOT_TAKEN);
+        let message = |content: &str| json!({ "role": "user", "content": content });
+        assert_eq!(body["messages"], json!([message(&marked), message(media::NOT_TAKEN)]));
+        assert_eq!(concede(&mut body, complaint), Concession::Nothing);
     }
 }

@@ -1,4 +1,4 @@
-//! Chunks as Google's own SDK describes them (googleapis/python-genai, `types.py`, November 2025).
+//! Chunks as Google's own SDK describes them (google-genai 3.3.0, `types.py`, November 2026).
 
 use super::*;
 
@@ -42,7 +42,7 @@ fn thoughts_words_calls_and_signatures_are_kept_in_their_places() {
         [
             Delta::Thought("hm".into()),
             Delta::Text("Look".into()),
-            Delta::Seal(json!({ "provider": "p", "thoughtSignature": "s0" })),
+            Delta::Seal(json!({ "provider": "p", "thoughtSignature": "s0", "textBytes": 0 })),
             Delta::Call { tool: "read_file".into(), input: json!({ "path": "a" }), origin: Some(origin) },
             Delta::Call { tool: "list_files".into(), input: json!({}), origin: None },
             Delta::Usage(Usage { input: 120, output: 30, cached_read: 100, cached_write: 0, thought: 20 }),

@@ -1,5 +1,7 @@
 //! Tests of whole requests, and of what is removed after a complaint.
 
+use domain::CallId;
+use domain::model::Delta;
 use expect_test::expect;
 
 use super::*;
@@ -157,4 +159,63 @@ fn a_signature_that_is_refused_is_replaced_in_this_body_only() {
     assert_eq!(body["contents"][0]["parts"][0], json!({ "text": "a" }));
     assert_eq!(body["contents"][0]["parts"][1]["thoughtSignature"], FOREIGN);
     assert_eq!(concede(&mut body, "Corrupted thought signature."), Concession::Nothing);
+}
+
+/// Folds the parts of a response, and returns the parts that are sent back.
+fn replayed(chunks: &[Value]) -> Value {
+    use crate::exchange::Fold;
+    let (mut fold, mut deltas) = (crate::gemini::GeminiFold::new("p"), std::collections::VecDeque::new());
+    for parts in chunks {
+        let chunk = json!({ "candidates": [{ "content": { "role": "model", "parts": parts } }] });
+        fold.take(&chunk.to_string(), &mut deltas).unwrap();
+    }
+    fold.finish(&mut deltas);
+    let mut parts: Vec<Part> = Vec::new();
+    for delta in deltas {
+        match (delta, parts.last_mut()) {
+            (Delta::Text(more), Some(Part::Text(text))) => text.push_str(&more),
+            (Delta::Text(text), _) => parts.push(Part::Text(text)),
+            (Delta::Seal(seal), _) => parts.push(Part::Seal(seal)),
+            (Delta::Call { tool, input, origin }, _) => {
+                parts.push(Part::Call { id: CallId::new(), tool, input, origin });
+            }
+            (_, _) => {}
+        }
+    }
+    let request = request(vec![user(vec![Content::text("a")]), agent(parts)]);
+    built("gemini-3-pro-preview", &request)["contents"][1]["parts"].clone()
+}
+
+/// Google asks for every signature in the part that it came in, and never to join parts with and
+/// without one (ai.google.dev, "Thought signatures", November 2025).
+#[test]
+fn a_signature_returns_in_the_part_that_it_came_in() {
+    let call = |name: &str| json!({ "functionCall": { "name": name, "args": {}, "id": name } });
+    let signature = |signature: &str| json!({ "text": "", "thoughtSignature": signature });
+    // After a call, in a part of its own, also if text came before.
+    let after = replayed(&[json!([{ "text": "Look" }]), json!([call("a"), call("b")]), json!([signature("s")])]);
+    assert_eq!(after, json!([{ "text": "Look" }, call("a"), call("b"), signature("s")]));
+    let between = replayed(&[json!([call("a"), signature("s"), call("b")])]);
+    assert_eq!(between, json!([call("a"), signature("s"), call("b")]));
+    // With the last piece of a text, or after it.
+    let signed = json!({ "text": "\u{e4}k", "thoughtSignature": "s" });
+    assert_eq!(
+        replayed(&[json!([{ "text": "Lo" }]), json!([signed])]),
+        json!([{ "text": "Lo" }, { "text": "\u{e4}k", "thoughtSignature": "s" }])
+    );
+    let last = replayed(&[json!([{ "text": "Look" }]), json!([signature("s")])]);
+    assert_eq!(last, json!([{ "text": "Look" }, signature("s")]));
+    assert_eq!(replayed(&[json!([signed])]), json!([signed]));
+}
+
+#[test]
+fn images_that_the_model_refuses_become_markers() {
+    let inline = |mime: &str| json!({ "inlineData": { "mimeType": mime, "data": "AA" } });
+    let mut body = json!({ "contents": [{ "role": "user", "parts": [
+        { "text": "a" }, inline("image/png"), inline("application/pdf")] }] });
+    let complaint = "Image input modality is not enabled for models/gemma-3-1b-it";
+    assert_eq!(concede(&mut body, complaint), Concession::Lasting);
+    let parts = json!([{ "text": "a" }, { "text": media::NOT_TAKEN }, inline("application/pdf")]);
+    assert_eq!(body["contents"][0]["parts"], parts);
+    assert_eq!(concede(&mut body, complaint), Concession::Nothing);
 }
