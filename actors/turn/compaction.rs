@@ -80,7 +80,7 @@ impl Threshold {
 pub(super) fn clearable(conversation: &Conversation, used: u64, threshold: Threshold) -> Option<(Vec<CallId>, u64)> {
     let limit = threshold.tokens()?;
     let messages = conversation.messages();
-    let at = tail_start(messages, threshold.kept_at_end())?;
+    let at = tail_start(messages, threshold)?;
     let tools = tools_of(messages);
     let is_old = |result: &&CallResult| {
         let tool = tools.get(&result.call).copied().unwrap_or_default();
@@ -112,15 +112,15 @@ fn tools_of(messages: &[Arc<Message>]) -> BTreeMap<&CallId, &str> {
 }
 
 /// Where the last messages begin: at the earliest message of the user or the model from which the
-/// rest fits into this many tokens, or at the last such message if nothing fits. At least one
+/// rest fits into what a compaction keeps, or at the last such message if nothing fits. At least one
 /// message of the model must come before it; None if there is no such place.
-fn tail_start(messages: &[Arc<Message>], room: u64) -> Option<usize> {
+fn tail_start(messages: &[Arc<Message>], threshold: Threshold) -> Option<usize> {
     let first = messages.iter().position(|message| matches!(**message, Message::Assistant { .. }))?;
     let mut weight = 0;
     let mut start = None;
     for at in (first + 1..messages.len()).rev() {
-        weight += estimate::conversation(&messages[at..=at], &[]);
-        if start.is_some() && weight > room {
+        weight += estimate::conversation(&messages[at..=at], &[], threshold.window);
+        if start.is_some() && weight > threshold.kept_at_end() {
             break;
         }
         if !matches!(*messages[at], Message::Results { .. }) && !messages[at].is_summary() {
@@ -134,7 +134,7 @@ fn tail_start(messages: &[Arc<Message>], room: u64) -> Option<usize> {
 /// there is room for.
 pub(super) fn kept_from(conversation: &Conversation, threshold: Threshold) -> Option<MessageId> {
     let messages = conversation.messages();
-    let start = tail_start(messages, threshold.kept_at_end()).and_then(|at| id_of(&messages[at]));
+    let start = tail_start(messages, threshold).and_then(|at| id_of(&messages[at]));
     start.or_else(|| least_kept_from(conversation, threshold.window))
 }
 
@@ -153,7 +153,7 @@ pub(super) fn least_kept_from(conversation: &Conversation, window: u64) -> Optio
     let last = |wanted: fn(&Message) -> bool| messages.iter().rposition(|message| wanted(message)).filter(|at| *at > 0);
     let users = last(|message| matches!(message, Message::User { .. }) && !message.is_summary());
     let models = last(|message| matches!(message, Message::Assistant { .. })).filter(|at| *at > 1);
-    let is_long = |at: usize| window > 0 && estimate::conversation(&messages[at..], &[]) > window / 2;
+    let is_long = |at: usize| window > 0 && estimate::conversation(&messages[at..], &[], window) > window / 2;
     let at = match (users, models) {
         (Some(users), Some(models)) if models > users && is_long(users) => models,
         (Some(at), _) | (None, Some(at)) => at,

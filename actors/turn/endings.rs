@@ -10,7 +10,6 @@ use domain::session::effect::Purpose;
 use domain::turn::FailureKind;
 use domain::{Content, MessageId, StopReason, TurnFailure, Usage};
 
-use super::estimate::Tally;
 use super::{Doing, HALVINGS, SummaryForm, Turn};
 
 /// How often in one turn the model is asked again for a call that the output limit cut off.
@@ -22,6 +21,10 @@ const SILENCE: &str = "Your answer was empty. Go on with the task, or say what c
 /// The instruction that goes with the last request of a turn.
 const LAST_REQUEST: &str = "This is the last request of this turn. Do not call tools any more: say what is done, what is \
     not, and what you would do next.";
+
+/// The instruction that goes with the request before it, while tools can still be called.
+const NEXT_IS_LAST: &str = "One more request is left in this turn after this one. Bring the work to a state that can be \
+    left. Then report without calling tools: say what is done, what is not, and what you would do next.";
 
 /// State about how the responses of a turn have ended.
 #[derive(Default)]
@@ -36,8 +39,19 @@ pub(super) struct Endings {
     spent: u64,
     /// Whether the budget allows no request after the current one.
     pub(super) is_last: bool,
-    /// A message that the model must receive before the next request.
-    pub(super) owed: Option<String>,
+    /// What happens once the calls of this response have their outcomes.
+    pub(super) after_calls: AfterCalls,
+}
+
+/// What happens when all calls of a response have their outcomes.
+#[derive(Default)]
+pub(super) enum AfterCalls {
+    #[default]
+    AskModel,
+    /// The model first receives this message.
+    Nudge(String),
+    /// The turn ends, because its answers were cut off too often.
+    End,
 }
 
 impl Endings {
@@ -70,7 +84,7 @@ impl Turn {
     /// from its beginning.
     pub(super) fn abandon(&mut self) {
         self.estimate_if_uncounted();
-        self.tally = Tally { sent: self.tally.sent, ..Tally::default() };
+        self.tally = self.tally.again();
         let message = std::mem::replace(&mut self.message, MessageId::new());
         match &mut self.doing {
             Doing::Summarising { .. } => self.begin_summary(),
@@ -105,11 +119,16 @@ impl Turn {
         }
     }
 
-    /// The messages of a request, with an instruction added if it is the last request of the turn.
+    /// The messages of a request, with an instruction added if it is the last request of the turn or
+    /// the one before it.
     pub(super) fn with_last_call(&self, mut messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
         let is_answer = matches!(self.doing, Doing::Answering { .. });
-        if is_answer && self.requests > 1 && self.endings.is_last {
-            let content = vec![Content::text(LAST_REQUEST)];
+        let next_is_last = self.requests.saturating_add(1) == self.task.budget.requests;
+        // A turn that has only begun has nothing to report.
+        let last = (self.endings.is_last && self.requests > 1).then_some(LAST_REQUEST);
+        let instruction = last.or((!self.endings.is_last && next_is_last).then_some(NEXT_IS_LAST));
+        if let Some(text) = instruction.filter(|_| is_answer) {
+            let content = vec![Content::text(text)];
             messages.push(Arc::new(Message::User { id: MessageId::new(), content }));
         }
         messages
@@ -167,15 +186,18 @@ impl Turn {
                 self.ask(ctx);
             }
             (Doing::Answering { called: true, .. }, StopReason::EndTurn) => self.take_up_calls(ctx),
-            (Doing::Answering { called, .. }, StopReason::MaxTokens) if self.endings.may_mend_cut() => {
-                let (called, text) = (*called, self.endings.mend_cut());
-                if called {
-                    // The complete calls are carried out first.
-                    self.endings.owed = Some(text);
-                    self.take_up_calls(ctx);
-                } else {
-                    self.say(TurnReport::Nudged { text });
-                }
+            (Doing::Answering { called: true, .. }, StopReason::MaxTokens) => {
+                // The complete calls are carried out, whatever was cut off after them.
+                self.endings.after_calls = match (&self.endings.cut, self.endings.may_mend_cut()) {
+                    (None, _) => AfterCalls::AskModel,
+                    (Some(_), true) => AfterCalls::Nudge(self.endings.mend_cut()),
+                    (Some(_), false) => AfterCalls::End,
+                };
+                self.take_up_calls(ctx);
+            }
+            (Doing::Answering { called: false, .. }, StopReason::MaxTokens) if self.endings.may_mend_cut() => {
+                let text = self.endings.mend_cut();
+                self.say(TurnReport::Nudged { text });
             }
             (Doing::Answering { called: false, .. }, StopReason::EndTurn) if self.endings.may_mend_silence() => {
                 self.say(TurnReport::Nudged { text: SILENCE.to_owned() });

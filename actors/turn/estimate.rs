@@ -1,7 +1,8 @@
 //! Estimates the tokens of a request and its answer when the provider does not report them: a
 //! quarter of the bytes of all text, a few for every message and tool, and a fixed number for every
-//! picture, sound or file. A PDF that is sent as text counts as text once that is known. The
-//! estimate is only accurate enough to see the window fill up. Pure.
+//! picture, sound or file. A PDF counts by its pages, whose number is estimated from its size, and
+//! as text once it is known to be sent as text. The estimate is only accurate enough to see the
+//! window fill up. Pure.
 
 use std::sync::Arc;
 
@@ -19,6 +20,13 @@ const AROUND: u64 = 8;
 /// bytes.
 const MEDIUM: u64 = 1_600;
 
+/// The bytes of a PDF per page: many for a page of text, few for a scanned one. Its pages cannot be
+/// counted without reading the whole file.
+const PDF_PAGE: usize = 50_000;
+
+/// The most pages that providers read.
+const MOST_PAGES: usize = 100;
+
 /// The estimated size of one request and its answer.
 #[derive(Default)]
 pub(super) struct Tally {
@@ -28,16 +36,38 @@ pub(super) struct Tally {
     pub(super) received: usize,
     /// Whether the provider has reported its own count.
     pub(super) is_counted: bool,
+    /// The estimated number of tokens of each PDF in the request, which are in `sent`, too.
+    pdfs: Vec<u64>,
 }
 
 impl Tally {
+    /// Estimates a request to a model with this window.
+    pub(super) fn of(request: &ModelRequest, window: u64) -> Self {
+        let content = request.messages.iter().flat_map(|message| match &**message {
+            Message::User { content, .. } => content.as_slice(),
+            Message::Assistant { .. } | Message::Results { .. } => &[],
+        });
+        let pdfs = content.filter_map(|content| pdf(content, window)).collect();
+        let sent = tokens(request.system.len()) + conversation(&request.messages, &request.tools, window);
+        Self { sent, pdfs, ..Self::default() }
+    }
+
+    /// Continues with the same request, of which nothing was received.
+    pub(super) fn again(&mut self) -> Self {
+        Self { sent: self.sent, pdfs: std::mem::take(&mut self.pdfs), ..Self::default() }
+    }
+
     pub(super) fn guess(&self) -> Usage {
         Usage { input: self.sent, output: tokens(self.received), ..Usage::default() }
     }
 
-    /// Counts the text of PDFs instead of the fixed number for each.
+    /// Counts the text of PDFs instead of their pages. A model gets the text of all PDFs, or only of
+    /// the largest.
     pub(super) fn count_text(&mut self, documents: u32, bytes: usize) {
-        self.sent = self.sent.saturating_sub(u64::from(documents) * MEDIUM) + tokens(bytes);
+        self.pdfs.sort_unstable_by(|one, other| other.cmp(one));
+        let as_text = self.pdfs.len().min(usize::try_from(documents).unwrap_or(usize::MAX));
+        let pages: u64 = self.pdfs.drain(..as_text).sum();
+        self.sent = self.sent.saturating_sub(pages) + tokens(bytes);
     }
 }
 
@@ -45,29 +75,47 @@ pub(super) fn tokens(bytes: usize) -> u64 {
     bytes.div_ceil(BYTES_PER_TOKEN) as u64
 }
 
-pub(super) fn request(request: &ModelRequest) -> u64 {
-    tokens(request.system.len()) + conversation(&request.messages, &request.tools)
-}
-
-pub(super) fn conversation(messages: &[Arc<Message>], tools: &[ToolSpec]) -> u64 {
+pub(super) fn conversation(messages: &[Arc<Message>], tools: &[ToolSpec], window: u64) -> u64 {
     let tools = tools.iter().map(|tool| tool.name.len() + tool.description.len() + tool.schema.to_string().len());
     let tools = tools.map(|bytes| tokens(bytes) + AROUND).sum::<u64>();
-    tools + messages.iter().map(|one| message(one) + AROUND).sum::<u64>()
+    tools + messages.iter().map(|one| message(one, window) + AROUND).sum::<u64>()
 }
 
-pub(super) fn message(message: &Message) -> u64 {
+fn message(message: &Message, window: u64) -> u64 {
     match message {
-        Message::User { content, .. } => content.iter().map(block).sum(),
+        Message::User { content, .. } => content.iter().map(|content| block(content, window)).sum(),
         Message::Assistant { .. } => tokens(message.weight()),
         Message::Results { results } => results.iter().map(result).sum(),
     }
 }
 
 pub(super) fn result(result: &CallResult) -> u64 {
-    tokens(result.text.len()) + result.images.iter().map(block).sum::<u64>()
+    tokens(result.text.len()) + result.images.iter().map(|image| block(image, 0)).sum::<u64>()
 }
 
-fn block(content: &Content) -> u64 {
+/// Estimates the tokens of a PDF; None if the content is something else. It takes at most a quarter
+/// of the window (0 if that is not known), because that is the most of its text that is sent.
+fn pdf(content: &Content, window: u64) -> Option<u64> {
+    let Payload::BlobResource { mime, blob, .. } = &content.payload else { return None };
+    let is_pdf = match mime.as_deref() {
+        Some("application/pdf" | "application/x-pdf") => true,
+        // The first bytes of every PDF, in base64.
+        None | Some("application/octet-stream") => blob.starts_with("JVBERi0"),
+        Some(_) => false,
+    };
+    if !is_pdf {
+        return None;
+    }
+    // Four characters of base64 are three bytes.
+    let pages = (blob.len() / 4 * 3).div_ceil(PDF_PAGE).clamp(1, MOST_PAGES);
+    let most = if window == 0 { u64::MAX } else { (window / 4).max(MEDIUM) };
+    Some((pages as u64 * MEDIUM).min(most))
+}
+
+fn block(content: &Content, window: u64) -> u64 {
+    if let Some(tokens) = pdf(content, window) {
+        return tokens;
+    }
     match &content.payload {
         Payload::Image { .. } | Payload::Audio { .. } | Payload::BlobResource { .. } => MEDIUM,
         Payload::Text { .. } | Payload::Link { .. } | Payload::TextResource { .. } => tokens(content.weight()),
@@ -104,24 +152,52 @@ mod tests {
         let asked = Message::User { id: MessageId::new(), content: vec![Content::text("x".repeat(400)), picture()] };
         let result = CallResult { call: "c".into(), text: "é".repeat(100), images: vec![picture()], failed: false };
         let results = Message::Results { results: vec![result] };
-        assert_eq!((message(&asked), message(&results)), (100 + MEDIUM, 50 + MEDIUM));
-        let request = request(&ModelRequest {
+        assert_eq!((message(&asked, 0), message(&results, 0)), (100 + MEDIUM, 50 + MEDIUM));
+        let request = ModelRequest {
             system: "s".repeat(40),
             messages: vec![Arc::new(asked)],
             tools: vec![ToolSpec { name: "t".into(), description: "does".into(), schema: json!({}), read_only: true }],
             thought: ThoughtLevel::Off,
             environment: Arc::new(Environment::default()),
-        });
-        assert_eq!(request, 10 + (2 + AROUND) + (100 + MEDIUM + AROUND));
+            cache_key: String::new(),
+        };
+        assert_eq!(Tally::of(&request, 0).sent, 10 + (2 + AROUND) + (100 + MEDIUM + AROUND));
+    }
+
+    fn with_pdfs(sizes: &[usize]) -> ModelRequest {
+        let pdf = |bytes: &usize| {
+            let (uri, mime) = ("a.pdf".into(), Some("application/pdf".into()));
+            Content::from(Payload::BlobResource { uri, mime, blob: "A".repeat(bytes / 3 * 4) })
+        };
+        let asked = Message::User { id: MessageId::new(), content: sizes.iter().map(pdf).collect() };
+        ModelRequest {
+            system: String::new(),
+            messages: vec![Arc::new(asked)],
+            tools: vec![],
+            thought: ThoughtLevel::Off,
+            environment: Arc::new(Environment::default()),
+            cache_key: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_pdf_counts_by_its_size_before_it_is_sent() {
+        let sent = |bytes: usize, window: u64| Tally::of(&with_pdfs(&[bytes]), window).sent - AROUND;
+        assert_eq!(sent(3, 0), MEDIUM);
+        assert_eq!(sent(900_000, 0), 18 * MEDIUM);
+        assert_eq!(sent(60_000_000, 0), 100 * MEDIUM, "providers read no more pages");
+        assert_eq!(sent(900_000, 32_768), 8_192, "no more of its text is sent");
     }
 
     #[test]
     fn a_pdf_that_is_sent_as_text_counts_by_its_text() {
-        let pdf = Payload::BlobResource { uri: "a.pdf".into(), mime: Some("application/pdf".into()), blob: "A".into() };
-        let asked = Message::User { id: MessageId::new(), content: vec![Content::from(pdf)] };
-        let mut tally = Tally { sent: message(&asked), ..Tally::default() };
-        assert_eq!(tally.guess().input, MEDIUM);
-        tally.count_text(1, 40_000);
-        assert_eq!(tally.guess().input, 10_000);
+        let mut tally = Tally::of(&with_pdfs(&[3, 900_000]), 0);
+        assert_eq!(tally.guess().input, 19 * MEDIUM + AROUND);
+        let mut large = tally.again();
+        large.count_text(1, 40_000);
+        assert_eq!(large.guess().input, MEDIUM + 10_000 + AROUND, "the larger one is text");
+        let mut both = Tally::of(&with_pdfs(&[3, 900_000]), 0);
+        both.count_text(2, 40_000);
+        assert_eq!(both.guess().input, 10_000 + AROUND);
     }
 }

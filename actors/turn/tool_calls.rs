@@ -8,8 +8,9 @@ use domain::session::TurnReport;
 use domain::session::effect::Unfinished;
 use domain::tool::{ToolSpec, UPDATE_PLAN};
 use domain::turn::{CallStep, NextCall, NextStep};
-use domain::{CallId, visible};
+use domain::{CallId, StopReason, visible};
 
+use super::endings::AfterCalls;
 use super::{Doing, Turn};
 
 /// Reports that a tool call has its outcome. The outcome is in the conversation, and is safe once
@@ -43,9 +44,10 @@ impl Turn {
         match self.calls.next(&self.task.tools) {
             NextStep::Wait => {}
             NextStep::HandOver(batch) => batch.into_iter().for_each(|next| self.carry_out(next)),
-            NextStep::AskModel => match self.endings.owed.take() {
-                Some(text) => self.say(TurnReport::Nudged { text }),
-                None => self.go_on(ctx),
+            NextStep::AskModel => match std::mem::take(&mut self.endings.after_calls) {
+                AfterCalls::AskModel => self.go_on(ctx),
+                AfterCalls::Nudge(text) => self.say(TurnReport::Nudged { text }),
+                AfterCalls::End => self.end(StopReason::MaxTokens),
             },
         }
     }

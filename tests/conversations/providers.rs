@@ -204,6 +204,107 @@ async fn a_call_cut_off_by_the_output_limit_is_requested_again_twice() {
     }
 }
 
+/// Writes the calls of an answer in chat completions, with their arguments as they are, up to the
+/// output limit.
+fn cut_at_limit(calls: &[(&str, &str)]) -> Reply {
+    let mut text = String::new();
+    for (index, (tool, arguments)) in calls.iter().enumerate() {
+        let call = json!({ "index": index, "id": format!("c{index}"),
+            "function": { "name": tool, "arguments": arguments } });
+        let chunk = json!({ "choices": [{ "delta": { "tool_calls": [call] }, "finish_reason": null }] });
+        text.push_str(&format!("data: {chunk}\n\n"));
+    }
+    let last = json!({ "choices": [{ "delta": {}, "finish_reason": "length" }] });
+    text.push_str(&format!("data: {last}\n\ndata: [DONE]\n\n"));
+    Reply::stream(&[text.as_bytes()])
+}
+
+#[actix::test]
+async fn complete_calls_before_an_output_limit_run_and_only_the_cut_one_is_refused() {
+    let whole = Reply::stream(&[&ModelAnswer::text("Done.").sse(Dialect::Chat)]);
+    let (look, cut) = (("update_plan", "{\"entries\":[]}"), ("write_file", "{\"pa"));
+    let both = cut_at_limit(&[look, cut]);
+    for (script, nudges, reason) in [
+        (vec![cut_at_limit(&[look]), whole.clone()], 0, "end_turn"),
+        (vec![both.clone(), whole], 1, "end_turn"),
+        // After the second reminder the calls still run, and the turn ends.
+        (vec![both.clone(), both.clone(), both], 2, "max_tokens"),
+    ] {
+        let requests = script.len();
+        let server = Server::script(script);
+        let (scene, mut zed, session) = scene(Kind::OpenAi, &server, ModelConfig::default()).await;
+        let prompt = zed.prompt(&session, "write").await;
+        assert_eq!(zed.answer(prompt).await["result"]["stopReason"], reason);
+        assert_eq!(server.requests().len(), requests);
+        let told = server.requests()[1].json();
+        let messages = told["messages"].as_array().unwrap();
+        let outcome = messages.iter().find(|message| message["role"] == "tool").unwrap();
+        assert_eq!(
+            (outcome["tool_call_id"].as_str(), outcome["content"].as_str()),
+            (Some("c0"), Some("The plan is updated."))
+        );
+        let events = serde_json::to_string(&scene.history.events(&session)).unwrap();
+        let planned = events.matches("\"event\":\"planned\"").count();
+        assert_eq!(planned, if reason == "max_tokens" { 3 } else { 1 }, "{events}");
+        let shown = scene.transcript.take();
+        assert_eq!(shown.matches("was cut off at the output limit").count(), nudges, "{shown}");
+    }
+}
+
+#[actix::test]
+async fn a_turn_can_be_cancelled_during_a_long_wait_for_a_retry() {
+    let server = Server::script(vec![Reply::new(429, &[("retry-after", "50")], "{}")]);
+    let (_scene, mut zed, session) = scene(Kind::OpenAi, &server, ModelConfig::default()).await;
+    let prompt = zed.prompt(&session, "hi").await;
+    zed.until(|message| message.to_string().contains("too many requests (429); trying again in ")).await;
+    zed.notify("session/cancel", json!({ "sessionId": session })).await;
+    assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "cancelled");
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[actix::test]
+async fn an_abandoned_answer_is_shown_after_a_load_and_not_sent_to_the_model() {
+    for kind in [Kind::Anthropic, Kind::OpenAi] {
+        let half = Reply::begun(&[&beginning(&ModelAnswer::text("half an answer"), kind)]);
+        let whole = Reply::stream(&[&ModelAnswer::text("All of it.").sse(dialect(kind))]);
+        let server = Server::script(vec![half, whole]);
+        let (scene, mut zed, session) = scene(kind, &server, ModelConfig::default()).await;
+        let prompt = zed.prompt(&session, "hi").await;
+        assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
+        zed.call("session/close", json!({ "sessionId": session })).await;
+        scene.transcript.take();
+        let mut other = scene.editor("other").await;
+        other.call("session/load", json!({ "sessionId": session, "cwd": "/work", "mcpServers": [] })).await;
+        let shown = scene.transcript.take();
+        assert!(shown.contains("half an") && shown.contains("All of it."), "{kind:?} {shown}");
+        let prompt = other.prompt(&session, "and now?").await;
+        assert_eq!(other.answer(prompt).await["result"]["stopReason"], "end_turn");
+        let told = server.requests().pop().unwrap().body;
+        assert!(told.contains("All of it.") && !told.contains("half an"), "{kind:?} {told}");
+    }
+}
+
+#[actix::test]
+async fn a_list_that_fails_after_the_first_prompt_is_named_in_the_running_session() {
+    let (open, gate) = tokio::sync::watch::channel(false);
+    let server = Server::with(move |_, _| {
+        let down = Reply::json(500, &json!({ "error": { "message": "down" } }));
+        Reply(vec![Action::UntilOpen(gate.clone())]).then_all(down)
+    });
+    let (scene, mut zed, session) = undecided(&server).await;
+    let prompt = zed.prompt(&session, "hi").await;
+    assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
+    let shown = scene.transcript.take();
+    assert!(shown.contains("its list of models has not arrived yet") && !shown.contains("(500)"), "{shown}");
+    open.send_replace(true);
+    zed.until(|message| message.to_string().contains("fake: the provider failed (500)")).await;
+    scene.transcript.take();
+    // It is named once.
+    let prompt = zed.prompt(&session, "hi").await;
+    assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
+    assert!(!scene.transcript.take().contains("(500)"));
+}
+
 #[actix::test]
 async fn an_empty_answer_gets_one_nudge() {
     let empty = Reply::stream(&[&ModelAnswer::new(vec![AnswerPart::thought("hm")]).sse(Dialect::Chat)]);

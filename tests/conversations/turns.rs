@@ -231,5 +231,14 @@ async fn a_model_that_never_stops_calling_tools_is_stopped_at_the_limit() {
     let (mut zed, session) = scene.editor_with_session("zed").await;
     let prompt = zed.prompt(&session, "go").await;
     assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "max_turn_requests");
-    assert_eq!(scene.script.requests().len(), 3);
+    let requests = scene.script.requests();
+    assert_eq!(requests.len(), 3);
+    // The model is told one request before the last, and with the last.
+    let ends: Vec<String> = requests.iter().map(|request| format!("{:?}", request.messages.last())).collect();
+    assert!(!ends[0].contains("request"), "{}", ends[0]);
+    assert!(ends[1].contains("One more request is left in this turn after this one."), "{}", ends[1]);
+    assert!(ends[1].contains("Then report without calling tools"), "{}", ends[1]);
+    assert!(ends[2].contains("This is the last request of this turn. Do not call tools any more"), "{}", ends[2]);
+    // Nothing of this stays in the conversation.
+    assert!(!serde_json::to_string(&scene.history.events(&session)).unwrap().contains("the last request"));
 }

@@ -20,6 +20,8 @@ pub(crate) struct PartialCall {
     /// Other values that must be sent back with the call.
     pub(crate) extra: Value,
     pub(crate) shown: Shown,
+    /// Whether the call is complete, even without arguments.
+    pub(crate) is_whole: bool,
 }
 
 /// How much of a call has been announced.
@@ -49,7 +51,7 @@ impl PartialCall {
         meter.count_call()?;
         meter.begin(tool.to_string().len())?;
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let mut call = Self { tool: text(tool), id: text(id), extra, ..Self::default() };
+        let mut call = Self { tool: text(tool), id: text(id), extra, is_whole: true, ..Self::default() };
         let arguments = match arguments {
             Value::Null => "{}".to_owned(),
             Value::String(text) => text.clone(),
@@ -57,6 +59,17 @@ impl PartialCall {
         };
         meter.extend(&mut call.arguments, &arguments)?;
         Ok(call)
+    }
+
+    /// Keeps an opaque value that came after the call, in the list with this name.
+    pub(crate) fn follow(&mut self, list: &str, value: Value) {
+        if self.extra.is_null() {
+            self.extra = json!({});
+        }
+        match self.extra[list].as_array_mut() {
+            Some(values) => values.push(value),
+            None => self.extra[list] = json!([value]),
+        }
     }
 
     /// Announces the call if more of it is known than before. `place` is its position among the
@@ -75,13 +88,13 @@ impl PartialCall {
     }
 
     /// Returns the complete call. If the answer was cut off at its limit, a call with incomplete
-    /// arguments becomes a `CutCall`.
+    /// arguments becomes a `CutCall`; no arguments at all are complete if the call is.
     ///
     /// Arguments that are not a JSON object stay a string. Tools accept only objects, so each
     /// refuses it with a reason for the model, and nothing runs on a guess.
     pub(crate) fn call(self, cut_off: bool, provider: &str) -> Delta {
         let input = match self.parse() {
-            Some(input) if !(cut_off && self.arguments.trim().is_empty()) => Value::Object(input),
+            Some(input) if !(cut_off && !self.is_whole && self.arguments.trim().is_empty()) => Value::Object(input),
             Some(_) | None if cut_off => return Delta::CutCall { tool: self.tool },
             Some(_) | None => Value::String(self.arguments),
         };
@@ -145,6 +158,10 @@ pub(crate) fn end(
         }
     }
     let cut_off = stop == StopReason::MaxTokens;
+    // A model writes its calls one after another, so the limit can have cut only the last one.
+    if let Some((_, earlier)) = calls.split_last_mut() {
+        earlier.iter_mut().for_each(|partial| partial.is_whole = true);
+    }
     deltas.extend(calls.into_iter().map(|partial| partial.call(cut_off, provider)));
     if usage != Usage::default() {
         deltas.push_back(Delta::Usage(usage));
@@ -243,6 +260,25 @@ mod tests {
             assert_eq!(partial(cut).call(true, "p"), Delta::CutCall { tool: "t".to_owned() });
         }
         assert!(matches!(partial("{}").call(true, "p"), Delta::Call { .. }));
+    }
+
+    #[test]
+    fn only_the_last_call_of_an_answer_can_have_been_cut_off() {
+        let partial = |arguments: &str| PartialCall {
+            tool: "t".to_owned(),
+            arguments: arguments.to_owned(),
+            ..PartialCall::default()
+        };
+        let kinds = |calls: Vec<PartialCall>| -> Vec<bool> {
+            let mut deltas = VecDeque::new();
+            end("p", calls, Usage::default(), StopReason::MaxTokens, &mut deltas);
+            let calls = deltas.iter().filter(|delta| !matches!(delta, Delta::Stopped(_)));
+            calls.map(|delta| matches!(delta, Delta::Call { .. })).collect()
+        };
+        assert_eq!(kinds(vec![partial(r#"{"a":1}"#), partial(""), partial(r#"{"a":"#)]), [true, true, false]);
+        assert_eq!(kinds(vec![partial(""), partial("")]), [true, false]);
+        let whole = PartialCall { is_whole: true, ..partial("") };
+        assert_eq!(kinds(vec![whole]), [true]);
     }
 
     #[test]

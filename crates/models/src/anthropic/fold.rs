@@ -102,7 +102,8 @@ impl AnthropicFold {
                 deltas.push_back(self.seal("signature", &signature));
             }
             Some(Block::Call { mut partial, input, .. }) => {
-                if partial.arguments.is_empty() && !input.is_null() {
+                // An empty input at the start says nothing: pieces may follow.
+                if partial.arguments.is_empty() && !input.is_null() && input != json!({}) {
                     partial.arguments = input.to_string();
                 }
                 self.calls.push(*partial);
@@ -194,6 +195,8 @@ fn say(deltas: &mut VecDeque<Delta>, what: fn(String) -> Delta, text: &str) {
     }
 }
 
+/// Events as Anthropic's own SDK describes them (anthropic-sdk-python 2.9.0,
+/// `types/raw_message_stream_event.py`, November 2026).
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -255,6 +258,28 @@ mod tests {
                 Delta::Stopped(StopReason::EndTurn),
             ]
         );
+    }
+
+    #[test]
+    fn at_the_output_limit_only_the_last_call_is_cut() {
+        let call = |index: u64, name: &str, pieces: &[&str]| -> Vec<Value> {
+            let block = json!({ "type": "tool_use", "id": name, "name": name, "input": {} });
+            let piece = |piece: &&str| {
+                let delta = json!({ "type": "input_json_delta", "partial_json": piece });
+                json!({ "type": "content_block_delta", "index": index, "delta": delta })
+            };
+            let start = json!({ "type": "content_block_start", "index": index, "content_block": block });
+            let stop = json!({ "type": "content_block_stop", "index": index });
+            std::iter::once(start).chain(pieces.iter().map(piece)).chain([stop]).collect()
+        };
+        for last in [&["{\"a\":"][..], &[""], &[]] {
+            let calls = [call(0, "one", &["{\"a\"", ":1}"]), call(1, "two", &[""]), call(2, "three", last)];
+            let events: Vec<Value> = calls.into_iter().flatten().chain([stopped("max_tokens")]).collect();
+            let deltas = fold(&events).unwrap();
+            let is_call = |delta: &Delta, name: &str| matches!(delta, Delta::Call { tool, .. } if tool == name);
+            assert!(is_call(&deltas[0], "one") && is_call(&deltas[1], "two"), "{deltas:?}");
+            assert_eq!(deltas[2], Delta::CutCall { tool: "three".to_owned() }, "{last:?}");
+        }
     }
 
     #[test]

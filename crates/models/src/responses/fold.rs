@@ -81,6 +81,7 @@ impl ResponsesFold {
             Some("function_call") => {
                 self.call(place, item)?;
                 let partial = self.calls.entry(place).or_default();
+                partial.is_whole = item["status"] != "incomplete";
                 if let Some(whole) = item["arguments"].as_str().filter(|whole| whole.len() > partial.arguments.len()) {
                     partial.arguments.clear();
                     self.meter.extend(&mut partial.arguments, whole)?;

@@ -1,4 +1,4 @@
-//! Events as OpenAI's own SDK describes them (openai-python 2.7, `types/responses`, November 2025).
+//! Events as OpenAI's own SDK describes them (openai-python 3.51.0, `types/responses`, November 2026).
 
 use super::*;
 
@@ -113,4 +113,22 @@ fn a_whole_response_is_understood() {
         { "type": "message", "role": "assistant", "content": [{ "type": "output_text", "text": "hi" }] }] });
     assert_eq!(fold(&[whole]).unwrap(), [Delta::Text("hi".into()), Delta::Stopped(StopReason::EndTurn)]);
     assert!(fold(&[json!({ "hello": "world" })]).is_err());
+}
+
+#[test]
+fn a_call_that_the_output_limit_cut_is_marked_incomplete() {
+    let done = |place: u64, arguments: &str, status: &str| {
+        let item = json!({ "type": "function_call", "call_id": place.to_string(), "name": "t", "arguments": arguments,
+            "status": status });
+        json!({ "type": "response.output_item.done", "output_index": place, "item": item })
+    };
+    let incomplete = json!({ "type": "response.incomplete", "response": { "status": "incomplete",
+        "incomplete_details": { "reason": "max_output_tokens" } } });
+    let is_call = |events: &[Value]| -> Vec<bool> {
+        let deltas = fold(events).unwrap();
+        let calls = deltas.iter().filter(|delta| matches!(delta, Delta::Call { .. } | Delta::CutCall { .. }));
+        calls.map(|delta| matches!(delta, Delta::Call { .. })).collect()
+    };
+    assert_eq!(is_call(&[done(0, "{}", "completed"), done(1, "", "incomplete"), incomplete.clone()]), [true, false]);
+    assert_eq!(is_call(&[done(0, "", "completed"), incomplete]), [true]);
 }
