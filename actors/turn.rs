@@ -75,6 +75,13 @@ pub(crate) struct TurnBudget {
     pub(crate) compact_tokens: u64,
 }
 
+/// What all requests of a turn have in common, whatever they contain.
+pub(crate) struct RequestScope {
+    pub(crate) environment: Arc<Environment>,
+    /// Names the conversation to the provider's cache: one name per session, and one per sub-agent.
+    pub(crate) cache_key: String,
+}
+
 pub(crate) struct TurnTask {
     pub(crate) turn: TurnId,
     pub(crate) purpose: Purpose,
@@ -83,7 +90,7 @@ pub(crate) struct TurnTask {
     pub(crate) briefing: Option<BoxFuture<'static, Brief>>,
     pub(crate) tools: Vec<ToolSpec>,
     pub(crate) thought: ThoughtLevel,
-    pub(crate) environment: Arc<Environment>,
+    pub(crate) scope: RequestScope,
     pub(crate) conversation: Conversation,
     /// How full the model's window was after its last request.
     pub(crate) window_used: u64,
@@ -215,7 +222,7 @@ impl Turn {
     fn go_on(&mut self, ctx: &mut Context<Self>) {
         self.take_up_switch();
         // The count of the last request does not include what came after it, such as long outcomes.
-        let expected = estimate::conversation(self.task.conversation.messages(), &self.task.tools);
+        let expected = estimate::conversation(self.task.conversation.messages(), &self.task.tools, self.window());
         let (used, threshold) = (self.task.window_used.max(expected), self.threshold());
         if !threshold.is_passed(used) {
             return self.answer(ctx);
@@ -324,9 +331,10 @@ impl Turn {
             messages: self.with_last_call(messages),
             tools: tools.into_iter().filter(|tool| tool.suits(self.task.model.info())).collect(),
             thought: self.task.thought,
-            environment: self.task.environment.clone(),
+            environment: self.task.scope.environment.clone(),
+            cache_key: self.task.scope.cache_key.clone(),
         };
-        self.tally = Tally { sent: estimate::request(&request), ..Tally::default() };
+        self.tally = Tally::of(&request, self.window());
         tracing::debug!(parent: &self.task.span, model = %self.task.model.info().id, "asks the model");
         let answer = self.task.span.in_scope(|| self.task.model.respond(request));
         let tail = self.task.tail.clone();

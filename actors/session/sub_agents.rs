@@ -20,7 +20,7 @@ use futures_util::future::BoxFuture;
 
 use super::Session;
 use crate::mail::{ChildGuard, child_guard, tell};
-use crate::turn::{CallEnded, Compacted, GoOn, Switch, Turn, TurnBudget, TurnTask};
+use crate::turn::{CallEnded, Compacted, GoOn, RequestScope, Switch, Turn, TurnBudget, TurnTask};
 
 pub(super) struct SubAgentTurn {
     id: AgentId,
@@ -84,7 +84,7 @@ impl Session {
             briefing: Some(briefing),
             tools,
             thought: self.state().settings.thought,
-            environment: self.environment(),
+            scope: RequestScope { environment: self.environment(), cache_key: format!("{} {id}", self.state().id) },
             conversation: conversation.clone(),
             window_used: 0,
             after: self.machine.sync_point(),

@@ -16,7 +16,7 @@ use domain::{Cost, Mode, StopReason, Trace, TurnFailure, TurnId, Usage};
 use super::Session;
 use crate::mail::{child_guard, tell};
 use crate::spans;
-use crate::turn::{Switch, Turn, TurnBudget, TurnEvent, TurnTask};
+use crate::turn::{RequestScope, Switch, Turn, TurnBudget, TurnEvent, TurnTask};
 
 impl Session {
     /// Starts a turn in which the model works on the current contents of the log.
@@ -43,7 +43,7 @@ impl Session {
             briefing: Some(self.ports.briefing.brief(self.workplace(), state.settings.model.clone())),
             tools: self.offered_tools(),
             thought: state.settings.thought,
-            environment: self.environment(),
+            scope: RequestScope { environment: self.environment(), cache_key: state.id.to_string() },
             conversation: state.conversation.clone(),
             window_used: state.usage.window_used,
             after,

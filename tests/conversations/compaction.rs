@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::answers::{AnswerPart, Dialect, ModelAnswer};
 use testkit::provider::{Reply, Server};
-use testkit::{Editor, Scene};
+use testkit::{Editor, Scene, Step};
 use tools::Registry;
 
 /// A model with a window of 100,000 tokens that gives these answers, and a session with real tools, in which nothing is
@@ -136,4 +136,22 @@ async fn old_outcomes_are_cleared_before_anything_is_summarised_and_can_be_recal
     let recalled = messages_of(&bodies[4]);
     let found = recalled.lines().rev().take(12).collect::<Vec<_>>().join("\n");
     assert!(found.contains("the needle is here"), "{found}");
+}
+
+#[actix::test]
+async fn the_name_for_the_providers_cache_is_one_per_session_also_after_a_compaction() {
+    let say = |text: &str| vec![Step::text(text), Step::end()];
+    let scene = Scene::new(vec![say("A."), say("B."), say("A summary."), say("C."), say("Other.")]);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    for text in ["one", "two", "/compact", "three"] {
+        let prompt = zed.prompt(&session, text).await;
+        assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn", "{text}");
+    }
+    let other = zed.new_session().await;
+    let prompt = zed.prompt(&other, "one").await;
+    zed.answer(prompt).await;
+    let requests = scene.script.requests();
+    let keys: Vec<&str> = requests.iter().map(|request| request.cache_key.as_str()).collect();
+    assert!(format!("{:?}", requests[3].messages).contains("A summary."), "{:?}", requests[3].messages);
+    assert_eq!(keys, [&session, &session, &session, &session, &other]);
 }

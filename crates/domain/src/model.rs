@@ -23,6 +23,9 @@ pub struct ModelRequest {
     pub thought: ThoughtLevel,
     /// The environment in which keys are looked up.
     pub environment: Arc<Environment>,
+    /// Names the conversation: the same in all its requests, whatever they contain. A provider may
+    /// use it to find its cache. Empty if there is no conversation.
+    pub cache_key: String,
 }
 
 /// One piece of a model's streamed answer.

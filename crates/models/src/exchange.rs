@@ -211,7 +211,7 @@ impl Exchange {
         }
         let ExchangeRequest { service, spec, request } = &self.question;
         let (service, spec, request) = (service.clone(), spec.clone(), request.clone());
-        let refused = service.refused(line, &spec.api_name);
+        let (refused, base) = (service.refused(line, &spec.api_name), line.base().to_owned());
         let unbuilt = || Failure::setting("the request could not be built".to_owned(), "report it");
         let prepared = service.conversions.prepare(&request.messages, Accepted::by(&spec, dialect)).await;
         let Prepared { messages, documents, text } = prepared.ok_or_else(unbuilt)?;
@@ -221,7 +221,7 @@ impl Exchange {
         }
         let built = tokio::task::spawn_blocking(move || {
             let request = ModelRequest { messages, ..(*request).clone() };
-            let mut body = dialect.body(&spec, &service, &request);
+            let mut body = dialect.body(&spec, &service, &base, &request);
             refused.iter().for_each(|complaint| {
                 dialect.concede(&mut body, complaint);
             });
@@ -239,7 +239,7 @@ impl Exchange {
         let mut failure = Failure::of_status(status, &complaint, after);
         let service = self.question.service.clone();
         let speaks_otherwise = matches!(status, 400 | 404 | 405)
-            && service.note_dialect(dialect, &self.question.spec.api_name, &complaint);
+            && service.note_dialect(dialect, line.base(), &self.question.spec.api_name, &complaint);
         // OpenRouter answers 404 if no provider of the model takes images.
         let may_give_in = matches!(status, 400 | 422) || (status == 404 && is_about_images(&complaint.message));
         if speaks_otherwise || (may_give_in && self.gives_in(&complaint.message)) {

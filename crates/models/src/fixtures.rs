@@ -39,6 +39,7 @@ pub(crate) fn request(messages: Vec<Message>) -> ModelRequest {
         tools: vec![],
         thought: ThoughtLevel::Medium,
         environment: Arc::default(),
+        cache_key: "session-1".to_owned(),
     }
 }
 

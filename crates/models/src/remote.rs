@@ -45,11 +45,12 @@ impl Dialect {
         }
     }
 
-    pub(crate) fn body(self, spec: &Spec, service: &Service, request: &ModelRequest) -> Value {
+    /// Builds the body of a request that goes to the address `base`.
+    pub(crate) fn body(self, spec: &Spec, service: &Service, base: &str, request: &ModelRequest) -> Value {
         match self {
             Self::Anthropic => anthropic::body(spec, service, request),
             Self::Vertex => anthropic::vertex_body(spec, service, request),
-            Self::Chat => openai::body(spec, service, request),
+            Self::Chat => openai::body(spec, service, base, request),
             Self::Responses => responses::body(spec, service, request),
             Self::Gemini => gemini::body(spec, service, request),
             Self::Ollama => ollama::body(spec, service, request),
@@ -123,3 +124,6 @@ impl Model for Remote {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

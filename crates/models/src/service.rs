@@ -47,8 +47,8 @@ pub(crate) struct Service {
     pub(crate) overrides: Arc<Overrides>,
     /// The parts of requests that this provider refused. Later requests omit them for a while.
     pub(crate) refused: Mutex<ResolvedComplaints>,
-    /// Models that need another dialect than the provider's own.
-    pub(crate) dialects: Mutex<HashMap<String, Dialect>>,
+    /// Models that need another dialect than the provider's own, by address and model.
+    pub(crate) dialects: Mutex<HashMap<(String, String), Dialect>>,
 }
 
 /// Complaints that a change of the request resolved, with their times, by address and model.
@@ -169,7 +169,8 @@ impl Service {
     /// Returns the dialect for this model at this address: what the provider itself asked for, the
     /// configuration, the bundled table, and the provider's kind, in this order.
     pub(crate) fn dialect(&self, base: &str, spec: &Spec) -> Dialect {
-        let known = self.dialects.lock().unwrap_or_else(PoisonError::into_inner).get(&spec.api_name).copied();
+        let place = (base.to_owned(), spec.api_name.clone());
+        let known = self.dialects.lock().unwrap_or_else(PoisonError::into_inner).get(&place).copied();
         let listed = || catalogue::dialect(&spec.api_name, base);
         let of_openai = |api: Option<ModelApi>, usual: Dialect| match api {
             Some(ModelApi::Chat) => Dialect::Chat,
@@ -186,8 +187,9 @@ impl Service {
         })
     }
 
-    /// Records that a model needs another dialect, if that is what the provider complains about.
-    pub(crate) fn note_dialect(&self, dialect: Dialect, model: &str, complaint: &ErrorBody) -> bool {
+    /// Records that a model at this address needs another dialect, if that is what the provider
+    /// complains about.
+    pub(crate) fn note_dialect(&self, dialect: Dialect, base: &str, model: &str, complaint: &ErrorBody) -> bool {
         let names_it = complaint.message.contains("v1/responses");
         let other = match dialect {
             Dialect::Responses if names_it => Dialect::Chat,
@@ -203,7 +205,7 @@ impl Service {
         };
         let mut dialects = self.dialects.lock().unwrap_or_else(PoisonError::into_inner);
         // This happens only once: a model that accepts neither dialect is an error.
-        dialects.insert(model.to_owned(), other).is_none()
+        dialects.insert((base.to_owned(), model.to_owned()), other).is_none()
     }
 
     pub(crate) fn get(&self, line: &ProviderEndpoint, path: &str) -> Result<RequestBuilder, Failure> {
@@ -264,7 +266,7 @@ impl ProviderEndpoint {
     }
 
     fn is_at(&self, is_it: impl Fn(&str) -> bool) -> bool {
-        Url::parse(&self.base).is_ok_and(|address| address.host_str().is_some_and(is_it))
+        is_at(&self.base, is_it)
     }
 
     /// Returns the server's address without the version of its API and without a query.
@@ -276,6 +278,15 @@ impl ProviderEndpoint {
     pub(crate) fn key(&self) -> Option<&Key> {
         self.key.as_ref()
     }
+}
+
+/// Whether the address is OpenRouter's, which passes cache marks on to Claude.
+pub(crate) fn is_openrouter(base: &str) -> bool {
+    is_at(base, |host| host == "openrouter.ai" || host.ends_with(".openrouter.ai"))
+}
+
+fn is_at(base: &str, is_it: impl Fn(&str) -> bool) -> bool {
+    Url::parse(base).is_ok_and(|address| address.host_str().is_some_and(is_it))
 }
 
 /// Normalises an address. Users write it with and without a trailing slash, and Anthropic's with
@@ -327,77 +338,4 @@ impl Service {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::secret::Secret;
-
-    fn environment(pairs: &[(&str, &str)]) -> Environment {
-        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
-    }
-
-    #[tokio::test]
-    async fn a_stored_key_is_not_sent_to_an_address_from_the_environment() {
-        let service = Service::stub(Kind::OpenAi);
-        let elsewhere = environment(&[("P_BASE_URL", "http://evil.example/v1/")]);
-        let kept =
-            Key { secret: Secret::new("k"), source: "stored key".to_owned(), from_environment: false, is_token: false };
-        assert_eq!(service.reach_with(Some(kept), &elsewhere).await.unwrap().base, "http://127.0.0.1:9");
-        let both = environment(&[("P_BASE_URL", "http://proxy.example/v1/"), ("P_KEY", "k")]);
-        assert_eq!(service.reach(&both).await.unwrap().base, "http://proxy.example/v1");
-    }
-
-    #[tokio::test]
-    async fn a_missing_key_or_broken_address_fails_before_anything_is_sent() {
-        let service = Service::stub(Kind::Anthropic);
-        let failure = service.reach(&Environment::default()).await.unwrap_err();
-        let error = service.error("m", failure, None, 1);
-        assert_eq!(error.kind, domain::turn::FailureKind::Authentication);
-        assert_eq!(error.message, "p: no key was found (looked at: environment variable P_KEY)");
-        let broken = environment(&[("P_BASE_URL", "nowhere"), ("P_KEY", "k")]);
-        let failure = service.reach(&broken).await.unwrap_err();
-        assert_eq!(service.error("m", failure, None, 1).message, "p: `P_BASE_URL` is not an http address");
-    }
-
-    #[tokio::test]
-    async fn a_key_with_strange_letters_is_refused_and_not_quoted() {
-        let service = Service::stub(Kind::OpenAi);
-        let line = service.reach(&environment(&[("P_KEY", "ge\u{7}heim")])).await.unwrap();
-        let failure = service.get(&line, "/models").unwrap_err();
-        let error = service.error("m", failure, line.key(), 1);
-        assert_eq!(error.data["key"], "environment variable P_KEY");
-        assert!(!format!("{error:?}{line:?}").contains("heim"));
-    }
-
-    #[test]
-    fn a_key_is_scrubbed_also_where_a_long_text_is_cut() {
-        let service = Service::stub(Kind::OpenAi);
-        let key = Key {
-            secret: Secret::new("k".repeat(50)),
-            source: "x".to_owned(),
-            from_environment: true,
-            is_token: false,
-        };
-        let message = format!("{}{} is no key", "a".repeat(580), key.secret.expose());
-        let complaint = crate::failure::ErrorBody { message, ..Default::default() };
-        let error = service.error("m", Failure::of_status(500, &complaint, None), Some(&key), 1);
-        let detail = error.data["detail"].as_str().unwrap();
-        assert_eq!(detail, format!("{}[key] is no key", "a".repeat(580)));
-    }
-
-    #[test]
-    fn addresses_are_tidied() {
-        for (address, kind, tidied) in [
-            ("https://api.anthropic.com/", Kind::Anthropic, "https://api.anthropic.com"),
-            (" https://proxy/v1/", Kind::Anthropic, "https://proxy"),
-            ("https://api.openai.com/v1/", Kind::OpenAi, "https://api.openai.com/v1"),
-            ("http://127.0.0.1:11434/v1", Kind::Ollama, "http://127.0.0.1:11434"),
-        ] {
-            assert_eq!(tidy(address, kind), tidied);
-        }
-        let azure = "https://x.openai.azure.com/openai/deployments/d?api-version=2024-10-21";
-        let asked = "https://x.openai.azure.com/openai/deployments/d/chat/completions?api-version=2024-10-21";
-        assert_eq!(below(azure, "/chat/completions"), asked);
-        assert_eq!(below("http://x/v1", "/models?limit=1"), "http://x/v1/models?limit=1");
-        assert_eq!(below("http://x?a=1", "/m?b=2"), "http://x/m?b=2&a=1");
-    }
-}
+mod tests;

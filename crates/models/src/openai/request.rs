@@ -9,10 +9,10 @@ use crate::exchange::Concession;
 use crate::media::{self, Medium, is_about_images, replace_blocks};
 use crate::outline::{Answered, OutlineEntry, current_loop, outline};
 use crate::partial_call::{as_object, own_id, short_id};
-use crate::service::Service;
+use crate::service::{Service, is_openrouter};
 use crate::spec::Spec;
 
-pub(crate) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Value {
+pub(crate) fn body(spec: &Spec, service: &Service, base: &str, request: &ModelRequest) -> Value {
     let entries = outline(&request.messages);
     let mut messages = Vec::new();
     if !request.system.trim().is_empty() {
@@ -43,7 +43,7 @@ pub(crate) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Va
         }
     }
     show(&mut pictures, &mut messages, &spec.info);
-    if service.prompt_caching && spec.api_name.starts_with("anthropic/") {
+    if service.prompt_caching && is_openrouter(base) && spec.api_name.starts_with("anthropic/") {
         mark_for_cache(&mut messages, &service.cache_mark());
     }
     let mut body = Map::new();
@@ -202,18 +202,33 @@ fn part_tools_from_users(body: &mut Value) -> bool {
     messages.len() > before
 }
 
-/// Marks the prefixes to cache, for Claude behind a model market, which caches only what is marked.
+/// Marks the prefixes to cache, for Claude behind OpenRouter, which caches only what is marked: the
+/// system text, and what the user and the tools said before and after the last response. Each
+/// request then reads what the one before it wrote. A part of a user's or a tool's message takes the
+/// mark (openrouter 1.3.84, `ChatToolMessage` and `ChatContentText`, November 2026).
 fn mark_for_cache(messages: &mut [Value], cached: &Value) {
+    // Only text takes a mark.
     let mark = |message: &mut Value| {
         if let Some(text) = message["content"].as_str().filter(|text| !text.is_empty()) {
             message["content"] = json!([{ "type": "text", "text": text }]);
         }
-        if let Some(last) = message["content"].as_array_mut().and_then(|parts| parts.last_mut()) {
-            last["cache_control"] = cached.clone();
-        }
+        let last =
+            message["content"].as_array_mut().and_then(|parts| parts.iter_mut().rfind(|part| part["type"] == "text"));
+        last.map(|text| text["cache_control"] = cached.clone()).is_some()
     };
-    messages.iter_mut().filter(|message| message["role"] == "system").for_each(mark);
-    messages.iter_mut().rev().filter(|message| message["role"] == "user").take(2).for_each(mark);
+    let mut left = 2;
+    let mut is_marked = false;
+    for message in messages.iter_mut().rev() {
+        match message["role"].as_str() {
+            Some("user" | "tool") if !is_marked && left > 0 => {
+                is_marked = mark(message);
+                left -= u32::from(is_marked);
+            }
+            Some("assistant") => is_marked = false,
+            Some("system") => drop(mark(message)),
+            _ => {}
+        }
+    }
 }
 
 #[cfg(test)]

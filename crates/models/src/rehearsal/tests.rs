@@ -98,6 +98,7 @@ impl<'a> Stage<'a> {
             tools: self.tools.split_whitespace().map(spec).collect(),
             thought: Default::default(),
             environment: Arc::default(),
+            cache_key: String::new(),
         }
     }
 }

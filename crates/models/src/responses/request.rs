@@ -1,7 +1,7 @@
 //! Builds requests for the Responses API. Pure.
 
 use domain::Content;
-use domain::conversation::{Message, Part};
+use domain::conversation::Part;
 use domain::model::{CallOrigin, ModelInfo, ModelRequest};
 use serde_json::{Map, Value, json};
 
@@ -39,24 +39,16 @@ pub(crate) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Va
         body.insert("reasoning".to_owned(), reasoning);
         body.insert("include".to_owned(), json!(["reasoning.encrypted_content"]));
     }
-    if service.prompt_caching {
+    if service.prompt_caching && !request.cache_key.is_empty() {
         body.insert("prompt_cache_key".to_owned(), json!(cache_key(request)));
     }
     Value::Object(body)
 }
 
-/// Returns a key that is the same for all requests of a session, as long as its beginning is the
-/// same.
+/// Returns the same key for all requests of a session, also after a compaction. The provider does
+/// not learn the session's id.
 fn cache_key(request: &ModelRequest) -> String {
-    let first = request.messages.first().map(|message| match &**message {
-        Message::User { id, content } => {
-            let text: Vec<String> = content.iter().map(Content::as_text).collect();
-            format!("{}{}", id.as_str(), text.concat())
-        }
-        Message::Assistant { id, .. } => id.as_str().to_owned(),
-        Message::Results { .. } => String::new(),
-    });
-    format!("acpd-{:016x}", fingerprint(&format!("{}{}", request.system, first.unwrap_or_default())))
+    format!("acpd-{:016x}", fingerprint(&request.cache_key))
 }
 
 fn items(entry: &OutlineEntry<'_>, info: &ModelInfo, provider: &str) -> Vec<Value> {

@@ -86,3 +86,17 @@ async fn configured_headers_are_sent_and_have_the_last_word() {
     let error = ask(&*model_of(&config, "m")).await.1.unwrap();
     assert_eq!(error.data["detail"], "no use for Token [key]");
 }
+
+#[tokio::test]
+async fn anthropics_auth_token_goes_out_as_a_bearer_token() {
+    let server = Server::script(vec![Reply::stream(&[&ModelAnswer::text("hi").sse(Dialect::Anthropic)])]);
+    let config = acpd_models::ModelsConfig { local: config(Kind::Anthropic, "http://x").local, ..Default::default() };
+    let model = crate::support::providers(&config).find(&"anthropic/claude-sonnet-4-5".into()).unwrap();
+    for (variable, bearer, key) in [("ANTHROPIC_AUTH_TOKEN", "Bearer t-1", ""), ("ANTHROPIC_API_KEY", "", "t-1")] {
+        let mut request = request(vec![user("hello")]);
+        request.environment = environment(&[("ANTHROPIC_BASE_URL", &server.address), (variable, "t-1")]);
+        assert_eq!(ask_with(&*model, request).await, (ModelAnswer::text("hi").deltas(), None));
+        let seen = server.requests().pop().unwrap();
+        assert_eq!((seen.header("authorization"), seen.header("x-api-key")), (bearer, key), "{variable}");
+    }
+}

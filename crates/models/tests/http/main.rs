@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "all of this is test code, outside #[test] functions too")]
 
 mod catalogue;
+mod concessions;
 mod device;
 mod dialects;
 mod failures;

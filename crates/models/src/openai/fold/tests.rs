@@ -1,4 +1,8 @@
 //! Tests of the peculiarities of servers that speak this dialect.
+//!
+//! Chunks as OpenAI's own SDK describes them (openai-python 3.51.0,
+//! `types/chat/chat_completion_chunk.py`, November 2026), with the additions and omissions of other
+//! servers. `tests/shapes` has whole answers of each server, and their sources.
 
 use super::*;
 

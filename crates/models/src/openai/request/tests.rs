@@ -15,7 +15,11 @@ fn concede(body: &mut Value, complaint: &str) -> bool {
 }
 
 fn built(model: &str, request: &ModelRequest) -> Value {
-    body(&spec::spec("p", model), &Service::stub(Kind::OpenAi), request)
+    built_at("http://127.0.0.1:9", model, request)
+}
+
+fn built_at(base: &str, model: &str, request: &ModelRequest) -> Value {
+    body(&spec::spec("p", model), &Service::stub(Kind::OpenAi), base, request)
 }
 
 #[test]
@@ -254,4 +258,67 @@ fn images_of_outcomes_follow_in_a_user_message_or_become_markers() {
     assert_eq!(text_only[3]["content"], "An image.\n[image: image/png]");
     assert_eq!(text_only[5]["content"], "[image: image/png]");
     assert_eq!((text_only[6]["content"].as_str(), text_only.as_array().unwrap().len()), (Some("b"), 7));
+}
+
+#[test]
+fn claude_behind_openrouter_gets_cache_marks_on_tool_messages_too() {
+    let mut messages = vec![
+        user(vec![Content::text("a")]),
+        agent(vec![call("1", "read_file", json!({})), call("2", "read_file", json!({}))]),
+        results(&[("1", "one", false), ("2", "two", false)]),
+    ];
+    // The roles and texts of the marked messages, in their order.
+    let marked = |base: &str, model: &str, messages: &[Message]| -> Vec<String> {
+        let body = built_at(base, model, &request(messages.to_vec()));
+        let messages = body["messages"].as_array().unwrap().iter();
+        let marked = messages.flat_map(|message| {
+            let parts = message["content"].as_array().into_iter().flatten();
+            let parts = parts.filter(|part| part["cache_control"] == json!({ "type": "ephemeral" }));
+            parts.map(|part| format!("{} {}", message["role"].as_str().unwrap(), part["text"].as_str().unwrap()))
+        });
+        marked.collect()
+    };
+    let router = "https://openrouter.ai/api/v1";
+    let claude = "anthropic/claude-sonnet-4.5";
+    assert_eq!(marked(router, claude, &messages), ["system Be brief.", "user a", "tool two"]);
+    messages.extend([agent(vec![call("3", "read_file", json!({}))]), results(&[("3", "three", false)])]);
+    // The mark on "two" stays, so that the cache of the request before is read.
+    assert_eq!(marked(router, claude, &messages), ["system Be brief.", "tool two", "tool three"]);
+    let picture = Payload::Image { data: "iVBORw0KGgoAA".into(), mime: "image/png".into(), uri: None };
+    if let Some(Message::Results { results }) = messages.last_mut() {
+        results[0].images = vec![picture.into()];
+    }
+    let with_picture = marked(router, claude, &messages);
+    assert_eq!(with_picture[2], "tool three\n[image: image/png] follows", "{with_picture:?}");
+    for (base, model) in
+        [("http://127.0.0.1:4000", claude), ("https://openrouter.ai.example/v1", claude), (router, "openai/gpt-5.1")]
+    {
+        assert_eq!(marked(base, model, &messages), [""; 0], "{base} {model}");
+    }
+}
+
+/// Gemini's compatible API signs calls in this field (ai.google.dev, "OpenAI compatibility" and
+/// "Thought signatures", November 2025).
+#[test]
+fn extra_content_returns_with_its_call_and_only_to_its_provider() {
+    use crate::exchange::Fold;
+    let extra = json!({ "google": { "thought_signature": "s" } });
+    let function = json!({ "name": "read_file", "arguments": "{}" });
+    let calls = json!([{ "index": 0, "id": "c", "type": "function", "function": function, "extra_content": extra }]);
+    let chunk = json!({ "choices": [{ "delta": { "tool_calls": calls }, "finish_reason": "tool_calls" }] });
+    let returned = |maker: &str| {
+        let (mut fold, mut deltas) = (crate::openai::OpenAiFold::new(maker), std::collections::VecDeque::new());
+        fold.take(&chunk.to_string(), &mut deltas).unwrap();
+        fold.finish(&mut deltas);
+        let calls = deltas.into_iter().filter_map(|delta| match delta {
+            domain::model::Delta::Call { tool, input, origin } => {
+                Some(Part::Call { id: "ours".into(), tool, input, origin })
+            }
+            _ => None,
+        });
+        let messages = vec![user(vec![Content::text("a")]), agent(calls.collect()), results(&[("ours", "x", false)])];
+        built("gemini-3-pro-preview", &request(messages))["messages"][2]["tool_calls"][0].clone()
+    };
+    assert_eq!((&returned("p")["extra_content"], &returned("p")["id"]), (&extra, &json!("c")));
+    assert_eq!(returned("q").get("extra_content"), None);
 }

@@ -161,3 +161,19 @@ fn an_unsupported_thought_level_is_lowered_step_by_step() {
     assert_eq!(body, json!({ "input": [{ "type": "message" }] }));
     assert_eq!(concede(&mut body, complaint), Concession::Nothing);
 }
+
+#[test]
+fn the_cache_key_is_one_per_session_also_after_a_compaction() {
+    let key = |session: &str, text: &str| {
+        let request = ModelRequest {
+            cache_key: session.to_owned(),
+            system: text.to_owned(),
+            ..request(vec![user(vec![Content::text(text)])])
+        };
+        built("gpt-5.1", &request).get("prompt_cache_key").cloned()
+    };
+    assert_eq!(key("a", "the first message"), key("a", "a summary in its place"));
+    assert_ne!(key("a", "the same"), key("b", "the same"));
+    assert!(key("a", "").is_some_and(|key| !key.as_str().unwrap().ends_with("-a")), "the id itself stays here");
+    assert_eq!(key("", "a question without a session"), None);
+}
