@@ -87,6 +87,6 @@ fn turns(report: &mut Report) {
         (count as f64, median((0..7).map(|_| time_to_model(&world, &mut client, &session, answer)).collect()))
     });
     let after = points[points.len() - 1].1;
-    report.row("prompt to model asked after 1,000 turns (10 MB), median", after, None, "ms");
+    report.row("prompt to model asked after 1,000 turns (10 MB), median", after, None, "ms", "8 ms");
     report.plot(Plot::new("turns", "turns of 10 KB", "ms from prompt to model", &points));
 }

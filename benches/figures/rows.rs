@@ -32,8 +32,8 @@ fn start(report: &mut Report) {
     let warm = median((0..ROUNDS).map(|_| Client::start(world.acpd(&["acp"])).1).collect());
     let floor = median((0..ROUNDS).map(|_| Client::start(world.floor_command()).1).collect());
     drop(first);
-    report.row("spawn to `initialize`, daemon running, median", warm, Some(floor), "ms");
-    report.row("the same with no daemon, once", cold, Some(floor), "ms");
+    report.row("spawn to `initialize`, daemon running, median", warm, Some(floor), "ms", "3 ms");
+    report.row("the same with no daemon, once", cold, Some(floor), "ms", "15 ms");
 }
 
 /// Measures the time from writing a prompt until its request reaches the model server.
@@ -46,7 +46,7 @@ fn prompt_to_model(report: &mut Report) {
     };
     let ours = asked(world.editor());
     let floor = asked(world.floor());
-    report.row("prompt to model asked, median", ours, Some(floor), "ms");
+    report.row("prompt to model asked, median", ours, Some(floor), "ms", "1 ms");
 }
 
 /// Sends a prompt and returns the milliseconds until its request reached the model server.
@@ -64,13 +64,19 @@ fn latency(report: &mut Report) {
     let one = Direction::Paced { pieces: 400, micros: 2_000 };
     let alone = |(mut client, session): (Client, String)| client.prompt(&session, one, next_prompt()).latencies;
     let (ours, floor) = (alone(world.editor()), alone(world.floor()));
-    report.row("chunk latency, one stream, median", median(ours.clone()), Some(median(floor.clone())), "ms");
-    report.row("chunk latency, one stream, 99th percentile", percentile(ours, 99), Some(percentile(floor, 99)), "ms");
+    report.row("chunk latency, one stream, median", median(ours.clone()), Some(median(floor.clone())), "ms", "0.2 ms");
+    report.row(
+        "chunk latency, one stream, 99th percentile",
+        percentile(ours, 99),
+        Some(percentile(floor, 99)),
+        "ms",
+        "1 ms",
+    );
 
     let many = Direction::Paced { pieces: 60, micros: 50_000 };
     let ours = side_by_side(&world, 10, 10, many).into_iter().flat_map(|seen| seen.latencies).collect::<Vec<_>>();
-    report.row("chunk latency, 100 streams, median", median(ours.clone()), None, "ms");
-    report.row("chunk latency, 100 streams, 99th percentile", percentile(ours, 99), None, "ms");
+    report.row("chunk latency, 100 streams, median", median(ours.clone()), None, "ms", "0.2 ms");
+    report.row("chunk latency, 100 streams, 99th percentile", percentile(ours, 99), None, "ms", "2 ms");
 }
 
 /// Measures the latency from the model's piece to the editor's update, with an agent that acpd
@@ -81,9 +87,15 @@ fn hosted(report: &mut Report) {
     let chunks = |(mut client, session): (Client, String)| client.prompt(&session, paced, next_prompt()).latencies;
     let (ours, floor) = (chunks(world.hosted()), chunks(world.floor()));
     let added = median(ours.clone()) - median(floor.clone());
-    report.row("chunk latency, hosted agent, median", median(ours.clone()), Some(median(floor.clone())), "ms");
-    report.row("chunk latency, hosted agent, 99th percentile", percentile(ours, 99), Some(percentile(floor, 99)), "ms");
-    report.row("chunk latency that hosting adds, median", added, None, "ms");
+    report.row("chunk latency, hosted agent, median", median(ours.clone()), Some(median(floor.clone())), "ms", "");
+    report.row(
+        "chunk latency, hosted agent, 99th percentile",
+        percentile(ours, 99),
+        Some(percentile(floor, 99)),
+        "ms",
+        "",
+    );
+    report.row("chunk latency that hosting adds, median", added, None, "ms", "0.2 ms");
 }
 
 /// Runs this many bridges at once with this many streams each.
@@ -114,8 +126,10 @@ fn ceiling(report: &mut Report) {
     let (rate, wait) = rate(world.floor(), burst);
     let floor = (rate, wait);
     let (rate, wait) = self::rate(world.editor(), burst);
-    report.row("ceiling, one stream", rate, Some(floor.0), "thousand/s");
-    report.row("last text to the answer, one stream at the ceiling", wait, Some(floor.1), "ms");
+    report.row("ceiling, one stream", rate, Some(floor.0), "thousand/s", "120");
+    report.row("last text to the answer, one stream at the ceiling", wait, Some(floor.1), "ms", "20 ms");
+    let anthropic = world.editor_with("anthropic-bench/bench");
+    report.row("ceiling, one stream, Anthropic dialect", self::rate(anthropic, burst).0, None, "thousand/s", "120");
     for (bridges, streams) in [(8, 1), (10, 5)] {
         let started = Instant::now();
         let each = 200_000 / (bridges * streams);
@@ -124,8 +138,14 @@ fn ceiling(report: &mut Report) {
         let rate = pieces / started.elapsed().as_secs_f64() / 1e3;
         let wait = seen.iter().map(|seen| (seen.answered - seen.last_text) as f64 / 1e6).fold(0.0, f64::max);
         let count = bridges * streams;
-        report.row(&format!("ceiling, {count} streams together"), rate, None, "thousand/s");
-        report.row(&format!("longest wait from the last text to the answer, {count} streams"), wait, None, "ms");
+        report.row(&format!("ceiling, {count} streams together"), rate, None, "thousand/s", "100");
+        report.row(
+            &format!("longest wait from the last text to the answer, {count} streams"),
+            wait,
+            None,
+            "ms",
+            "20 ms",
+        );
     }
 }
 
@@ -147,8 +167,8 @@ fn disk(report: &mut Report) {
         let seen = client.prompt(&session, Direction::Stream { pieces: 50_000, bytes }, next_prompt());
         let text = seen.text_bytes as f64;
         let (stored, wrote) = stored_and_written(&world, pid, stored, before);
-        report.row(&format!("bytes written per byte of text, chunks of {bytes} B"), wrote / text, None, "B");
-        report.row(&format!("bytes stored per byte of text, chunks of {bytes} B"), stored / text, None, "B");
+        report.row(&format!("bytes written per byte of text, chunks of {bytes} B"), wrote / text, None, "B", "10 B");
+        report.row(&format!("bytes stored per byte of text, chunks of {bytes} B"), stored / text, None, "B", "3 B");
     }
 }
 
@@ -172,26 +192,26 @@ fn load(report: &mut Report) {
     client.call("session/list", json!({}));
     let list = started.elapsed().as_secs_f64() * 1e3;
     let cold = timed_load(&mut client);
-    report.row("load of 100,000 chunks, live", live, None, "ms");
-    report.row("load of 100,000 chunks, from the disk", cold, None, "ms");
-    report.row("first list after a start that follows that stream", list, None, "ms");
+    report.row("load of 100,000 chunks, live", live, None, "ms", "50 ms");
+    report.row("load of 100,000 chunks, from the disk", cold, None, "ms", "100 ms");
+    report.row("first list after a start that follows that stream", list, None, "ms", "50 ms");
 }
 
 fn memory(report: &mut Report) {
     let world = World::new();
     let (mut client, session) = world.editor();
     let pid = world.daemon_pid();
-    report.row("daemon resident, fresh", resident(pid), None, "MB");
+    report.row("daemon resident, fresh", resident(pid), None, "MB", "");
     client.prompt(&session, Direction::Stream { pieces: 100_000, bytes: 16 }, next_prompt());
-    report.row("daemon resident, after one stream of 100,000 chunks", resident(pid), None, "MB");
+    report.row("daemon resident, after one stream of 100,000 chunks", resident(pid), None, "MB", "30 MB");
     side_by_side(&world, 10, 5, Direction::Stream { pieces: 10_000, bytes: 16 });
-    report.row("daemon resident, after 50 streams of 10,000 chunks at once", resident(pid), None, "MB");
+    report.row("daemon resident, after 50 streams of 10,000 chunks at once", resident(pid), None, "MB", "100 MB");
     let (floor, _) = world.floor();
-    report.row("bridge resident", resident(client.pid()), Some(resident(floor.pid())), "MB");
-    report.row("bridge private", private(client.pid()), Some(private(floor.pid())), "MB");
+    report.row("bridge resident", resident(client.pid()), Some(resident(floor.pid())), "MB", "4 MB");
+    report.row("bridge private", private(client.pid()), Some(private(floor.pid())), "MB", "0.5 MB");
     drop(client);
     thread::sleep(Duration::from_secs(60));
-    report.row("daemon resident, a minute later without clients", resident(pid), None, "MB");
+    report.row("daemon resident, a minute later without clients", resident(pid), None, "MB", "30 MB");
 }
 
 fn idle(report: &mut Report) {
@@ -202,10 +222,12 @@ fn idle(report: &mut Report) {
     thread::sleep(Duration::from_secs(5));
     let before = sleeps(pid);
     thread::sleep(Duration::from_secs(10));
-    report.row("wake-ups of an idle daemon without clients", (sleeps(pid) - before) as f64 / 10.0, None, "/s");
+    report.row("wake-ups of an idle daemon without clients", (sleeps(pid) - before) as f64 / 10.0, None, "/s", "1 /s");
 }
 
 fn program(report: &mut Report) {
     let bytes = std::fs::metadata(env!("CARGO_BIN_EXE_acpd")).unwrap().len();
-    report.row("program", bytes as f64 / 1e6, None, "MB");
+    report.row("program", bytes as f64 / 1e6, None, "MB", "20 MB");
+    let bytes = std::fs::metadata(env!("CARGO_BIN_EXE_acpd-bridge")).unwrap().len();
+    report.row("program of the bridge", bytes as f64 / 1e6, None, "MB", "");
 }

@@ -80,6 +80,14 @@ impl World {
         (client, session)
     }
 
+    /// Starts a client behind a bridge and opens a session that uses this model.
+    pub(crate) fn editor_with(&self, model: &str) -> (Client, String) {
+        let (mut client, session) = self.editor();
+        let option = serde_json::json!({ "sessionId": session, "configId": "model", "value": model });
+        client.call("session/set_config_option", option);
+        (client, session)
+    }
+
     /// Starts a client behind a bridge and opens a session that the floor agent answers as a hosted
     /// agent.
     pub(crate) fn hosted(&self) -> (Client, String) {
