@@ -152,7 +152,9 @@ impl SessionMachine {
         self.mind_questions();
     }
 
-    /// Records the answer to a child's question and passes it on.
+    /// Records the answer to a child's question and passes it on: the option that the client names, unchanged, or the
+    /// child's own option of the kind that `ctl` or acpd decides for. An option that the child does not offer is a
+    /// rejection, even if its name is that of a kind.
     pub(super) fn settle_agent_question(&mut self, question: &Question, answer: Answer) {
         let id = question.id.clone();
         let named = match &answer.given {
