@@ -243,6 +243,10 @@ impl Exchange {
         self.outgoing.push_back(rpc::notification(method::SESSION_CANCEL, &json!({ "sessionId": session })));
         for (_, id) in std::mem::take(&mut self.questions) {
             self.answer(&id, Ok(child::permission_answer(None)));
+        if self.deadline.is_some() {
+            // It is cancelled already, and cancelling it again must not give it more time.
+            return;
+        }
         }
         self.prompt_over.send_replace(());
         let (agent, seconds) = (&self.order.agent, self.patience.cancel.as_secs());

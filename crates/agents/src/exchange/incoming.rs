@@ -48,8 +48,7 @@ impl Exchange {
                     Err(error) => Err(self.failure(&error)),
                 };
                 match (reply, outcome) {
-                    // The client may have dropped its request.
-                    (Some(reply), outcome) => drop(reply.send(outcome)),
+                    (Some(reply), outcome) => reply.send(outcome),
                     (None, Err(failure)) => self.report(AgentReport::Noticed(format!("{failure}."))),
                     (None, Ok(Some(part))) => self.report(AgentReport::Offered(part)),
                     (None, Ok(None)) => {}
