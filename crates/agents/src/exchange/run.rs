@@ -86,7 +86,7 @@ pub(crate) async fn run(
             },
             served = exchange.served.next(), if has_room && !exchange.served.is_empty() => {
                 if let Some((id, result)) = served {
-                    exchange.answer(&id, result);
+                    exchange.finish(&id, result);
                 }
             }
             () = until(deadline), if deadline.is_some() => return Some(exchange.overdue()),

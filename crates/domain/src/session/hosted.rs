@@ -87,6 +87,7 @@ impl SessionMachine {
             // The actor compares the call with the rules and delivers the question as an input of its own.
             AgentReport::Asked { .. } => {}
             AgentReport::Withdrew(question) => self.withdraw_agent_question(question),
+            AgentReport::Waits(waits) => self.note_agent_wait(waits),
             AgentReport::Noticed(text) => self.notice_passing(text),
             AgentReport::Ended { reason, usage } => self.end_agent_turn(reason, usage),
             AgentReport::Gone(failure) => self.lose_agent(failure),
@@ -125,6 +126,17 @@ impl SessionMachine {
             self.append_hosted(HostedEvent::Unprompted);
         }
         true
+    }
+
+    /// Records that the child waits for the user, or continues.
+    fn note_agent_wait(&mut self, waits: bool) {
+        let Some(turn) = self.state.open.turn.as_ref().filter(|_| self.is_prompted()) else { return };
+        match (waits, turn.paused) {
+            (true, None) => self.append_hosted(HostedEvent::Paused),
+            (false, Some(_)) => self.append_hosted(HostedEvent::Resumed),
+            (true, Some(_)) | (false, None) => return,
+        }
+        self.publish();
     }
 
     /// Whether there was a prompt before the running one.
