@@ -191,10 +191,12 @@ impl Session {
     }
 
     fn activity_card(&self) -> ActivityCard {
-        match (self.machine.activity(), self.state().open.questions.is_empty()) {
+        let open = &self.state().open;
+        let waits = !open.questions.is_empty() || open.turn.as_ref().is_some_and(|turn| turn.paused.is_some());
+        match (self.machine.activity(), waits) {
             (Activity::Idle | Activity::Closing, _) => ActivityCard::Idle,
-            (_, true) => ActivityCard::Running,
-            (_, false) => ActivityCard::Waiting,
+            (_, false) => ActivityCard::Running,
+            (_, true) => ActivityCard::Waiting,
         }
     }
 
