@@ -149,7 +149,7 @@ impl SessionMachine {
         self.append(EventKind::PermissionAsked { question });
         self.publish();
         self.notify_waiting();
-        self.mind_questions();
+        self.apply_unattended_policy();
     }
 
     /// Records the answer to a child's question and passes it on.
