@@ -25,22 +25,22 @@ use crate::client::{Message, decode};
 use crate::commands::Ending;
 
 /// How long to wait for another message before a held-back piece is shown.
-const PAUSE: Duration = Duration::from_millis(100);
+const FLUSH_AFTER: Duration = Duration::from_millis(100);
 
 /// The interval between two redraws of the progress.
 const FRAME: Duration = Duration::from_millis(100);
 
 /// The daemon closed the connection during a turn.
 #[derive(Debug)]
-pub(super) struct HungUp;
+pub(super) struct DaemonClosed;
 
-impl fmt::Display for HungUp {
+impl fmt::Display for DaemonClosed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the daemon closed the connection before the turn ended")
     }
 }
 
-impl std::error::Error for HungUp {}
+impl std::error::Error for DaemonClosed {}
 
 /// The state of a turn: the prompts and questions without an answer.
 struct Waiting {
@@ -123,8 +123,8 @@ impl Conversation {
                 () = tokio::time::sleep_until(pause), if self.held.is_some() => self.show_held()?,
                 _ = frames.tick(), if self.output.is_live() => self.output.tick()?,
                 message = self.client.next() => {
-                    pause = Instant::now() + PAUSE;
-                    let message = message.context(HungUp)?.ok_or(HungUp)?;
+                    pause = Instant::now() + FLUSH_AFTER;
+                    let message = message.context(DaemonClosed)?.ok_or(DaemonClosed)?;
                     if self.held.as_ref().is_some_and(|held| is_said_again(held, &message)) {
                         self.held = None;
                     }

@@ -161,7 +161,7 @@ impl SessionMachine {
         self.append(EventKind::PermissionAsked { question });
         self.publish();
         self.notify_waiting();
-        self.mind_questions();
+        self.apply_unattended_policy();
     }
 
     /// Records the answer to a child's question and passes it on: the option that the client names, unchanged, or the

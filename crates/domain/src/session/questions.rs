@@ -155,7 +155,7 @@ impl SessionMachine {
 
     /// Handles open questions while no client is attached: they wait, or are denied at once or after a timeout, as
     /// configured.
-    pub(super) fn mind_questions(&mut self) {
+    pub(super) fn apply_unattended_policy(&mut self) {
         if self.evicting || self.has_clients() || self.state.open.questions.is_empty() {
             return;
         }
@@ -166,9 +166,9 @@ impl SessionMachine {
         }
     }
 
-    /// Does the same as `mind_questions` for questions restored from the log. Their clients get this much time to
+    /// Does the same as `apply_unattended_policy` for questions restored from the log. Their clients get this much time to
     /// reconnect.
-    pub(super) fn mind_questions_after(&mut self, grace: Duration) {
+    pub(super) fn apply_unattended_policy_after(&mut self, grace: Duration) {
         match self.policy.unattended {
             Unattended::Wait => {}
             Unattended::Deny => self.effect(Effect::ArmDenyTimer(grace)),
