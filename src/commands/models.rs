@@ -32,10 +32,12 @@ const LISTED_WITHIN: Duration = Duration::from_secs(10);
 const ANSWERED_WITHIN: Duration = Duration::from_secs(60);
 
 pub fn run(places: &Places, args: &Models) -> anyhow::Result<Ending> {
+    let list_all = ModelsAction::List { filter: None, json: false };
+    let action = args.action.as_ref().unwrap_or(&list_all);
     let mut config = Layers::read(&places.config, launch::environment(), &[])?.check()?;
     let environment: Environment = launch::environment().collect();
     let configured = config.models.default.clone();
-    if matches!(args.action, ModelsAction::Default { .. }) {
+    if matches!(action, ModelsAction::Default { .. }) {
         // A default that does not exist must not prevent the user from setting another.
         config.models.default = None;
     }
@@ -43,12 +45,12 @@ pub fn run(places: &Places, args: &Models) -> anyhow::Result<Ending> {
     ResolvedNetwork::of(&config.network, &environment, &Environment::default()).install();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ending = runtime.block_on(async {
-        if let ModelsAction::Default { reset: true, .. } = args.action {
+        if let ModelsAction::Default { reset: true, .. } = action {
             return default_model::set(places, None).await;
         }
         let offered = providers.offered(&environment, LISTED_WITHIN).await;
         let known = Known { providers: &providers, environment: &environment, offered: &offered };
-        match &args.action {
+        match action {
             ModelsAction::List { filter, json } => list(&known, filter.as_deref(), *json),
             ModelsAction::Test { model } => test(&known, model.as_deref()).await,
             ModelsAction::Default { model, .. } => {

@@ -40,6 +40,8 @@ fn models_are_listed_filtered_and_said_to_be_guessed_where_they_are() {
             ("openai/gpt-4.1".to_owned(), json!(1_047_576), false),
         ]
     );
+    let all = |args: &[&str]| String::from_utf8(acpd_models(&home, &server, args).stdout).unwrap();
+    assert_eq!((all(&[]), all(&[]).lines().count()), (all(&["list"]), 2), "the list needs no subcommand");
     let output = acpd_models(&home, &server, &["list", "INSTRUCT"]);
     let said = String::from_utf8(output.stdout).unwrap();
     assert_eq!(said.lines().count(), 1, "{said}");
