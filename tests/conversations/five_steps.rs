@@ -10,27 +10,19 @@ use models::{
 };
 use serde_json::json;
 use testkit::Scene;
-use testkit::answers::Dialect;
 use testkit::provider::Server;
-use testkit::validation::{self, Check, PICTURE};
+use testkit::validation::{self, PICTURE, PROVIDERS, Provider};
 use tools::Registry;
 
-const PROVIDERS: [(Kind, Dialect, Check, &str); 7] = [
-    (Kind::Anthropic, Dialect::Anthropic, validation::anthropic, "claude-sonnet-4-5"),
-    (Kind::Vertex, Dialect::Anthropic, validation::vertex, "claude-sonnet-4-5"),
-    (Kind::OpenAi, Dialect::Chat, validation::chat, "some-model"),
-    (Kind::OpenAi, Dialect::Mistral, validation::mistral, "mistral-large-latest"),
-    (Kind::Responses, Dialect::Responses, validation::responses, "gpt-5.1"),
-    (Kind::Gemini, Dialect::Gemini, validation::gemini, "gemini-3-pro-preview"),
-    (Kind::Ollama, Dialect::Ollama, validation::ollama, "qwen3:8b"),
-];
-
-fn models(kind: Kind, server: &Server, name: &str) -> Arc<Providers> {
-    let model = ModelConfig { id: name.to_owned(), images: Some(true), thinks: Some(true), ..ModelConfig::default() };
+fn models(provider: &Provider, server: &Server) -> Arc<Providers> {
+    let Provider { model: name, base, .. } = provider;
+    let kind: Kind = serde_json::from_value(json!(provider.kind)).unwrap();
+    let model =
+        ModelConfig { id: (*name).to_owned(), images: Some(true), thinks: Some(true), ..ModelConfig::default() };
     let provider = ProviderConfig {
         key: KeyConfig { command: Some("echo a-key".to_owned()), ..KeyConfig::default() },
         models: vec![model],
-        ..ProviderConfig::new(kind, &server.address)
+        ..ProviderConfig::new(kind, &format!("{}{base}", server.address))
     };
     let config = ModelsConfig {
         default: Some(format!("fake/{name}")),
@@ -45,14 +37,15 @@ fn models(kind: Kind, server: &Server, name: &str) -> Arc<Providers> {
 
 #[actix::test]
 async fn a_task_of_five_steps_ends_well_at_every_validating_server() {
-    for (kind, dialect, check, name) in PROVIDERS {
+    for provider in PROVIDERS {
+        let name = provider.name;
         let folder = tempfile::tempdir().unwrap();
         for file in ["a", "b", "c", "d"] {
             fs::write(folder.path().join(file), format!("this is {file}\n")).unwrap();
         }
         fs::write(folder.path().join("picture.png"), validation::PICTURE_BYTES).unwrap();
-        let server = validation::server(dialect, check);
-        let models = models(kind, &server, name);
+        let server = provider.server();
+        let models = models(&provider, &server);
         let scene = Scene::adjusted(|ports| {
             ports.models = models;
             ports.toolbox = Arc::new(Registry::new(tools::Settings::new(env!("CARGO_BIN_EXE_acpd"))));
@@ -62,11 +55,10 @@ async fn a_task_of_five_steps_ends_well_at_every_validating_server() {
         let prompt = zed.prompt(opened["result"]["sessionId"].as_str().unwrap(), "Do it.").await;
         let answer = zed.answer(prompt).await;
         let transcript = scene.transcript.take();
-        assert_eq!(answer["result"]["stopReason"], "end_turn", "{kind:?}: {answer}\n{transcript}");
-        assert!(transcript.contains("Done."), "{kind:?}: {transcript}");
+        assert_eq!(answer["result"]["stopReason"], "end_turn", "{name}: {answer}\n{transcript}");
+        assert!(transcript.contains("Done."), "{name}: {transcript}");
         let requests = server.requests();
-        // Five steps, one of them twice. Mistral refuses a picture right after a tool's message, once.
-        assert_eq!(requests.len(), if dialect == Dialect::Mistral { 7 } else { 6 }, "{kind:?}");
-        assert!(requests.iter().any(|request| request.body.contains(&PICTURE[..40])), "{kind:?} was shown no picture");
+        assert_eq!(requests.len(), provider.requests, "{name}");
+        assert!(requests.iter().any(|request| request.body.contains(&PICTURE[..40])), "{name} was shown no picture");
     }
 }

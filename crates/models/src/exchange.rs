@@ -240,8 +240,10 @@ impl Exchange {
         let service = self.question.service.clone();
         let speaks_otherwise = matches!(status, 400 | 404 | 405)
             && service.note_dialect(dialect, line.base(), &self.question.spec.api_name, &complaint);
-        // OpenRouter answers 404 if no provider of the model takes images.
-        let may_give_in = matches!(status, 400 | 422) || (status == 404 && is_about_images(&complaint.message));
+        // OpenRouter answers 404 if no provider of the model takes images, and llama.cpp 500 if the
+        // model takes none.
+        let may_give_in =
+            matches!(status, 400 | 422) || (matches!(status, 404 | 500) && is_about_images(&complaint.message));
         if speaks_otherwise || (may_give_in && self.gives_in(&complaint.message)) {
             failure.again = RetryAdvice::After(Duration::ZERO);
         } else if status == 401 && !self.rekeyed && line.key().is_some() {
