@@ -245,13 +245,13 @@ impl Exchange {
         let may_give_in =
             matches!(status, 400 | 422) || (matches!(status, 404 | 500) && is_about_images(&complaint.message));
         if speaks_otherwise || (may_give_in && self.gives_in(&complaint.message)) {
-            failure.again = RetryAdvice::After(Duration::ZERO);
+            failure.again = RetryAdvice::Changed;
         } else if status == 401 && !self.rekeyed && line.key().is_some() {
             // The output of a key command may have expired. The command runs once more before the
             // person sees an error.
             self.rekeyed = true;
             if service.keys.forget(&self.question.request.environment).await {
-                failure.again = RetryAdvice::After(Duration::ZERO);
+                failure.again = RetryAdvice::Changed;
             }
         }
         failure

@@ -56,9 +56,12 @@ impl Retry {
 
     /// Records a failure. Returns how long to wait before the next request, or None to give up.
     pub(crate) fn weigh(&mut self, failure: &Failure) -> Option<Duration> {
+        if failure.again == RetryAdvice::Changed {
+            return Some(Duration::ZERO);
+        }
         self.failed += 1;
         let wait = match failure.again {
-            RetryAdvice::Never => return None,
+            RetryAdvice::Never | RetryAdvice::Changed => return None,
             RetryAdvice::Soon => self.backoff(),
             RetryAdvice::After(asked) if asked > Duration::from_secs(self.policy.longest_asked_seconds) => return None,
             // Every client gets the same time from the provider, so a random delay keeps them from

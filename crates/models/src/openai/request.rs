@@ -182,6 +182,10 @@ pub(crate) fn concede(body: &mut Value, complaint: &str) -> Concession {
     {
         return Concession::lasting(add_empty_reasoning(body));
     }
+    if complaint.contains("signature") && !complaint.contains("missing") {
+        // Claude behind a router refuses thoughts that came from another server of the model.
+        return if remove_reasoning(body) { Concession::Once } else { Concession::Nothing };
+    }
     let Some(fields) = body.as_object_mut() else { return Concession::Nothing };
     // xAI names the field in its own spelling.
     let complaint = complaint.replace("reasoningEffort", "reasoning_effort");

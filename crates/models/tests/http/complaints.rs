@@ -167,3 +167,66 @@ async fn reasoning_is_left_out_for_a_model_that_refuses_it() {
         }
     }
 }
+
+/// The complaint is Anthropic's, as OpenRouter passes it on (openrouter.ai, "Errors").
+#[tokio::test]
+async fn a_refused_signature_behind_a_router_removes_thoughts_from_one_body_only() {
+    let raw = json!({ "error": { "message": "messages.1.content.0: Invalid `signature` in `thinking` block" } });
+    let server = Server::with(move |seen, _| match seen.body.contains("reasoning_details") {
+        true => {
+            let metadata = json!({ "raw": raw.to_string(), "provider_name": "Amazon Bedrock" });
+            Reply::json(400, &json!({ "error": { "message": "Provider returned error", "metadata": metadata } }))
+        }
+        false => Reply::stream(&[&ModelAnswer::rich().sse(Dialect::OpenRouter)]),
+    });
+    let model = model_of(&config(Kind::OpenAi, &server.address), "anthropic/claude-sonnet-4.5");
+    let mut messages = vec![user("a")];
+    let (deltas, _) = ask_with(&*model, request(messages.clone())).await;
+    messages.extend(recorded(&deltas, |tool| format!("outcome of {tool}")));
+    for requests in [3, 5] {
+        assert_eq!(ask_with(&*model, request(messages.clone())).await.1, None);
+        assert_eq!(server.requests().len(), requests);
+    }
+}
+
+/// The complaint is Gemini's (ai.google.dev, "Thought signatures").
+#[tokio::test]
+async fn calls_of_an_older_gemini_get_a_placeholder_where_a_signature_is_required() {
+    let call = json!({ "functionCall": { "id": "c1", "name": "read_file", "args": { "path": "a" } } });
+    let content = json!({ "role": "model", "parts": [call] });
+    let answer = json!({ "candidates": [{ "content": content, "finishReason": "STOP" }] });
+    let server = Server::with(move |seen, _| {
+        let body = seen.json();
+        let parts =
+            body["contents"].as_array().unwrap().iter().flat_map(|content| content["parts"].as_array().unwrap());
+        let mut calls = parts.filter(|part| part.get("functionCall").is_some());
+        match calls.any(|call| call.get("thoughtSignature").is_none()) {
+            true => {
+                let message = "Function call is missing a thought_signature in functionCall parts.";
+                Reply::json(400, &json!({ "error": { "code": 400, "message": message, "status": "INVALID_ARGUMENT" } }))
+            }
+            false => Reply::stream(&[format!("data: {answer}\n\n").as_bytes()]),
+        }
+    });
+    let model = model_of(&config(Kind::Gemini, &server.address), "gemini-3-pro-preview");
+    let mut messages = vec![user("a")];
+    let (deltas, _) = ask_with(&*model, request(messages.clone())).await;
+    messages.extend(recorded(&deltas, |tool| format!("outcome of {tool}")));
+    assert_eq!(ask_with(&*model, request(messages)).await.1, None);
+    assert_eq!(server.requests().len(), 3);
+}
+
+#[tokio::test]
+async fn a_changed_request_is_not_one_of_the_tries() {
+    let message = "This model is only supported in v1/responses and not in v1/chat/completions.";
+    let server =
+        Server::with(move |seen, _| match (seen.path.as_str(), seen.json()["reasoning"]["summary"].is_string()) {
+            ("/responses", false) => Reply::stream(&[&ModelAnswer::text("hi").sse(Dialect::Responses)]),
+            ("/responses", true) => Reply::json(400, &json!({ "error": { "message": "summary is not supported" } })),
+            _ => Reply::json(404, &json!({ "error": { "message": message } })),
+        });
+    let mut config = config(Kind::OpenAi, &server.address);
+    config.retry.tries = 1;
+    assert_eq!(ask_with(&*model_of(&config, "gpt-5.1"), request(vec![user("a")])).await.1, None);
+    assert_eq!(server.requests().len(), 3);
+}
