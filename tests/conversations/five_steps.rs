@@ -1,5 +1,5 @@
-//! A task of five steps through the daemon's actors, with real tools, at servers that validate requests as strictly as
-//! the providers do: parallel calls, a picture, and a break in the middle.
+//! Sessions with real tools at servers that speak as the providers do: a task of five steps with parallel calls, a
+//! picture and a break in the middle, whose requests are validated, and a call that is shown while it is written.
 
 use std::fs;
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use models::{
 };
 use serde_json::json;
 use testkit::Scene;
-use testkit::provider::Server;
+use testkit::answers::{AnswerPart, Dialect, ModelAnswer};
+use testkit::provider::{Action, Reply, Server};
 use testkit::validation::{self, PICTURE, PROVIDERS, Provider};
 use tools::Registry;
 
@@ -22,7 +23,7 @@ fn models(provider: &Provider, server: &Server) -> Arc<Providers> {
     let provider = ProviderConfig {
         key: KeyConfig { command: Some("echo a-key".to_owned()), ..KeyConfig::default() },
         models: vec![model],
-        ..ProviderConfig::new(kind, &format!("{}{base}", server.address))
+        ..ProviderConfig::new(kind, format!("{}{base}", server.address))
     };
     let config = ModelsConfig {
         default: Some(format!("fake/{name}")),
@@ -60,5 +61,44 @@ async fn a_task_of_five_steps_ends_well_at_every_validating_server() {
         let requests = server.requests();
         assert_eq!(requests.len(), provider.requests, "{name}");
         assert!(requests.iter().any(|request| request.body.contains(&PICTURE[..40])), "{name} was shown no picture");
+    }
+}
+
+/// Returns the beginning of an answer up to the end of the event with the first bytes of a call's arguments.
+fn begun(answer: &[u8], line_end: &[u8]) -> usize {
+    let position = |from: usize, word: &[u8]| {
+        from + answer[from..].windows(word.len()).position(|window| window == word).unwrap() + word.len()
+    };
+    position(position(position(0, b"read_file"), b"pat"), line_end)
+}
+
+#[actix::test]
+async fn a_call_is_shown_while_a_provider_still_writes_its_arguments() {
+    for provider in PROVIDERS {
+        let name = provider.name;
+        let (open, gate) = tokio::sync::watch::channel(false);
+        let call = ModelAnswer::new(vec![AnswerPart::Call("read_file", json!({ "path": "a.txt" }))]);
+        let bytes = call.sse(provider.dialect);
+        let line_end: &[u8] = if provider.dialect == Dialect::Ollama { b"\n" } else { b"\n\n" };
+        let (first, rest) = bytes.split_at(begun(&bytes, line_end));
+        let held = Reply::begun(&[first]).then(Action::UntilOpen(gate)).then_piece(rest);
+        let held = held.then(Action::Write(b"0\r\n\r\n".to_vec()));
+        let (server, queue) = Server::queue();
+        *queue.lock().unwrap() = [held, Reply::stream(&[&ModelAnswer::text("Done.").sse(provider.dialect)])].into();
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("a.txt"), "this is a\n").unwrap();
+        let models = models(&provider, &server);
+        let scene = Scene::adjusted(|ports| {
+            ports.models = models;
+            ports.toolbox = Arc::new(Registry::new(tools::Settings::new(env!("CARGO_BIN_EXE_acpd"))));
+        });
+        let mut zed = scene.editor("zed").await;
+        let opened = zed.call("session/new", json!({ "cwd": folder.path(), "mcpServers": [] })).await;
+        let prompt = zed.prompt(opened["result"]["sessionId"].as_str().unwrap(), "Do it.").await;
+        // The server sends nothing more until the editor has seen the call.
+        let call = zed.update("tool_call").await;
+        assert_eq!(call["params"]["update"]["status"], "pending", "{name}: {call}");
+        open.send_replace(true);
+        assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn", "{name}");
     }
 }
