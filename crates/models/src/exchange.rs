@@ -278,8 +278,11 @@ impl Exchange {
     fn weigh(&mut self, failure: Failure, spent: Usage) -> Phase {
         let ExchangeRequest { service, spec, .. } = &self.question;
         debug!(provider = service.name, model = spec.api_name, what = failure.what, "model request failed");
-        let wait = self.retry.weigh(&failure);
         let is_partial = self.shown || !self.ready.is_empty();
+        if is_partial {
+            self.retry.note_progress();
+        }
+        let wait = self.retry.weigh(&failure);
         if let Some(wait) = wait {
             // Deltas that were read and not emitted will come again.
             self.ready.clear();

@@ -206,6 +206,25 @@ async fn a_long_wait_is_counted_down() {
     assert_eq!(deltas, ModelAnswer::text("hi there").deltas());
 }
 
+/// Thinking models answer for longer than all waits together may take.
+#[tokio::test]
+async fn a_break_after_a_long_answer_is_asked_for_again() {
+    let (open, gate) = tokio::sync::watch::channel(false);
+    let long = Reply::begun(&[&half(Kind::OpenAi)]).then(Action::UntilOpen(gate));
+    let server = Server::script(vec![long, whole(Kind::OpenAi)]);
+    let mut config = config(Kind::OpenAi, &server.address);
+    config.patience.idle_seconds = 3_600.0;
+    let mut stream = model_of(&config, "m").respond(request(vec![user("hello")]));
+    assert!(matches!(stream.next().await, Some(Ok(Delta::Text(_)))));
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(config.retry.total_seconds + 60)).await;
+    tokio::time::resume();
+    open.send_replace(true);
+    let deltas: Vec<Delta> = stream.map(|delta| delta.unwrap()).collect().await;
+    assert!(deltas.contains(&Delta::Abandoned), "{deltas:?}");
+    assert!(deltas.ends_with(&ModelAnswer::text("hi there").deltas()), "{deltas:?}");
+}
+
 /// The body is Google's (google.rpc.RetryInfo, ai.google.dev, "Rate limits", November 2026).
 #[tokio::test]
 async fn a_wait_that_gemini_asks_for_in_its_error_is_respected() {
