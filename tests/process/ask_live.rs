@@ -195,7 +195,7 @@ fn files_are_attached_by_an_at_sign_an_option_and_with_completion() {
         assert!(prompt.contains("the contents"), "{prompt}");
     }
     let wrong = home.run(&["ask", "--image", "notes.txt", "hello"]);
-    assert!(String::from_utf8(wrong.stderr).unwrap().contains("is no PNG"));
+    assert!(String::from_utf8(wrong.stderr).unwrap().contains("is not a PNG"));
 }
 
 /// A home whose model answers with this text.
