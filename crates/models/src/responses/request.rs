@@ -128,10 +128,11 @@ fn output(result: &Answered<'_>, info: &ModelInfo) -> Value {
 pub(crate) fn concede(body: &mut Value, complaint: &str) -> Concession {
     let complaint = complaint.to_ascii_lowercase();
     if complaint.contains("encrypted") || complaint.contains("decrypt") || complaint.contains("reasoning' item") {
-        let Some(items) = body["input"].as_array_mut() else { return Concession::Nothing };
-        let before = items.len();
-        items.retain(|item| item["type"] != "reasoning");
-        return if items.len() < before { Concession::Once } else { Concession::Nothing };
+        return if remove_reasoning(body) { Concession::Once } else { Concession::Nothing };
+    }
+    // A model that does not think refuses the reasoning of one that does.
+    if complaint.contains("reasoning input items") {
+        return Concession::lasting(remove_reasoning(body));
     }
     if is_about_images(&complaint) {
         return Concession::lasting(without_images(body));
@@ -142,6 +143,13 @@ pub(crate) fn concede(body: &mut Value, complaint: &str) -> Concession {
     }
     let is_changed = complaint.contains("prompt_cache_key") && fields.remove("prompt_cache_key").is_some();
     Concession::lasting(is_changed)
+}
+
+fn remove_reasoning(body: &mut Value) -> bool {
+    let Some(items) = body["input"].as_array_mut() else { return false };
+    let before = items.len();
+    items.retain(|item| item["type"] != "reasoning");
+    items.len() < before
 }
 
 /// Lowers the request for reasoning by one step: no summary, then the next lower effort, then none.
