@@ -52,7 +52,7 @@ impl Dialect {
             Self::Anthropic => anthropic::body(spec, service, request),
             Self::Vertex => anthropic::vertex_body(spec, service, request),
             Self::Chat => openai::body(spec, service, base, request),
-            Self::Responses => responses::body(spec, service, request).into(),
+            Self::Responses => responses::body(spec, service, request),
             Self::Gemini => gemini::body(spec, service, request).into(),
             Self::Ollama => ollama::body(spec, service, request).into(),
         }
