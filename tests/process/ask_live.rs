@@ -8,7 +8,7 @@ use serde_json::Value;
 use testkit::answers::{AnswerPart, Dialect, ModelAnswer};
 use testkit::provider::{Reply, Server};
 
-use crate::harness::{Home, Terminal, signal, until};
+use crate::harness::{Home, Terminal, pause, signal, until};
 
 const CTRL_C: &str = "\u{3}";
 
@@ -138,7 +138,7 @@ fn a_turn_that_was_stopped_in_the_shell_takes_its_terminal_again() {
     let mut terminal = ask(&home, &["--allow", WAITS]);
     began(&home);
     terminal.shows("Ctrl-C cancels");
-    signal(terminal.id(), Signal::STOP);
+    pause(terminal.id());
     terminal.make_usual();
     signal(terminal.id(), Signal::CONT);
     until("the terminal to be taken", || (!terminal.is_as_usual()).then_some(()));

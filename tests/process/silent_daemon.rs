@@ -6,9 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::process::Output;
 
-use rustix::process::Signal;
-
-use crate::harness::{Home, finish, is_alive, until};
+use crate::harness::{Home, finish, is_alive, pause, until};
 
 /// The subcommands that only need a daemon.
 const COMMANDS: [&[&str]; 12] = [
@@ -33,16 +31,6 @@ fn impatient(home: &Home, args: &[&str]) -> Output {
     finish(command)
 }
 
-/// Whether every thread of a process has received its stop signal. The kernel delivers it thread by
-/// thread, each when it is scheduled.
-fn is_stopped(pid: u32) -> bool {
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
-    threads.flatten().all(|thread| {
-        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
-    })
-}
-
 fn said(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
@@ -52,8 +40,7 @@ fn a_stopped_daemon_is_named_by_every_command_and_killed_by_force() {
     let home = Home::new();
     let mut daemon = home.serve();
     let pid = daemon.id();
-    daemon.send(Signal::STOP);
-    until("the daemon to be stopped", || is_stopped(pid).then_some(()));
+    pause(pid);
     for args in COMMANDS {
         let output = impatient(&home, args);
         assert_eq!(output.status.code(), Some(1), "{args:?}: {output:?}");
@@ -97,7 +84,7 @@ fn a_silent_listener_that_is_not_acpd_is_named_and_never_killed() {
 fn a_daemon_without_its_socket_is_found_by_its_lock() {
     let home = Home::new();
     let mut daemon = home.serve();
-    daemon.send(Signal::STOP);
+    pause(daemon.id());
     fs::remove_file(home.socket()).unwrap();
     let output = impatient(&home, &["ctl", "stop"]);
     assert!(said(&output).contains(&format!("kills process {}", daemon.id())), "{}", said(&output));
