@@ -67,7 +67,7 @@ pub(crate) struct Seed {
 }
 
 /// The parts of the daemon that a session uses.
-pub(crate) struct SessionParts {
+pub(crate) struct Surroundings {
     pub(crate) ports: Ports,
     pub(crate) evict: WeakRecipient<Evict>,
     pub(crate) eviction_refused: WeakRecipient<EvictionRefused>,
@@ -116,13 +116,13 @@ struct ToolContext {
 }
 
 impl Session {
-    pub(crate) fn spawn(seed: Seed, parts: SessionParts, arbiter: &actix::ArbiterHandle) -> Addr<Session> {
-        Session::start_in_arbiter(arbiter, move |_| Session::new(seed, parts))
+    pub(crate) fn spawn(seed: Seed, around: Surroundings, arbiter: &actix::ArbiterHandle) -> Addr<Session> {
+        Session::start_in_arbiter(arbiter, move |_| Session::new(seed, around))
     }
 
-    fn new(seed: Seed, parts: SessionParts) -> Self {
+    fn new(seed: Seed, around: Surroundings) -> Self {
         let Seed { state, beginning } = seed;
-        let SessionParts { ports, evict, eviction_refused, stopped, incarnation, card, parent_gone, span } = parts;
+        let Surroundings { ports, evict, eviction_refused, stopped, incarnation, card, parent_gone, span } = around;
         let death_notice = {
             let id = state.id.clone();
             DeathNotice::new(move |cause| {
