@@ -104,6 +104,7 @@ impl Connection {
                 approval,
                 model,
                 thought,
+                agent: hosted.as_ref().map(|hosted| hosted.agent.clone()),
                 hosted: hosted.map(|hosted| hosted.offer),
                 switches: self.capabilities().switches,
                 extras,

@@ -122,7 +122,7 @@ impl Attachment {
     pub(super) fn opened_answer(&self, id: Option<&SessionId>) -> Value {
         let mut opened = self.version.session_opened(id, self.translator.menu(), &self.all_commands());
         if self.start.places {
-            opened["_meta"] = json!({ "acpd": { "at": [self.start.head.life, self.start.head.number] } });
+            opened["_meta"]["acpd"]["at"] = json!([self.start.head.life, self.start.head.number]);
         }
         opened
     }

@@ -23,7 +23,7 @@ use crate::directory::{Enter, Evict, EvictionReason, Fate, Incarnation, LiveSess
 use crate::mail::{child_guard, tell};
 use crate::runtime::Runtime;
 use crate::session::{
-    Attach, Attached, Beginning, BeingEvicted, PostNotice, Rename, Seed, Session, SetServers, StartAgent, Surroundings,
+    Attach, Attached, Beginning, BeingEvicted, PostNotice, Rename, Seed, Session, SessionParts, SetServers, StartAgent,
     describe,
 };
 use crate::spans;
@@ -258,7 +258,7 @@ fn spawn(by: &Opener, seed: Seed) -> LiveSession {
     let card = watch::Sender::new(describe(&seed.state, ActivityCard::Idle, Vec::new(), Proposal::LISTED));
     let card_seen = card.subscribe();
     let directory = by.runtime.directory();
-    let around = Surroundings {
+    let parts = SessionParts {
         ports: (*by.runtime.ports()).clone(),
         evict: directory.clone().recipient().downgrade(),
         eviction_refused: directory.clone().recipient().downgrade(),
@@ -269,7 +269,7 @@ fn spawn(by: &Opener, seed: Seed) -> LiveSession {
         span: spans::session(&by.span, &seed.state.id, by.trace.as_ref()),
     };
     LiveSession {
-        addr: Session::spawn(seed, around, &by.runtime.arbiter()),
+        addr: Session::spawn(seed, parts, &by.runtime.arbiter()),
         incarnation,
         card: card_seen,
         _guard: child_guard,

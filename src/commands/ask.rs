@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::Value;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook_tokio::Signals;
 use terminal::picker::Picker;
 use terminal::session_printer::SessionPrinter;
@@ -61,7 +61,7 @@ pub fn run(places: &Places, args: &Ask) -> anyhow::Result<Ending> {
         let once = matches!(source, PromptSource::Once(_));
         let mut client = opening::connect(&endpoint, once).await?;
         let mut output = if args.json { Output::Json } else { Output::Text(Box::new(SessionPrinter::stdio())) };
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])?;
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCONT])?;
         let wanted = if args.resume {
             match slash::pick_session(&mut client, &mut output, &mut signals, "", &places.home).await? {
                 Some(session) => Session::Named(session),

@@ -109,6 +109,20 @@ async fn status_says_what_the_session_is() {
 }
 
 #[actix::test]
+async fn status_shows_how_much_of_the_input_came_from_the_cache() {
+    let usage = Usage { input: 120, output: 30, cached_read: 90, cached_write: 10, thought: 0 };
+    let scene = Scene::new(vec![vec![Step::text("Hello"), Step::Usage(usage), Step::end()]]);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    let prompt = zed.prompt(&session, "hi").await;
+    zed.answer(prompt).await;
+    let prompt = zed.prompt(&session, "/status").await;
+    zed.answer(prompt).await;
+    let shown = scene.transcript.take();
+    assert!(shown.contains("- tokens: 120 in, 30 out;"), "{shown}");
+    assert!(shown.contains("- cache: 90 of the input tokens read (75 %), 10 written"), "{shown}");
+}
+
+#[actix::test]
 async fn compact_replaces_older_messages_by_a_summary_and_history_keeps_them() {
     let scene =
         Scene::new(vec![hello(), hello(), vec![Step::text("They said "), Step::text("hello."), Step::end()], hello()]);

@@ -38,6 +38,7 @@ mod mcp_servers;
 mod message_order;
 mod models;
 mod protected_files;
+mod provider_lines;
 mod providers;
 mod question_display;
 mod random_kills;

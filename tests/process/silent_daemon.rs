@@ -33,6 +33,16 @@ fn impatient(home: &Home, args: &[&str]) -> Output {
     finish(command)
 }
 
+/// Whether every thread of a process has received its stop signal. The kernel delivers it thread by
+/// thread, each when it is scheduled.
+fn is_stopped(pid: u32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    threads.flatten().all(|thread| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+    })
+}
+
 fn said(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
@@ -43,6 +53,7 @@ fn a_stopped_daemon_is_named_by_every_command_and_killed_by_force() {
     let mut daemon = home.serve();
     let pid = daemon.id();
     daemon.send(Signal::STOP);
+    until("the daemon to be stopped", || is_stopped(pid).then_some(()));
     for args in COMMANDS {
         let output = impatient(&home, args);
         assert_eq!(output.status.code(), Some(1), "{args:?}: {output:?}");

@@ -43,7 +43,7 @@ const PORTS: [(&str, &str); 13] = [
 ];
 
 /// The methods of ports that return at once, and why they can.
-const IMMEDIATE: [(&str, &str); 36] = [
+const IMMEDIATE: [(&str, &str); 37] = [
     ("Accounts::variables", "a list that the configuration fixed"),
     ("AgentLink::answer", "queues an order"),
     ("AgentLink::cancel", "queues an order"),
@@ -62,6 +62,7 @@ const IMMEDIATE: [(&str, &str); 36] = [
     ("Catalogue::default_model", "looks at lists in memory, which a task of their own refreshes"),
     ("Catalogue::fallback", "looks at lists in memory, which a task of their own refreshes"),
     ("Catalogue::find", "looks at lists in memory, which a task of their own refreshes"),
+    ("Catalogue::known", "looks at lists in memory, and never causes one to be refreshed"),
     ("Catalogue::list", "looks at lists in memory, which a task of their own refreshes"),
     ("Catalogue::offers", "looks at lists in memory, which a task of their own refreshes"),
     ("Catalogue::remarks", "looks at lists in memory, which a task of their own refreshes"),

@@ -19,6 +19,8 @@ pub enum Dialect {
     Chat,
     /// Chat completions as Mistral writes them: thoughts among the content, short ids, whole calls.
     Mistral,
+    /// Chat completions as OpenRouter writes them for Claude: thoughts with signed details.
+    OpenRouter,
     /// OpenAI's Responses API.
     Responses,
     /// Gemini's `streamGenerateContent`.
@@ -90,12 +92,15 @@ impl ModelAnswer {
             }
             match dialect {
                 Dialect::Ollama => text.push_str(&format!("{event}\n")),
-                Dialect::Anthropic | Dialect::Chat | Dialect::Mistral | Dialect::Responses | Dialect::Gemini => {
-                    text.push_str(&format!("data: {event}\n\n"));
-                }
+                Dialect::Anthropic
+                | Dialect::Chat
+                | Dialect::Mistral
+                | Dialect::OpenRouter
+                | Dialect::Responses
+                | Dialect::Gemini => text.push_str(&format!("data: {event}\n\n")),
             }
         }
-        if matches!(dialect, Dialect::Chat | Dialect::Mistral) {
+        if matches!(dialect, Dialect::Chat | Dialect::Mistral | Dialect::OpenRouter) {
             text.push_str("data: [DONE]\n\n");
         }
         text.into_bytes()
@@ -104,7 +109,8 @@ impl ModelAnswer {
     pub fn events(&self, dialect: Dialect) -> Vec<Value> {
         match dialect {
             Dialect::Anthropic => self.anthropic(),
-            Dialect::Chat => self.openai(),
+            Dialect::Chat => self.chat(|thought, _| json!({ "reasoning_content": thought })),
+            Dialect::OpenRouter => self.chat(open_router_thought),
             Dialect::Mistral => self.mistral(),
             Dialect::Responses => self.responses(),
             Dialect::Gemini => self.gemini(),
@@ -153,15 +159,17 @@ impl ModelAnswer {
         events
     }
 
-    /// Writes the chunks of openai-python 3.51.0 (`types/chat/chat_completion_chunk.py`), with thoughts as
-    /// DeepSeek and vLLM have them (`reasoning_content`).
-    fn openai(&self) -> Vec<Value> {
+    /// Writes the chunks of openai-python 3.51.0 (`types/chat/chat_completion_chunk.py`). Thoughts are
+    /// additions of each server: `reasoning_content` at DeepSeek and older versions of vLLM. `thought`
+    /// writes a piece of one, and gets whether it is the last piece.
+    fn chat(&self, thought: fn(&str, bool) -> Value) -> Vec<Value> {
         let chunk = |delta: Value| json!({ "id": "c", "choices": [{ "index": 0, "delta": delta }] });
         let mut events = vec![chunk(json!({ "role": "assistant", "content": "" }))];
         for part in &self.parts {
             match part {
                 AnswerPart::Thought(text) => {
-                    events.extend(halves(text).map(|piece| chunk(json!({ "reasoning_content": piece }))));
+                    events
+                        .extend(halves(text).zip([false, true]).map(|(piece, is_last)| chunk(thought(piece, is_last))));
                 }
                 AnswerPart::Text(text) => events.extend(halves(text).map(|piece| chunk(json!({ "content": piece })))),
                 AnswerPart::Call(..) => {}
@@ -332,7 +340,9 @@ impl ModelAnswer {
     /// Returns the deltas that a model should produce from this answer in the given dialect.
     pub fn deltas_of(&self, dialect: Dialect) -> Vec<Delta> {
         match dialect {
-            Dialect::Anthropic | Dialect::Chat | Dialect::Responses | Dialect::Gemini => self.deltas(),
+            Dialect::Anthropic | Dialect::Chat | Dialect::OpenRouter | Dialect::Responses | Dialect::Gemini => {
+                self.deltas()
+            }
             Dialect::Mistral | Dialect::Ollama => {
                 Self { usage: Usage { cached_read: 0, ..self.usage }, ..self.clone() }.deltas()
             }
@@ -355,6 +365,15 @@ impl ModelAnswer {
         deltas.extend([Delta::Usage(self.usage), Delta::Stopped(StopReason::EndTurn)]);
         deltas
     }
+}
+
+/// Writes a piece of a thought as in openrouter 1.3.84 (`ChatStreamDelta`, `ReasoningDetailText`). The
+/// signature comes with the last piece.
+fn open_router_thought(piece: &str, is_last: bool) -> Value {
+    let signature = is_last.then_some("signed");
+    let detail = json!({ "type": "reasoning.text", "text": piece, "signature": signature,
+        "format": "anthropic-claude-v1", "index": 0 });
+    json!({ "content": "", "reasoning": piece, "reasoning_details": [detail] })
 }
 
 /// Returns an id of nine letters and digits that depends on a call's arguments.

@@ -190,6 +190,6 @@ mod tests {
 
     #[test]
     fn what_is_no_image_is_refused_as_one() {
-        assert!(image(Path::new("a.txt")).unwrap_err().to_string().contains("is no PNG"));
+        assert!(image(Path::new("a.txt")).unwrap_err().to_string().contains("is not a PNG"));
     }
 }

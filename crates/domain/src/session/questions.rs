@@ -40,8 +40,10 @@ impl SessionMachine {
             (Given::Decided(Decision::Cancelled), _) => Decision::Cancelled,
             (_, Some(reply)) => reply.decision(),
             (Given::Decided(decision), None) => question.admit(*decision),
-            // The client named an option that acpd does not offer.
-            (Given::Option(_), None) => Decision::Chose(Choice::RejectOnce),
+            // An option that acpd does not offer is a rejection.
+            (Given::Option(id), None) => {
+                question.admit(Decision::Chose(Choice::from_id(id).unwrap_or(Choice::RejectOnce)))
+            }
         };
         let call = question.call.clone();
         let (by, recorded) = (answer.by, words.clone());

@@ -101,8 +101,8 @@ fn a_call_is_announced_with_the_event_that_begins_it_and_again_with_its_title() 
 fn turn(dialect: Dialect, number: usize) -> Vec<Message> {
     let seal = match dialect {
         Dialect::Anthropic | Dialect::Vertex => json!({ "provider": "p", "signature": "s" }),
-        // Reasoning of earlier turns is left out of chat completions, on purpose.
-        Dialect::Chat | Dialect::Ollama => json!({ "provider": "p" }),
+        Dialect::Chat => json!({ "provider": "p", "reasoning_field": "reasoning_content" }),
+        Dialect::Ollama => json!({ "provider": "p" }),
         Dialect::Responses => {
             json!({ "provider": "p", "reasoning": [{ "type": "reasoning", "encrypted_content": "s" }] })
         }
@@ -150,7 +150,7 @@ fn the_beginning_of_requests_is_the_same_to_the_byte_across_turns() {
         let ends = turns.iter().enumerate().filter(|(_, message)| !matches!(message, Message::Assistant { .. }));
         for (end, _) in ends {
             let request = ModelRequest { tools: vec![read_file()], ..request(turns[..=end].to_vec()) };
-            let mut body = dialect.body(&spec, &service, "http://127.0.0.1:9", &request);
+            let mut body = Value::from(dialect.body(&spec, &service, "http://127.0.0.1:9", &request));
             let list = body[field].take().to_string();
             let list = list.strip_suffix(']').unwrap().to_owned();
             if let Some((rest, beginning)) = &before {
