@@ -135,10 +135,10 @@ pub struct Acp {
     pub agent: Option<String>,
 }
 
-/// Store the key of a model provider in a file that only you can read, or log in to another agent.
+/// Store the key of a model provider, in a file that only you can read, or log in at another agent.
 ///
-/// Asks for the provider and the key, checks the key with the provider, and stores it. With --agent, that agent runs its
-/// own login and keeps its own key.
+/// Asks for the provider and the key, checks the key with the provider, and stores it. With --agent, the agent logs you in
+/// in its own way, and keeps its key itself.
 #[derive(Debug, Default, Args)]
 pub struct Login {
     /// The provider, such as `anthropic`.
