@@ -115,7 +115,7 @@ pub(crate) struct Turn {
     requests: u32,
     /// The response that is being streamed.
     message: MessageId,
-    stream_purpose: StreamPurpose,
+    phase: Phase,
     estimate: RequestEstimate,
     stopped: StopReason,
     /// Whether the response has produced visible output. A retry would then show it twice.
@@ -127,7 +127,7 @@ pub(crate) struct Turn {
 }
 
 /// The purpose of the stream that is being read.
-enum StreamPurpose {
+enum Phase {
     Answering {
         /// Whether the model made calls and therefore waits for their outcomes.
         called: bool,
@@ -171,7 +171,7 @@ impl SummaryForm {
     }
 }
 
-impl StreamPurpose {
+impl Phase {
     fn answering() -> Self {
         Self::Answering { called: false, begun: BTreeMap::new() }
     }
@@ -198,7 +198,7 @@ impl Turn {
             system: String::new(),
             requests: 0,
             message: MessageId::new(),
-            stream_purpose: StreamPurpose::answering(),
+            phase: Phase::answering(),
             estimate: RequestEstimate::default(),
             stopped: StopReason::EndTurn,
             visible: false,
@@ -238,13 +238,13 @@ impl Turn {
     }
 
     fn answer(&mut self, ctx: &mut Context<Self>) {
-        self.stream_purpose = StreamPurpose::answering();
+        self.phase = Phase::answering();
         self.ask(ctx);
     }
 
     fn summarise(&mut self, then: Purpose, kept_from: Option<MessageId>, form: SummaryForm, ctx: &mut Context<Self>) {
         self.take_up_switch();
-        self.stream_purpose = StreamPurpose::Summarising { summary: String::new(), shown: 0, then, kept_from, form };
+        self.phase = Phase::Summarising { summary: String::new(), shown: 0, then, kept_from, form };
         self.ask(ctx);
     }
 
@@ -314,15 +314,15 @@ impl Turn {
     fn stream(&mut self, ctx: &mut Context<Self>) {
         self.take_up_switch();
         let conversation = &self.task.conversation;
-        let (messages, tools) = match &self.stream_purpose {
-            StreamPurpose::Answering { .. } => {
+        let (messages, tools) = match &self.phase {
+            Phase::Answering { .. } => {
                 (compaction::fitted(conversation.messages(), self.window()), self.task.tools.clone())
             }
-            StreamPurpose::Summarising { form: SummaryForm::Conversation, .. } => {
+            Phase::Summarising { form: SummaryForm::Conversation, .. } => {
                 let messages = compaction::fitted(conversation.messages(), self.window());
                 (compaction::with_instruction(messages), self.task.tools.clone())
             }
-            StreamPurpose::Summarising { kept_from, form: SummaryForm::Words { room, .. }, .. } => {
+            Phase::Summarising { kept_from, form: SummaryForm::Words { room, .. }, .. } => {
                 (vec![compaction::to_summarise(conversation, kept_from.as_ref(), *room)], Vec::new())
             }
         };
@@ -350,7 +350,7 @@ impl Turn {
     fn take(&mut self, delta: Delta) {
         let message = self.message.clone();
         self.estimate.received += estimate::weight(&delta);
-        match (delta, &mut self.stream_purpose) {
+        match (delta, &mut self.phase) {
             (Delta::Usage(usage), _) => {
                 self.estimate.is_counted = true;
                 if usage != Usage::default() {
@@ -360,7 +360,7 @@ impl Turn {
             (Delta::DocumentsAsText { documents, bytes }, _) => self.estimate.count_text(documents, bytes),
             (Delta::Notice(text), _) => self.report(TurnReport::Noticed { text }),
             (Delta::Stopped(reason), _) => self.stopped = reason,
-            (Delta::Text(text), StreamPurpose::Summarising { summary, .. }) => {
+            (Delta::Text(text), Phase::Summarising { summary, .. }) => {
                 summary.push_str(&text);
                 self.show_summary(SUMMARY_PIECE);
             }
@@ -371,26 +371,24 @@ impl Turn {
                 | Delta::CallBegun { .. }
                 | Delta::Call { .. }
                 | Delta::CutCall { .. },
-                StreamPurpose::Summarising { .. },
+                Phase::Summarising { .. },
             ) => {}
-            (Delta::Text(text), StreamPurpose::Answering { .. }) => {
+            (Delta::Text(text), Phase::Answering { .. }) => {
                 self.visible = true;
                 self.endings.has_spoken |= !text.trim().is_empty();
                 self.report(TurnReport::Said { message, text });
             }
-            (Delta::Thought(text), StreamPurpose::Answering { .. }) => {
+            (Delta::Thought(text), Phase::Answering { .. }) => {
                 self.visible = true;
                 self.report(TurnReport::Thought { message, text });
             }
-            (Delta::Seal(seal), StreamPurpose::Answering { .. }) => self.report(TurnReport::Sealed { message, seal }),
-            (Delta::CallBegun { place, tool, detail }, StreamPurpose::Answering { .. }) => {
-                self.begin_call(place, tool, detail)
-            }
-            (Delta::CutCall { tool }, StreamPurpose::Answering { begun, .. }) => {
+            (Delta::Seal(seal), Phase::Answering { .. }) => self.report(TurnReport::Sealed { message, seal }),
+            (Delta::CallBegun { place, tool, detail }, Phase::Answering { .. }) => self.begin_call(place, tool, detail),
+            (Delta::CutCall { tool }, Phase::Answering { begun, .. }) => {
                 take_begun(begun, &tool);
                 self.endings.cut = Some(tool);
             }
-            (Delta::Call { tool, input, origin }, StreamPurpose::Answering { called, begun }) => {
+            (Delta::Call { tool, input, origin }, Phase::Answering { called, begun }) => {
                 *called = true;
                 let call = take_begun(begun, &tool).unwrap_or_default();
                 self.calls.request(RequestedCall { call, tool, input, origin });
@@ -439,9 +437,9 @@ impl Handler<Compacted> for Turn {
         self.task.conversation = conversation;
         // Unknown until the next request reports it.
         self.task.window_used = 0;
-        match self.stream_purpose {
-            StreamPurpose::Summarising { then: Purpose::Answer, .. } => self.answer(ctx),
-            StreamPurpose::Summarising { then: Purpose::Compact, .. } | StreamPurpose::Answering { .. } => {
+        match self.phase {
+            Phase::Summarising { then: Purpose::Answer, .. } => self.answer(ctx),
+            Phase::Summarising { then: Purpose::Compact, .. } | Phase::Answering { .. } => {
                 self.end(StopReason::EndTurn);
             }
         }

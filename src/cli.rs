@@ -13,7 +13,7 @@ use clap_complete::ArgValueCompleter;
 use domain::Mode;
 
 pub use agents::{Agents, AgentsAction};
-pub use control::{Action, Answer, Ctl, Export, Gc, Logs, Reply, Search, Sessions, SortBy, Top, Which};
+pub use control::{Action, Answer, Ctl, Export, Gc, Logs, Reply, Search, SessionArgument, Sessions, SortBy, Top};
 pub use everyday::{Config, ConfigAction, Doctor, Editor, Install, Models, ModelsAction, Setup, Uninstall};
 
 use crate::commands::completions;
@@ -149,7 +149,7 @@ pub struct Login {
     #[arg(long)]
     pub unchecked: bool,
 
-    /// Log in at this agent of the configuration instead.
+    /// Log in to this agent of the configuration instead.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["provider", "unchecked"],
         add = ArgValueCompleter::new(completions::hosted_agents))]
     pub agent: Option<String>,
@@ -241,6 +241,7 @@ const ASK_EXIT_CODES: &str = "Exit status: 0 answered; 1 failed; 2 the command l
 /// Fish: `acpd completions fish > ~/.config/fish/completions/acpd.fish`.
 #[derive(Debug, Args)]
 pub struct Completions {
+    /// The shell that will read the script.
     pub shell: Shell,
 }
 
@@ -307,8 +308,8 @@ mod tests {
     fn the_page_of_all_commands_is_that_of_this_version() {
         let mut command = super::examples::command().term_width(100);
         command.build();
-        let mut page = "# The command line\n\nWhat `--help` says, command by command. Written by the test \
-                        `the_page_of_all_commands_is_that_of_this_version`.\n"
+        let mut page = "# The command line\n\nThe help of every command, as `--help` prints it. The test\n\
+                        `the_page_of_all_commands_is_that_of_this_version` writes this page.\n"
             .to_owned();
         describe(&mut command, &mut page);
         expect_test::expect_file!["../docs/cli.md"].assert_eq(&page);

@@ -11,7 +11,7 @@ use domain::turn::{CallStep, NextCall, NextStep};
 use domain::{CallId, StopReason, visible};
 
 use super::endings::AfterCalls;
-use super::{StreamPurpose, Turn};
+use super::{Phase, Turn};
 
 /// Reports that a tool call has its outcome. The outcome is in the conversation, and is safe once
 /// event number `at` is.
@@ -55,7 +55,7 @@ impl Turn {
     /// Reports a call as soon as the model begins to write it. A plan is shown as a plan, not as a
     /// call.
     pub(super) fn begin_call(&mut self, place: usize, tool: String, detail: Option<String>) {
-        let StreamPurpose::Answering { begun, .. } = &mut self.stream_purpose else { return };
+        let Phase::Answering { begun, .. } = &mut self.phase else { return };
         if tool == UPDATE_PLAN {
             return;
         }

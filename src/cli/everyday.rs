@@ -109,6 +109,7 @@ pub enum ModelsAction {
 /// Print an editor's settings for acpd, or write them.
 #[derive(Debug, Args)]
 pub struct Setup {
+    /// The editor to set up.
     #[arg(value_enum)]
     pub editor: Editor,
 
@@ -116,8 +117,7 @@ pub struct Setup {
     #[arg(long)]
     pub write: bool,
 
-    /// Settings for an entry of its own that is answered by this agent: one of `[agents]` in the configuration, or
-    /// `native`.
+    /// Make a separate entry, whose sessions this agent answers: one of `[agents]` in the configuration, or `native`.
     #[arg(long, value_name = "NAME")]
     pub agent: Option<String>,
 }

@@ -211,10 +211,9 @@ impl World {
     }
 
     fn turn(&mut self, report: TurnReport) {
-        if let Some(turn) = self.work.backend.clone() {
-            if !self.is_silent() || matches!(report, TurnReport::Died) {
-                self.deliver(Input::Turn { turn, report });
-            }
+        let may_report = !self.is_silent() || matches!(report, TurnReport::Died);
+        if let Some(turn) = self.work.backend.clone().filter(|_| may_report) {
+            self.deliver(Input::Turn { turn, report });
         }
     }
 
