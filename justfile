@@ -50,7 +50,7 @@ picture:
     cargo build --package acpd
     cargo run --quiet --example picture -- target/debug/acpd > docs/picture.svg
 
-# The screens of `ask` and `ctl top` at two sizes, from a real run; needs tmux.
+# The screens of `ask` and `ctl top` at two sizes, and `ask` in a pipe, from a real run; needs tmux.
 screens:
     cargo build --package acpd
     cargo run --quiet --example picture -- target/debug/acpd --screens > docs/screens.md

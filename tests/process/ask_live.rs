@@ -103,6 +103,23 @@ fn the_letters_of_a_word_that_was_being_typed_do_not_answer_a_question() {
 }
 
 #[test]
+fn pasted_text_answers_no_question_and_is_sent_as_a_whole() {
+    let home = Home::new();
+    let mut terminal = ask(&home, &["run the command: touch made"]);
+    terminal.shows("[y]es");
+    terminal.type_in("\u{1b}[200~yes,\rlist the files\u{1b}[201~");
+    terminal.shows("list the files");
+    terminal.shows("Enter sends the line that you were typing");
+    terminal.type_in("\r");
+    terminal.shows("> yes,\nlist the files");
+    assert!(!home.work().join("made").exists());
+    terminal.type_in("n");
+    assert_eq!(terminal.wait().code(), Some(0));
+    assert!(!home.work().join("made").exists());
+    assert_eq!(prompts(&home)[1], ("yes,\nlist the files".to_owned(), true));
+}
+
+#[test]
 fn leaving_a_turn_says_that_the_daemon_goes_on() {
     let home = Home::new();
     let mut terminal = ask(&home, &["--allow", "run the command: trap '' INT TERM; touch began; sleep 100; sleep 100"]);

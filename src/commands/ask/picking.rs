@@ -25,7 +25,7 @@ pub(super) async fn pick(
             key = typed.next() => match key {
                 None | Some(Key::Escape) => break None,
                 Some(Key::Enter | Key::NewLine) => break picker.chosen(),
-                Some(Key::Letter(letter)) => picker.push(letter),
+                Some(Key::Letter(letter) | Key::Pasted(letter)) => picker.push(letter),
                 Some(Key::Backspace) => picker.erase(),
                 Some(Key::EraseLine | Key::EraseWord) => picker.clear(),
                 Some(Key::Up) => picker.move_by(-1),

@@ -26,6 +26,9 @@ use crate::commands::Ending;
 /// How long to wait for another message before a held-back piece is shown.
 const FLUSH_AFTER: Duration = Duration::from_millis(100);
 
+/// Shown if a question arrives while the user types a line.
+const STILL_TYPING: &str = "  Enter sends the line that you were typing, Esc keeps it for later";
+
 /// The interval between two redraws of the progress.
 const FRAME: Duration = Duration::from_millis(100);
 
@@ -270,7 +273,7 @@ impl Conversation {
                     before.into_iter().for_each(|key| typing::edit(&mut self.draft, key));
                     waiting.still_typing = !self.draft.is_empty();
                     if waiting.still_typing {
-                        self.output.remark("  Enter sends the line that you were typing, Esc keeps it for later")?;
+                        self.output.remark(STILL_TYPING)?;
                     }
                     self.output.typing(&self.draft)?;
                 }
@@ -327,8 +330,20 @@ impl Conversation {
         }
     }
 
+    /// Takes the following keys for a line, and not for answers to the open question, because text
+    /// was pasted.
+    fn set_question_aside(&mut self, waiting: &mut Waiting) -> anyhow::Result<()> {
+        let Some(question) = waiting.open.front() else { return Ok(()) };
+        waiting.still_typing = true;
+        self.output.remark(STILL_TYPING)?;
+        self.output.keys(&question.keys(waiting.rest.len()))
+    }
+
     /// Handles a key: an answer while a question is open, otherwise text that the user types ahead.
     async fn take_key(&mut self, key: Key, waiting: &mut Waiting) -> anyhow::Result<()> {
+        if matches!(key, Key::Pasted(_)) && !waiting.still_typing && waiting.writing.is_none() {
+            self.set_question_aside(waiting)?;
+        }
         if waiting.open.is_empty() || waiting.still_typing {
             self.type_ahead(key, waiting).await?;
             waiting.still_typing &= !self.draft.is_empty() && key != Key::Escape;

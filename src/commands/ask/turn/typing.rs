@@ -16,7 +16,7 @@ use crate::commands::ask::{Conversation, GOODBYES, attachments};
 /// Applies a key to the line. Enter changes nothing.
 pub(super) fn edit(line: &mut String, key: Key) {
     match key {
-        Key::Letter(letter) => line.push(letter),
+        Key::Letter(letter) | Key::Pasted(letter) => line.push(letter),
         Key::NewLine => line.push('\n'),
         Key::Backspace => drop(line.pop()),
         Key::EraseLine => line.clear(),
