@@ -294,3 +294,21 @@ async fn a_fork_shows_what_was_and_has_a_session_of_its_own_at_the_agent() {
     child.end(&prompt).await;
     zed.answer(id).await;
 }
+
+#[actix::test]
+async fn a_child_gets_the_servers_that_it_can_use_and_a_notice_names_the_others() {
+    let (scene, mut children) = scene();
+    let mut zed = scene.editor("zed").await;
+    let servers = json!([
+        { "name": "files", "command": "/bin/files", "args": ["-v"], "env": [{ "name": "A", "value": "1" }] },
+        { "type": "http", "name": "web", "url": "http://127.0.0.1:9/", "headers": [] },
+    ]);
+    let id = zed.request("session/new", json!({ "cwd": "/work", "mcpServers": servers })).await;
+    let mut child = children.next().await;
+    let request = child.open("session/new").await;
+    assert_eq!(request["params"]["mcpServers"], json!([servers[0]]), "{request}");
+    let session = zed.answer(id).await["result"]["sessionId"].as_str().unwrap().to_owned();
+    zed.prompt(&session, "go").await;
+    let notice = zed.update("agent_message_chunk").await;
+    assert!(notice.to_string().contains("cannot use these MCP servers and folders: web"), "{notice}");
+}

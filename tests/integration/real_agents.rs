@@ -2,6 +2,7 @@
 //! daemon and themselves, ask all editors, and leave no process behind.
 
 use std::fs;
+use std::path::Path;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -79,9 +80,11 @@ impl World {
 
 /// The processes of a home's agent: those that are not acpd's own.
 pub(crate) fn agent_processes(home: &Home) -> Vec<u32> {
+    // The bridge is a program of its own, beside acpd.
+    let own = Path::new(env!("CARGO_BIN_EXE_acpd")).parent().unwrap();
     let is_acpd = |pid: &u32| {
         let program = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
-        program == std::path::Path::new(env!("CARGO_BIN_EXE_acpd"))
+        program.parent() == Some(own)
     };
     home.processes().into_iter().filter(|pid| !is_acpd(pid)).collect()
 }

@@ -92,14 +92,16 @@ fn an_agent_built_on_the_python_sdk_has_everything_that_acpd_promises() {
 /// What the example agent of the TypeScript SDK says if it is allowed to go on: before its question, and after it.
 const SAID: [&str; 3] = ["I'll help you with that.", " Now I understand", " Perfect!"];
 
-/// Two editors get the question of a turn of the example, and one of them answers. Returns what both have seen.
+/// Two editors get the question of a turn of the example, and one of them answers. Both see how it goes on.
 fn answer_example(editor: &mut Peer, other: &mut Peer) {
     let (here, there) = (question(editor), question(other));
     assert_eq!(here["params"]["options"], there["params"]["options"]);
     assert_eq!(there["params"]["options"][0]["optionId"], "allow", "{there}");
     choose(other, &there, "allow");
     editor.wait_for(|message| message["method"] == "$/cancel_request");
-    hear(editor, "Perfect!");
+    for editor in [editor, other] {
+        hear(editor, SAID[2]);
+    }
 }
 
 #[test]

@@ -18,6 +18,9 @@ const OPEN_CALLS: usize = 1000;
 /// The maximum number of bytes that are recorded of a child's work between two prompts.
 const UNPROMPTED: usize = 4 << 20;
 
+/// The maximum number of notices that are kept for the next client.
+const MISSED: usize = 4;
+
 /// A child's part in a running turn: it works on the prompt.
 #[derive(Debug)]
 pub struct AgentTurn;
@@ -88,7 +91,7 @@ impl SessionMachine {
             AgentReport::Asked { .. } => {}
             AgentReport::Withdrew(question) => self.withdraw_agent_question(question),
             AgentReport::Waits(waits) => self.note_agent_wait(waits),
-            AgentReport::Noticed(text) => self.notice_passing(text),
+            AgentReport::Noticed(text) => self.notice_of_agent(text),
             AgentReport::Ended { reason, usage } => self.end_agent_turn(reason, usage),
             AgentReport::Gone(failure) => self.lose_agent(failure),
         }
@@ -126,6 +129,22 @@ impl SessionMachine {
             self.append_hosted(HostedEvent::Unprompted);
         }
         true
+    }
+
+    /// Shows a notice of the child, now or, if no client would see it, with the next turn.
+    fn notice_of_agent(&mut self, text: String) {
+        if self.has_clients() {
+            self.notice_passing(text);
+        } else if self.clients.missed.len() < MISSED {
+            self.clients.missed.push(text);
+        }
+    }
+
+    /// Shows the notices of the child that no client has seen.
+    pub(super) fn show_missed_notices(&mut self) {
+        for text in std::mem::take(&mut self.clients.missed) {
+            self.notice_passing(text);
+        }
     }
 
     /// Records that the child waits for the user, or continues.
