@@ -21,6 +21,8 @@ pub enum Dialect {
     Mistral,
     /// Chat completions as OpenRouter writes them for Claude: thoughts with signed details.
     OpenRouter,
+    /// Chat completions as Gemini's compatible API writes them: the first call of an answer is signed.
+    GeminiChat,
     /// OpenAI's Responses API.
     Responses,
     /// Gemini's `streamGenerateContent`.
@@ -96,11 +98,12 @@ impl ModelAnswer {
                 | Dialect::Chat
                 | Dialect::Mistral
                 | Dialect::OpenRouter
+                | Dialect::GeminiChat
                 | Dialect::Responses
                 | Dialect::Gemini => text.push_str(&format!("data: {event}\n\n")),
             }
         }
-        if matches!(dialect, Dialect::Chat | Dialect::Mistral | Dialect::OpenRouter) {
+        if matches!(dialect, Dialect::Chat | Dialect::Mistral | Dialect::OpenRouter | Dialect::GeminiChat) {
             text.push_str("data: [DONE]\n\n");
         }
         text.into_bytes()
@@ -111,6 +114,7 @@ impl ModelAnswer {
             Dialect::Anthropic => self.anthropic(),
             Dialect::Chat => self.chat(|thought, _| json!({ "reasoning_content": thought })),
             Dialect::OpenRouter => self.chat(open_router_thought),
+            Dialect::GeminiChat => self.gemini_chat(),
             Dialect::Mistral => self.mistral(),
             Dialect::Responses => self.responses(),
             Dialect::Gemini => self.gemini(),
@@ -194,6 +198,17 @@ impl ModelAnswer {
         let usage = json!({ "prompt_tokens": input, "completion_tokens": output,
             "prompt_tokens_details": { "cached_tokens": cached_read } });
         events.push(json!({ "id": "c", "choices": [], "usage": self.counted(usage) }));
+        events
+    }
+
+    /// Writes chat completions with the signature of the first call in `extra_content` (ai.google.dev,
+    /// "OpenAI compatibility" and "Thought signatures").
+    fn gemini_chat(&self) -> Vec<Value> {
+        let mut events = self.chat(|thought, _| json!({ "reasoning_content": thought }));
+        let mut calls = events.iter_mut().filter_map(|event| event.pointer_mut("/choices/0/delta/tool_calls/0"));
+        if let Some(first) = calls.next() {
+            first["extra_content"] = json!({ "google": { "thought_signature": "signed" } });
+        }
         events
     }
 
@@ -340,9 +355,12 @@ impl ModelAnswer {
     /// Returns the deltas that a model should produce from this answer in the given dialect.
     pub fn deltas_of(&self, dialect: Dialect) -> Vec<Delta> {
         match dialect {
-            Dialect::Anthropic | Dialect::Chat | Dialect::OpenRouter | Dialect::Responses | Dialect::Gemini => {
-                self.deltas()
-            }
+            Dialect::Anthropic
+            | Dialect::Chat
+            | Dialect::OpenRouter
+            | Dialect::GeminiChat
+            | Dialect::Responses
+            | Dialect::Gemini => self.deltas(),
             Dialect::Mistral | Dialect::Ollama => {
                 Self { usage: Usage { cached_read: 0, ..self.usage }, ..self.clone() }.deltas()
             }

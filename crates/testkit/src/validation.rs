@@ -65,7 +65,7 @@ const fn provider(name: &'static str, kind: &'static str, dialect: Dialect, chec
 }
 
 /// One provider for each set of rules.
-pub const PROVIDERS: [Provider; 10] = [
+pub const PROVIDERS: [Provider; 11] = [
     Provider { model: "claude-sonnet-4-5", ..provider("anthropic", "anthropic", Dialect::Anthropic, anthropic) },
     Provider { model: "claude-sonnet-4-5", ..provider("vertex", "vertex", Dialect::Anthropic, vertex) },
     provider("chat", "openai", Dialect::Chat, chat),
@@ -85,6 +85,11 @@ pub const PROVIDERS: [Provider; 10] = [
     },
     Provider { model: "gpt-5.1", ..provider("openai", "openai_responses", Dialect::Responses, responses) },
     Provider { model: "gemini-3-pro-preview", ..provider("gemini", "gemini", Dialect::Gemini, gemini) },
+    Provider {
+        base: "/v1beta/openai",
+        model: "gemini-3-pro-preview",
+        ..provider("gemini-chat", "openai", Dialect::GeminiChat, gemini_chat)
+    },
     Provider { model: "qwen3:8b", ..provider("ollama", "ollama", Dialect::Ollama, ollama) },
 ];
 
@@ -337,6 +342,15 @@ pub fn gemini(seen: &RecordedRequest, body: &Value) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Requires the rules of chat completions, and that the first call of each step is signed.
+pub fn gemini_chat(seen: &RecordedRequest, body: &Value) -> Result<(), String> {
+    require(seen.path == "/v1beta/openai/chat/completions", seen.path.clone())?;
+    chat_messages(body)?;
+    let is_signed = |call: &Value| call["extra_content"]["google"]["thought_signature"] == "signed";
+    let mut first_calls = list(body, "messages")?.iter().filter_map(|message| message["tool_calls"].get(0));
+    require(first_calls.all(is_signed), "Function call is missing a thought_signature in functionCall parts.")
 }
 
 /// Requires that arguments are objects, that outcomes name their tool and their call, that the call

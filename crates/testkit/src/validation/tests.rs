@@ -250,3 +250,15 @@ fn openrouter_requires_the_signed_details_of_thoughts() {
     check_all("/api/v1/chat/completions", openrouter, &good, &mistakes);
     assert!(openrouter(&seen("/chat/completions"), &good).is_err());
 }
+
+#[test]
+fn geminis_compatible_api_requires_signatures_too() {
+    let mut good = chat_body("call_1");
+    good["messages"][2]["tool_calls"][0]["extra_content"] = json!({ "google": { "thought_signature": "signed" } });
+    let mistakes: [Mistake; 2] = [
+        (|body| forget(&mut body["messages"][2]["tool_calls"][0], "extra_content"), "missing a thought_signature"),
+        (|body| remove(&mut body["messages"], 3), "not all calls"),
+    ];
+    check_all("/v1beta/openai/chat/completions", gemini_chat, &good, &mistakes);
+    assert!(gemini_chat(&seen("/chat/completions"), &good).is_err());
+}
