@@ -66,7 +66,8 @@ fn page(program: &Path) -> Answer<String> {
         let mut show = |what: &str, screen: &str| {
             let screen = screen.replace(&home, "/home/you");
             let lines: Vec<&str> = screen.trim_end().lines().map(str::trim_end).collect();
-            page.push_str(&format!("\n## {what}, {size}\n\n```text\n{}\n```\n", lines.join("\n")));
+            // Four backticks, because an answer on the screen may hold a block of code.
+            page.push_str(&format!("\n## {what}, {size}\n\n````text\n{}\n````\n", lines.join("\n")));
         };
         stage.open_wide("talk", columns, rows)?;
         stage.type_in("talk", "acpd ask")?;

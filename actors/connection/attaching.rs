@@ -46,8 +46,8 @@ impl Connection {
         // Pending close requests are done: the session was closed, and is open again.
         let closed = std::mem::take(&mut waiting.closing);
         tell(&addr, servers);
-        self.opens.attaches += 1;
-        let attach = self.opens.attaches;
+        self.opening.attaches += 1;
+        let attach = self.opening.attaches;
         let cursor = self.start_cursor(session, &attached, ctx);
         let changes = changes(attached.served.clone());
         let name = session.clone();
@@ -104,6 +104,7 @@ impl Connection {
                 approval,
                 model,
                 thought,
+                agent: hosted.as_ref().map(|hosted| hosted.agent.clone()),
                 hosted: hosted.map(|hosted| hosted.offer),
                 switches: self.capabilities().switches,
                 extras,
@@ -146,7 +147,7 @@ impl Connection {
             gate: self.outbox.gate(ports.settings.outbox_limit),
             next: attached.next,
         };
-        let (session, attach) = (session.clone(), self.opens.attaches);
+        let (session, attach) = (session.clone(), self.opening.attaches);
         ctx.add_stream(cursor.stream().map(move |passed| CursorYield { session: session.clone(), attach, passed }))
     }
 }

@@ -45,7 +45,7 @@ impl Importing {
         let ports = self.by.runtime.ports();
         let settings = &ports.settings;
         let events = events.into_iter().map(|event| Arc::new(with_defaults(event, settings))).collect();
-        opening::keep(&self.by.runtime, &self.session, RecordEntry::Prepare { events }).await?;
+        opening::store_entry(&self.by.runtime, &self.session, RecordEntry::Prepare { events }).await?;
         if more {
             return Ok(Part::More(self));
         }

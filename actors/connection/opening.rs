@@ -23,7 +23,7 @@ use crate::directory::{Enter, Evict, EvictionReason, Fate, Incarnation, LiveSess
 use crate::mail::{child_guard, tell};
 use crate::runtime::Runtime;
 use crate::session::{
-    Attach, Attached, Beginning, BeingEvicted, PostNotice, Rename, Seed, Session, SetServers, StartAgent, Surroundings,
+    Attach, Attached, Beginning, BeingEvicted, PostNotice, Rename, Seed, Session, SessionParts, SetServers, StartAgent,
     describe,
 };
 use crate::spans;
@@ -136,7 +136,7 @@ pub(super) async fn fork(
         None => (state.folders.cwd.clone(), own_folder(&by.runtime, &state.folders.cwd).await?),
     };
     let draft = Draft::new(&by.runtime, to);
-    keep(&by.runtime, to, RecordEntry::Copy { from: from.clone(), last: state.head.number }).await?;
+    store_entry(&by.runtime, to, RecordEntry::Copy { from: from.clone(), last: state.head.number }).await?;
     let created = EventKind::Created {
         cwd,
         extra_roots,
@@ -174,7 +174,7 @@ pub(super) async fn import(by: &Opener, id: &SessionId) -> Result<Addr<Session>,
 
 /// Gives an opened session its servers: those that the client names, which are stored for the next
 /// time, or the stored ones.
-pub(super) async fn equipped(
+pub(super) async fn with_servers(
     runtime: &Runtime,
     opened: OpenedSession,
     wanted: Option<Vec<McpServer>>,
@@ -193,11 +193,15 @@ pub(super) async fn equipped(
 }
 
 /// Gives a new session the servers that the client names. Nothing is stored if there are none.
-pub(super) async fn equipped_first(runtime: &Runtime, opened: OpenedSession, servers: Vec<McpServer>) -> OpenedSession {
+pub(super) async fn with_first_servers(
+    runtime: &Runtime,
+    opened: OpenedSession,
+    servers: Vec<McpServer>,
+) -> OpenedSession {
     if servers.is_empty() {
         return OpenedSession { servers: SetServers { wanted: Some(servers), kept: Vec::new() }, ..opened };
     }
-    equipped(runtime, opened, Some(servers)).await
+    with_servers(runtime, opened, Some(servers)).await
 }
 
 /// Starts the child agent of a new session, if it has one. A session whose agent cannot be started is deleted.
@@ -228,7 +232,7 @@ pub(super) fn agent_failed(failure: AgentFailure) -> RpcError {
 }
 
 /// Stores an entry for a session that cannot be found yet, and waits until it is written.
-pub(super) async fn keep(runtime: &Runtime, session: &SessionId, entry: RecordEntry) -> Result<(), RpcError> {
+pub(super) async fn store_entry(runtime: &Runtime, session: &SessionId, entry: RecordEntry) -> Result<(), RpcError> {
     let (written, kept) = oneshot::channel();
     let receipt = Receipt::new(move |result| {
         // The caller may be gone.
@@ -254,7 +258,7 @@ fn spawn(by: &Opener, seed: Seed) -> LiveSession {
     let card = watch::Sender::new(describe(&seed.state, ActivityCard::Idle, Vec::new(), Proposal::LISTED));
     let card_seen = card.subscribe();
     let directory = by.runtime.directory();
-    let around = Surroundings {
+    let parts = SessionParts {
         ports: (*by.runtime.ports()).clone(),
         evict: directory.clone().recipient().downgrade(),
         eviction_refused: directory.clone().recipient().downgrade(),
@@ -265,7 +269,7 @@ fn spawn(by: &Opener, seed: Seed) -> LiveSession {
         span: spans::session(&by.span, &seed.state.id, by.trace.as_ref()),
     };
     LiveSession {
-        addr: Session::spawn(seed, around, &by.runtime.arbiter()),
+        addr: Session::spawn(seed, parts, &by.runtime.arbiter()),
         incarnation,
         card: card_seen,
         _guard: child_guard,

@@ -185,7 +185,7 @@ impl Connection {
 
     fn may_open_another(&self, session: &SessionId) -> Result<(), RpcError> {
         let limit = self.runtime.ports().settings.sessions_per_connection;
-        if self.attachments.len() + Rc::strong_count(&self.opens.under_way) - 1 < limit
+        if self.attachments.len() + Rc::strong_count(&self.opening.under_way) - 1 < limit
             || self.attachments.contains_key(session)
         {
             return Ok(());
@@ -237,7 +237,7 @@ impl Connection {
             tell(&addr, session::SetEnvironment(attach.environment.clone()));
             opening::start_agent(&by.runtime, &session, &addr, new.servers.clone()).await?;
             let opened = attach_written(&by.runtime, session, addr, attach).await?;
-            Ok(draft.finished(opening::equipped_first(&by.runtime, opened, new.servers).await))
+            Ok(draft.finished(opening::with_first_servers(&by.runtime, opened, new.servers).await))
         };
         self.open_then(id, open, ctx, Self::greet);
     }
@@ -273,7 +273,7 @@ impl Connection {
             tell(&addr, session::SetEnvironment(attach.environment.clone()));
             opening::start_agent(&by.runtime, &session, &addr, servers.clone()).await?;
             let opened = attach_written(&by.runtime, session, addr, attach).await?;
-            Ok(draft.finished(opening::equipped_first(&by.runtime, opened, servers).await))
+            Ok(draft.finished(opening::with_first_servers(&by.runtime, opened, servers).await))
         };
         self.open_then(id, open, ctx, Self::greet);
     }
@@ -308,7 +308,7 @@ impl Connection {
             }
             tell(&addr, session::SetRoots(open.extra_roots));
             let opened = written(&by.runtime, session, addr, attached).await?;
-            Ok(opening::equipped(&by.runtime, opened, open.servers).await)
+            Ok(opening::with_servers(&by.runtime, opened, open.servers).await)
         };
         self.open_then(id, opened, ctx, move |this, id, opened, ctx| {
             let (session, addr, next) = (opened.session.clone(), opened.addr.clone(), opened.attached.next);
@@ -341,7 +341,7 @@ impl Connection {
     ) {
         let request = id.clone();
         // Counts against the limit until the future completes or is dropped.
-        let place = self.opens.under_way.clone();
+        let place = self.opening.under_way.clone();
         let work = open.into_actor(self).map(move |opened, this, ctx| {
             drop(place);
             match opened {

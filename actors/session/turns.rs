@@ -16,7 +16,7 @@ use domain::{Cost, Mode, StopReason, Trace, TurnFailure, TurnId, Usage};
 use super::Session;
 use crate::mail::{child_guard, tell};
 use crate::spans;
-use crate::turn::{RequestScope, Switch, Turn, TurnBudget, TurnEvent, TurnTask};
+use crate::turn::{RequestScope, SwitchModel, Turn, TurnBudget, TurnEvent, TurnTask};
 
 impl Session {
     /// Starts a turn in which the model works on the current contents of the log.
@@ -81,7 +81,7 @@ impl Session {
         let Some((turn, _)) = &self.work.turn else { return };
         let (model, thought) = (self.ports.models.find(&self.state().settings.model), self.state().settings.thought);
         self.work.agents.values().for_each(|agent| agent.switch(model.clone(), thought));
-        tell(turn, Switch { model, thought });
+        tell(turn, SwitchModel { model, thought });
     }
 
     /// Gives each turn a span of its own, from its first event to its last.

@@ -168,6 +168,15 @@ pub(crate) fn written(pid: u32) -> u64 {
     proc_field(pid, "io", "write_bytes:")
 }
 
+/// Returns the seconds of processor time that the process has used so far.
+pub(crate) fn cpu_seconds(pid: u32) -> f64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    // The name of the program ends at the last parenthesis. Its user and system time are the 12th
+    // and 13th field after it, in ticks of 10 ms.
+    let fields: Vec<&str> = text[text.rfind(')').unwrap()..].split_whitespace().collect();
+    fields[12..14].iter().map(|ticks| ticks.parse::<f64>().unwrap() / 100.0).sum()
+}
+
 /// Returns how often the threads of the process have gone to sleep so far.
 pub(crate) fn sleeps(pid: u32) -> u64 {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();

@@ -46,13 +46,13 @@ pub struct Doctor {
 
 /// List the models that sessions can use, test them, override facts about them, or choose the default.
 ///
-/// Asks every provider that is configured, has a key, or answers on this machine, each time. (A daemon asks again after an
-/// hour, and at once after `acpd ctl reload`.) Needs no daemon. Facts that neither the provider nor the configuration states
-/// come from the table of models that is built into acpd.
+/// Without a command, lists them. Asks every provider that is configured, has a key, or answers on this machine, each time.
+/// (A daemon asks again after an hour, and at once after `acpd ctl reload`.) Needs no daemon. Facts that neither the provider
+/// nor the configuration states come from the table of models that is built into acpd.
 #[derive(Debug, Args)]
 pub struct Models {
     #[command(subcommand)]
-    pub action: ModelsAction,
+    pub action: Option<ModelsAction>,
 }
 
 #[derive(Debug, Subcommand)]

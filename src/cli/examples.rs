@@ -57,7 +57,7 @@ const EXAMPLES: [(&str, &[&str]); 52] = [
     ("acpd logout", &["acpd logout anthropic"]),
     ("acpd setup", &["acpd setup zed --write", "acpd setup neovim", "acpd setup zed --agent codex --write"]),
     ("acpd doctor", &["acpd doctor"]),
-    ("acpd models", &["acpd models list", "acpd models default"]),
+    ("acpd models", &["acpd models", "acpd models list sonnet", "acpd models default"]),
     ("acpd models default", &["acpd models default anthropic/claude-sonnet-4-5", "acpd models default --reset"]),
     ("acpd config", &["acpd config show --changed", "acpd config check"]),
     ("acpd models list", &["acpd models list sonnet"]),

@@ -31,7 +31,7 @@ use crate::paths::Places;
 const VARIABLE: &str = "ACPD_COMPLETE";
 
 /// How long to wait for the daemon. A completion must be quick; without an answer it offers less.
-const PATIENCE: Duration = Duration::from_millis(500);
+const DEADLINE: Duration = Duration::from_millis(500);
 
 pub fn run(args: &Completions) -> anyhow::Result<Ending> {
     let shell: &dyn EnvCompleter = match args.shell {
@@ -156,6 +156,6 @@ fn visit_daemon<T>(requests: impl AsyncFnOnce(&mut DaemonClient) -> anyhow::Resu
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut daemon = DaemonClient::begin(&places, false)?;
-        tokio::time::timeout(PATIENCE, requests(&mut daemon)).await?
+        tokio::time::timeout(DEADLINE, requests(&mut daemon)).await?
     })
 }

@@ -34,10 +34,12 @@ const LISTED_WITHIN: Duration = Duration::from_secs(10);
 const ANSWERED_WITHIN: Duration = Duration::from_secs(60);
 
 pub fn run(places: &Places, args: &Models) -> anyhow::Result<Ending> {
+    let list_all = ModelsAction::List { filter: None, json: false };
+    let action = args.action.as_ref().unwrap_or(&list_all);
     let mut config = Layers::read(&places.config, launch::environment(), &[])?.check()?;
     let environment: Environment = launch::environment().collect();
     let configured = config.models.default.clone();
-    if matches!(args.action, ModelsAction::Default { .. }) {
+    if matches!(action, ModelsAction::Default { .. }) {
         // A default that does not exist must not prevent the user from setting another.
         config.models.default = None;
     }
@@ -49,7 +51,7 @@ pub fn run(places: &Places, args: &Models) -> anyhow::Result<Ending> {
             let offered = providers.offered(&environment, LISTED_WITHIN).await;
             Known { providers: &providers, environment: &environment, offered }
         };
-        match &args.action {
+        match action {
             ModelsAction::List { filter, json } => list(&ask().await, filter.as_deref(), *json),
             ModelsAction::Test { model } => test(&ask().await, model.as_deref()).await,
             ModelsAction::Default { reset: true, .. } => default_model::set(places, None).await,

@@ -174,3 +174,20 @@ fn every_screen_shows_the_whole_of_what_it_asks_about() {
     assert_eq!(named, cases.iter().map(|case| case.name).collect::<Vec<_>>());
     cases.iter().for_each(check);
 }
+
+#[test]
+fn every_key_of_an_inquiry_is_shown_at_any_width() {
+    let choices = ["Rewrite the parser with a table of states", "Keep it\u{1b}[2J"];
+    let input = json!({ "question": "Which way?", "choices": choices, "free_text": true });
+    let (home, _server) = home(&Case::new("an inquiry", "ask_user", input, &[]));
+    let mut terminal = Terminal::start(&home.acpd(&["ask", "do it"]));
+    terminal.shows("[1] Rewrite");
+    for columns in [80, 40, 24] {
+        terminal.resize(columns, 40);
+        let keys = ["[1] Rewrite", "[2] Keep it", "[t]ype", "[n] Decline", "[r]eason", "[?]"];
+        terminal.shows_that("every key", |screen| keys.iter().all(|key| screen.contains(key)));
+    }
+    terminal.type_in("2");
+    assert_eq!(terminal.wait().code(), Some(0));
+    assert!(!terminal.seen().contains("\u{1b}[2J"), "a label is escaped: {:?}", terminal.seen());
+}

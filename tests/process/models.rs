@@ -45,6 +45,8 @@ fn models_are_listed_filtered_and_said_to_be_guessed_where_they_are() {
     for maker in ["Anthropic", "OpenAI", "Google", "DeepSeek", "Mistral", "xAI"] {
         assert!(table["sources"][maker].as_str().is_some_and(|source| source.len() > 20), "{maker}: {table}");
     }
+    let all = |args: &[&str]| String::from_utf8(acpd_models(&home, &server, args).stdout).unwrap();
+    assert_eq!((all(&[]), all(&[]).lines().count()), (all(&["list"]), 2), "the list needs no subcommand");
     let output = acpd_models(&home, &server, &["list", "INSTRUCT"]);
     let said = String::from_utf8(output.stdout).unwrap();
     assert_eq!(said.lines().count(), 1, "{said}");

@@ -85,7 +85,7 @@ impl Places {
 
     /// The socket on which a daemon listens while its usual folder is gone, as the runtime folder
     /// is after logging out.
-    pub fn refuge(&self) -> PathBuf {
+    pub fn fallback_socket(&self) -> PathBuf {
         self.state.join("acpd.sock")
     }
 

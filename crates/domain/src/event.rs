@@ -344,7 +344,12 @@ impl EventKind {
             | Self::Delegated { .. }
             // The child has run its tools already, whatever the log holds.
             | Self::Hosted {
-                news: HostedEvent::Called { .. } | HostedEvent::Relayed { .. } | HostedEvent::Unprompted,
+                news:
+                    HostedEvent::Called { .. }
+                    | HostedEvent::Relayed { .. }
+                    | HostedEvent::Unprompted
+                    | HostedEvent::Paused
+                    | HostedEvent::Resumed,
             } => Durability::Soon,
             Self::Created { .. }
             | Self::Reopened

@@ -46,7 +46,7 @@ pub use client::{ClientInfo, Origin};
 pub use content::{Content, Extras, Payload};
 pub use daemon_folders::{DaemonFolders, FolderMismatch};
 pub use event::{Durability, Event, EventKind};
-pub use extras::{Extra, ExtraSet, ExtrasPolicy, Spared};
+pub use extras::{ClientExclusion, Extra, ExtraSet, ExtrasPolicy};
 pub use id::{AgentId, CallId, ConnectionId, MessageId, ModelId, Place, QuestionId, SessionId, TurnId};
 pub use permission::{Access, Answer, Choice, Decision, Given, Grant, Question, Verdict};
 pub use preset::{Approval, Mode, ThoughtLevel};

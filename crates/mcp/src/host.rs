@@ -25,7 +25,7 @@ use crate::{names, project_file, prompt_context, prompts, server_group, tool_cal
 const LOOK: Duration = Duration::from_secs(5);
 
 /// The most events of its servers that may wait for a session.
-const SUPPLIES: usize = 64;
+const EVENTS: usize = 64;
 
 /// The servers of all sessions.
 pub struct McpHost {
@@ -76,7 +76,7 @@ impl McpHost {
             tokio::task::spawn_blocking(move || look(&folder, &settings.servers))
         };
         // A session that does not read its events delays only them, not the server.
-        let (tell, events) = mpsc::channel(SUPPLIES);
+        let (tell, events) = mpsc::channel(EVENTS);
         let start = async move {
             let looked = tokio::time::timeout(LOOK, look).await.ok().and_then(Result::ok);
             let project = looked.unwrap_or_else(|| project_file::unanswered(&request.cwd, LOOK));

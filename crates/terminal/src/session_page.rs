@@ -51,7 +51,7 @@ pub fn render(details: &SessionDetails, stats: &SessionStats, viewport: Viewport
         page.line("asks", &format!("{} ({})", question.title, question.id));
         let consent = Consent::of(question);
         let rest = format!("acpd ctl export {}", viewport.id(card.id.as_str()));
-        for line in consent.lines(viewport.colors).into_iter().chain(consent.missing(&rest)) {
+        for line in consent.rows(viewport.width, viewport.colors).into_iter().chain(consent.missing(&rest)) {
             page.text.push_str(&format!("{line}\n"));
         }
     }

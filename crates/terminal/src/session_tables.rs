@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::age::age;
 use crate::table::{Column, Table, Viewport, one_line, state_style};
+use crate::text_flow::wrapped;
 
 pub fn live(sessions: &[SessionCard], home: &Path, viewport: Viewport) -> String {
     if sessions.is_empty() {
@@ -88,6 +89,7 @@ fn questions(sessions: &[SessionCard], viewport: Viewport) -> Option<String> {
         let id = viewport.id(session.id.as_str());
         how.push_str(&format!("\nAnswer a question of the agent with `acpd ctl answer {id} --choice 1` or `--text`."));
     }
+    let how = viewport.width.map_or(how.clone(), |width| wrapped(&how, width));
     Some(format!("{}\n{how}", table.render(viewport)))
 }
 

@@ -67,7 +67,7 @@ fn built_in() -> Vec<Arc<dyn Tool>> {
 }
 
 /// The reason when a request of a child agent is refused.
-const DENIED: &str = "a rule of the configuration forbids this";
+const DENIED: &str = "a rule of the configuration forbids this or may forbid it";
 
 /// All tools of all sessions. The state of a session comes with its `CallSite`, except its background commands.
 pub struct Registry {
@@ -392,13 +392,7 @@ impl ClientRules for Registry {
                 return Some(format!("acpd does not run this for an agent. {}", reach.text()));
             }
             rules.learn(&site);
-            // Without rules that ask, a doubt comes from a rule that denies, and nobody can be asked here.
-            let is_denied = match rules.verdict(&card, &site.cwd) {
-                Some(Verdict::Deny) => true,
-                Some(Verdict::Ask) => rules.known(&site.cwd).texts().ask.is_empty(),
-                Some(Verdict::Run) | None => false,
-            };
-            is_denied.then(|| DENIED.to_owned())
+            rules.may_deny(&card, &site.cwd).then(|| DENIED.to_owned())
         });
         // If this panics, the verdict is unknown, so the request is refused.
         Box::pin(async move { compared.await.unwrap_or_else(|_| Some(DENIED.to_owned())) })

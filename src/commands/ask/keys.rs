@@ -46,6 +46,8 @@ pub(super) struct Keys {
     /// The terminal, read like a pipe, without blocking.
     terminal: pipe::Receiver,
     before: Termios,
+    /// The settings while keys are read.
+    during: Termios,
     /// Keys that are read but not yet returned.
     typed: VecDeque<Key>,
     /// The first bytes of a character whose other bytes have not arrived.
@@ -57,13 +59,18 @@ impl Keys {
     pub(super) fn begin() -> io::Result<Self> {
         let terminal = open()?;
         let before = rustix::termios::tcgetattr(&terminal)?;
-        let mut keys = before.clone();
-        keys.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
-        keys.special_codes[SpecialCodeIndex::VMIN] = 1;
-        keys.special_codes[SpecialCodeIndex::VTIME] = 0;
-        rustix::termios::tcsetattr(&terminal, OptionalActions::Now, &keys)?;
+        let mut during = before.clone();
+        during.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
+        during.special_codes[SpecialCodeIndex::VMIN] = 1;
+        during.special_codes[SpecialCodeIndex::VTIME] = 0;
+        rustix::termios::tcsetattr(&terminal, OptionalActions::Now, &during)?;
         let terminal = pipe::Receiver::from_file_unchecked(terminal)?;
-        Ok(Self { terminal, before, typed: VecDeque::new(), partial: Vec::new() })
+        Ok(Self { terminal, before, during, typed: VecDeque::new(), partial: Vec::new() })
+    }
+
+    /// Applies the settings again, after a shell has had the terminal.
+    pub(super) fn resume(&self) -> io::Result<()> {
+        Ok(rustix::termios::tcsetattr(&self.terminal, OptionalActions::Now, &self.during)?)
     }
 
     /// Starts to read keys for a question. Discards earlier input, because it cannot be an answer.

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, bail};
 use futures_util::StreamExt;
+use signal_hook::consts::SIGCONT;
 use signal_hook_tokio::Signals;
 use terminal::picker::Picker;
 
@@ -30,7 +31,10 @@ pub(super) async fn pick(
                 Some(Key::Up) => picker.move_by(-1),
                 Some(Key::Down) => picker.move_by(1),
             },
-            _ = signals.next() => break None,
+            signal = signals.next() => match signal {
+                Some(SIGCONT) => typed.resume()?,
+                _ => break None,
+            },
         }
     };
     output.overlay(None)?;

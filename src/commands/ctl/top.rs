@@ -30,10 +30,10 @@ use crate::commands::{Ending, session_lookup};
 use crate::paths::Places;
 
 /// How long a daemon may take to answer before the screen reports a problem.
-const PATIENCE: Duration = Duration::from_secs(2);
+const DEADLINE: Duration = Duration::from_secs(2);
 
 /// The interval between two checks for signals.
-const STEP: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 pub(super) async fn run(daemon: DaemonClient, places: &Places, args: &cli::Top) -> anyhow::Result<Ending> {
     let stop = StopFlags::register()?;
@@ -196,7 +196,7 @@ impl Top<'_> {
             let sessions = session_lookup::in_memory(&mut daemon.client).await?;
             Ok(Snapshot { memory: resident_memory(status.pid), status, sessions })
         };
-        tokio::time::timeout(PATIENCE, look).await.context("the daemon is not responding")?
+        tokio::time::timeout(DEADLINE, look).await.context("the daemon is not responding")?
     }
 
     fn daemon(&mut self) -> anyhow::Result<&mut DaemonClient> {
@@ -218,7 +218,7 @@ impl Top<'_> {
             }
             if !event::poll(Duration::ZERO).context("cannot read the terminal")? {
                 // A signal, such as a change of the terminal's size, ends the wait early.
-                terminal_is_gone(left.min(STEP))?;
+                terminal_is_gone(left.min(POLL_INTERVAL))?;
                 continue;
             }
             match event::read().context("cannot read the terminal")? {
@@ -362,7 +362,7 @@ impl Top<'_> {
             daemon.introduce().await?;
             daemon.client.call(method::SESSION, json!({ "sessionId": session })).await
         };
-        tokio::time::timeout(PATIENCE, call).await.context("the daemon is not responding")?
+        tokio::time::timeout(DEADLINE, call).await.context("the daemon is not responding")?
     }
 
     async fn cancel(&mut self) {
@@ -391,7 +391,7 @@ impl Top<'_> {
             daemon.introduce().await?;
             daemon.client.call::<Value>(method, params).await
         };
-        tokio::time::timeout(PATIENCE, call).await.context("the daemon is not responding")??;
+        tokio::time::timeout(DEADLINE, call).await.context("the daemon is not responding")??;
         Ok(())
     }
 
@@ -413,7 +413,7 @@ impl Top<'_> {
             println!("{}", json_line(&serde_json::to_string(&self.snapshot().await?)?));
             let next = Instant::now() + every;
             while !self.stop.any() && Instant::now() < next {
-                tokio::time::sleep(STEP.min(every)).await;
+                tokio::time::sleep(POLL_INTERVAL.min(every)).await;
             }
         }
         Ok(Ending::Done)

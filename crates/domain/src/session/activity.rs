@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::effect::Purpose;
 use super::hosted::AgentTurn;
 use super::input::PromptMessage;
-use super::spending::Held;
+use super::spending::HeldWork;
 use super::sub_agents::SubAgents;
 use crate::budget::Costs;
 use crate::checkpoint::{Checkpoint, RestoreDirection};
@@ -58,7 +58,7 @@ pub struct RunningTurn {
     /// How often the user has agreed to continue beyond the limits of a turn.
     pub granted: u32,
     /// What is held back until the user agrees to continue beyond a limit.
-    pub held: Option<Held>,
+    pub held: Option<HeldWork>,
 }
 
 /// A tool call that has an executor.

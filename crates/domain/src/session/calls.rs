@@ -64,10 +64,10 @@ impl SessionMachine {
         if self.running_call(&call).is_none() {
             return;
         }
-        let is_going = matches!(self.activity, Activity::Turn(_));
+        let is_running = matches!(self.activity, Activity::Turn(_));
         match report {
-            CallReport::Planned { card, rule } if is_going => self.check_call(call, card, rule),
-            CallReport::Refused(refusal) if is_going => self.refuse_call(call, refusal),
+            CallReport::Planned { card, rule } if is_running => self.check_call(call, card, rule),
+            CallReport::Refused(refusal) if is_running => self.refuse_call(call, refusal),
             // The turn is stopping, and the call has been cancelled.
             CallReport::Planned { .. } => {}
             CallReport::Refused(_) => self.end_call(call, Outcome::cancelled()),
@@ -75,7 +75,7 @@ impl SessionMachine {
                 self.append(EventKind::ToolProgressed { call, content });
             }
             CallReport::Waits(waits) => self.note_wait(call, waits),
-            CallReport::ModeAgreed(mode) if is_going => self.switch_mode(&call, mode),
+            CallReport::ModeAgreed(mode) if is_running => self.switch_mode(&call, mode),
             CallReport::ModeAgreed(_) => {}
             CallReport::Ended(outcome) => self.end_call(call, outcome),
             CallReport::Died => self.crash_call(call),
@@ -128,7 +128,7 @@ impl SessionMachine {
                 self.append(EventKind::PermissionAsked { question });
                 self.publish();
                 self.notify_waiting();
-                self.mind_questions();
+                self.apply_unattended_policy();
             }
         }
     }

@@ -85,7 +85,7 @@ impl SessionMachine {
         if self.clients.attached.is_empty() {
             self.notify_waiting();
         }
-        self.mind_questions();
+        self.apply_unattended_policy();
         self.consider_eviction();
     }
 

@@ -280,7 +280,7 @@ pub enum TurnReport {
         message: MessageId,
         calls: Vec<RequestedCall>,
     },
-    /// The model needs a reminder before it is asked again; `TurnOrder::GoOn` is the reply.
+    /// The model needs a reminder before it is asked again; `TurnOrder::Continue` is the reply.
     Nudged {
         text: String,
     },
@@ -323,7 +323,7 @@ pub enum TurnReport {
         /// How many bytes of the user's older messages to keep.
         kept_of_user: usize,
     },
-    /// The outcomes of these calls must be cleared to make room; `TurnOrder::GoOn` is the reply.
+    /// The outcomes of these calls must be cleared to make room; `TurnOrder::Continue` is the reply.
     Cleared {
         calls: Vec<CallId>,
     },

@@ -8,10 +8,10 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Paragraph, Row, Table, TableState};
 
-use super::question_pager::folded;
 use super::state::{Snapshot, TopState};
 use crate::age::{age, span};
 use crate::consent::Consent;
+use crate::fold::folded;
 use crate::style::Colors;
 use crate::table::{cut_end, one_line};
 use crate::text_flow::wrapped;

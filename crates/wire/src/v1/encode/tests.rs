@@ -32,6 +32,7 @@ fn menu(models: &[&str], chosen: &str) -> Menu {
         approval: Approval::Ask,
         model: ModelId::from(chosen),
         thought: ThoughtLevel::Medium,
+        agent: None,
         hosted: None,
         switches: false,
         extras: ExtraSet::ALL,
