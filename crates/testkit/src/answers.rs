@@ -259,10 +259,17 @@ impl ModelAnswer {
                     events.push(event("output_item.done", "item", item));
                 }
                 AnswerPart::Text(text) => {
-                    let content = json!([{ "type": "output_text", "text": text }]);
+                    let item = |content: Value| {
+                        let mut item = json!({ "type": "message", "role": "assistant", "content": content });
+                        if !self.calls().is_empty() {
+                            item["phase"] = json!("commentary");
+                        }
+                        item
+                    };
+                    events.push(event("output_item.added", "item", item(json!([]))));
                     events.extend(halves(text).map(|piece| event("output_text.delta", "delta", json!(piece))));
-                    let item = json!({ "type": "message", "role": "assistant", "content": content });
-                    events.push(event("output_item.done", "item", item));
+                    let content = json!([{ "type": "output_text", "text": text }]);
+                    events.push(event("output_item.done", "item", item(content)));
                 }
                 AnswerPart::Call(tool, input) => {
                     let input = input.to_string();

@@ -289,8 +289,9 @@ pub fn mistral(seen: &RecordedRequest, body: &Value) -> Result<(), String> {
     )
 }
 
-/// Requires that nothing is stored, that reasoning is followed by its result, and that each output
-/// comes after its call.
+/// Requires that nothing is stored, that reasoning is followed by its result, that each output comes
+/// after its call, and that what a model says before a call has its phase. OpenAI itself accepts
+/// messages without a phase; its models then do worse.
 pub fn responses(_: &RecordedRequest, body: &Value) -> Result<(), String> {
     require(body["store"] == false, "store must be false")?;
     require(body.get("messages").is_none(), "Unsupported parameter: 'messages'")?;
@@ -304,7 +305,13 @@ pub fn responses(_: &RecordedRequest, body: &Value) -> Result<(), String> {
                 let follows = matches!(next, Some("function_call" | "message"));
                 require(follows, "Item 'rs' of type 'reasoning' was provided without its required following item.")?;
             }
-            Some("function_call") => open.push(item["call_id"].clone()),
+            Some("function_call") => {
+                let before = at.checked_sub(1).map(|before| &items[before]);
+                let is_comment = |item: &&Value| item["type"] == "message" && item["role"] == "assistant";
+                let has_phase = before.filter(is_comment).is_none_or(|item| item["phase"] == "commentary");
+                require(has_phase, "the phase of a message is missing")?;
+                open.push(item["call_id"].clone());
+            }
             Some("function_call_output") => {
                 let call = open.iter().position(|id| *id == item["call_id"]);
                 let call =
