@@ -40,6 +40,11 @@ fn models_are_listed_filtered_and_said_to_be_guessed_where_they_are() {
             ("openai/gpt-4.1".to_owned(), json!(1_047_576), false),
         ]
     );
+    let table = &list["table"];
+    assert_eq!((&table["version"], table["date"].as_str().map(str::len)), (&json!(1), Some(10)), "{table}");
+    for maker in ["Anthropic", "OpenAI", "Google", "DeepSeek", "Mistral", "xAI"] {
+        assert!(table["sources"][maker].as_str().is_some_and(|source| source.len() > 20), "{maker}: {table}");
+    }
     let all = |args: &[&str]| String::from_utf8(acpd_models(&home, &server, args).stdout).unwrap();
     assert_eq!((all(&[]), all(&[]).lines().count()), (all(&["list"]), 2), "the list needs no subcommand");
     let output = acpd_models(&home, &server, &["list", "INSTRUCT"]);

@@ -230,6 +230,7 @@ fn the_program_does_a_task_of_five_steps_at_every_validating_server() {
         openrouter, anthropic/claude-sonnet-4.5: "end_turn" after 6 requests
         openai, gpt-5.1: "end_turn" after 6 requests
         gemini, gemini-3-pro-preview: "end_turn" after 6 requests
+        gemini-chat, gemini-3-pro-preview: "end_turn" after 6 requests
         ollama, qwen3:8b: "end_turn" after 6 requests
     "#]]
     .assert_eq(&ends);

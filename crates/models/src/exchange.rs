@@ -280,7 +280,8 @@ impl Exchange {
     }
 
     /// Decides whether to retry or to fail.
-    fn weigh(&mut self, failure: Failure, spent: Usage) -> Phase {
+    fn weigh(&mut self, mut failure: Failure, spent: Usage) -> Phase {
+        self.retry.explain(&mut failure);
         let ExchangeRequest { service, spec, .. } = &self.question;
         debug!(provider = service.name, model = spec.api_name, what = failure.what, "model request failed");
         let is_partial = self.shown || !self.ready.is_empty();

@@ -79,6 +79,15 @@ impl Retry {
         (self.failed < self.policy.tries && self.started.elapsed() + wait <= total).then_some(wait)
     }
 
+    /// Adds to a failure how long the provider asks to wait, if that is too long.
+    pub(crate) fn explain(&self, failure: &mut Failure) {
+        if let RetryAdvice::After(asked) = failure.again
+            && asked > Duration::from_secs(self.policy.longest_asked_seconds)
+        {
+            failure.what = format!("{}; it asks to wait {} s", failure.what, asked.as_secs());
+        }
+    }
+
     pub(crate) fn is_worth_telling(&self, wait: Duration) -> bool {
         wait >= Duration::from_millis(self.policy.notice_ms)
     }

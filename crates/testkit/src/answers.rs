@@ -21,6 +21,8 @@ pub enum Dialect {
     Mistral,
     /// Chat completions as OpenRouter writes them for Claude: thoughts with signed details.
     OpenRouter,
+    /// Chat completions as Gemini's compatible API writes them: the first call of an answer is signed.
+    GeminiChat,
     /// OpenAI's Responses API.
     Responses,
     /// Gemini's `streamGenerateContent`.
@@ -96,11 +98,12 @@ impl ModelAnswer {
                 | Dialect::Chat
                 | Dialect::Mistral
                 | Dialect::OpenRouter
+                | Dialect::GeminiChat
                 | Dialect::Responses
                 | Dialect::Gemini => text.push_str(&format!("data: {event}\n\n")),
             }
         }
-        if matches!(dialect, Dialect::Chat | Dialect::Mistral | Dialect::OpenRouter) {
+        if matches!(dialect, Dialect::Chat | Dialect::Mistral | Dialect::OpenRouter | Dialect::GeminiChat) {
             text.push_str("data: [DONE]\n\n");
         }
         text.into_bytes()
@@ -111,6 +114,7 @@ impl ModelAnswer {
             Dialect::Anthropic => self.anthropic(),
             Dialect::Chat => self.chat(|thought, _| json!({ "reasoning_content": thought })),
             Dialect::OpenRouter => self.chat(open_router_thought),
+            Dialect::GeminiChat => self.gemini_chat(),
             Dialect::Mistral => self.mistral(),
             Dialect::Responses => self.responses(),
             Dialect::Gemini => self.gemini(),
@@ -197,6 +201,17 @@ impl ModelAnswer {
         events
     }
 
+    /// Writes chat completions with the signature of the first call in `extra_content` (ai.google.dev,
+    /// "OpenAI compatibility" and "Thought signatures").
+    fn gemini_chat(&self) -> Vec<Value> {
+        let mut events = self.chat(|thought, _| json!({ "reasoning_content": thought }));
+        let mut calls = events.iter_mut().filter_map(|event| event.pointer_mut("/choices/0/delta/tool_calls/0"));
+        if let Some(first) = calls.next() {
+            first["extra_content"] = json!({ "google": { "thought_signature": "signed" } });
+        }
+        events
+    }
+
     /// Writes the answer as Mistral does: without cache counts, and with the calls, the reason and
     /// the usage in the last chunk (docs.mistral.ai, "Function calling" and "Reasoning", November
     /// 2025).
@@ -244,10 +259,17 @@ impl ModelAnswer {
                     events.push(event("output_item.done", "item", item));
                 }
                 AnswerPart::Text(text) => {
-                    let content = json!([{ "type": "output_text", "text": text }]);
+                    let item = |content: Value| {
+                        let mut item = json!({ "type": "message", "role": "assistant", "content": content });
+                        if !self.calls().is_empty() {
+                            item["phase"] = json!("commentary");
+                        }
+                        item
+                    };
+                    events.push(event("output_item.added", "item", item(json!([]))));
                     events.extend(halves(text).map(|piece| event("output_text.delta", "delta", json!(piece))));
-                    let item = json!({ "type": "message", "role": "assistant", "content": content });
-                    events.push(event("output_item.done", "item", item));
+                    let content = json!([{ "type": "output_text", "text": text }]);
+                    events.push(event("output_item.done", "item", item(content)));
                 }
                 AnswerPart::Call(tool, input) => {
                     let input = input.to_string();
@@ -340,9 +362,12 @@ impl ModelAnswer {
     /// Returns the deltas that a model should produce from this answer in the given dialect.
     pub fn deltas_of(&self, dialect: Dialect) -> Vec<Delta> {
         match dialect {
-            Dialect::Anthropic | Dialect::Chat | Dialect::OpenRouter | Dialect::Responses | Dialect::Gemini => {
-                self.deltas()
-            }
+            Dialect::Anthropic
+            | Dialect::Chat
+            | Dialect::OpenRouter
+            | Dialect::GeminiChat
+            | Dialect::Responses
+            | Dialect::Gemini => self.deltas(),
             Dialect::Mistral | Dialect::Ollama => {
                 Self { usage: Usage { cached_read: 0, ..self.usage }, ..self.clone() }.deltas()
             }

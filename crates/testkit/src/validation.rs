@@ -65,7 +65,7 @@ const fn provider(name: &'static str, kind: &'static str, dialect: Dialect, chec
 }
 
 /// One provider for each set of rules.
-pub const PROVIDERS: [Provider; 10] = [
+pub const PROVIDERS: [Provider; 11] = [
     Provider { model: "claude-sonnet-4-5", ..provider("anthropic", "anthropic", Dialect::Anthropic, anthropic) },
     Provider { model: "claude-sonnet-4-5", ..provider("vertex", "vertex", Dialect::Anthropic, vertex) },
     provider("chat", "openai", Dialect::Chat, chat),
@@ -85,6 +85,11 @@ pub const PROVIDERS: [Provider; 10] = [
     },
     Provider { model: "gpt-5.1", ..provider("openai", "openai_responses", Dialect::Responses, responses) },
     Provider { model: "gemini-3-pro-preview", ..provider("gemini", "gemini", Dialect::Gemini, gemini) },
+    Provider {
+        base: "/v1beta/openai",
+        model: "gemini-3-pro-preview",
+        ..provider("gemini-chat", "openai", Dialect::GeminiChat, gemini_chat)
+    },
     Provider { model: "qwen3:8b", ..provider("ollama", "ollama", Dialect::Ollama, ollama) },
 ];
 
@@ -284,8 +289,9 @@ pub fn mistral(seen: &RecordedRequest, body: &Value) -> Result<(), String> {
     )
 }
 
-/// Requires that nothing is stored, that reasoning is followed by its result, and that each output
-/// comes after its call.
+/// Requires that nothing is stored, that reasoning is followed by its result, that each output comes
+/// after its call, and that what a model says before a call has its phase. OpenAI itself accepts
+/// messages without a phase; its models then do worse.
 pub fn responses(_: &RecordedRequest, body: &Value) -> Result<(), String> {
     require(body["store"] == false, "store must be false")?;
     require(body.get("messages").is_none(), "Unsupported parameter: 'messages'")?;
@@ -299,7 +305,13 @@ pub fn responses(_: &RecordedRequest, body: &Value) -> Result<(), String> {
                 let follows = matches!(next, Some("function_call" | "message"));
                 require(follows, "Item 'rs' of type 'reasoning' was provided without its required following item.")?;
             }
-            Some("function_call") => open.push(item["call_id"].clone()),
+            Some("function_call") => {
+                let before = at.checked_sub(1).map(|before| &items[before]);
+                let is_comment = |item: &&Value| item["type"] == "message" && item["role"] == "assistant";
+                let has_phase = before.filter(is_comment).is_none_or(|item| item["phase"] == "commentary");
+                require(has_phase, "the phase of a message is missing")?;
+                open.push(item["call_id"].clone());
+            }
             Some("function_call_output") => {
                 let call = open.iter().position(|id| *id == item["call_id"]);
                 let call =
@@ -337,6 +349,15 @@ pub fn gemini(seen: &RecordedRequest, body: &Value) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Requires the rules of chat completions, and that the first call of each step is signed.
+pub fn gemini_chat(seen: &RecordedRequest, body: &Value) -> Result<(), String> {
+    require(seen.path == "/v1beta/openai/chat/completions", seen.path.clone())?;
+    chat_messages(body)?;
+    let is_signed = |call: &Value| call["extra_content"]["google"]["thought_signature"] == "signed";
+    let mut first_calls = list(body, "messages")?.iter().filter_map(|message| message["tool_calls"].get(0));
+    require(first_calls.all(is_signed), "Function call is missing a thought_signature in functionCall parts.")
 }
 
 /// Requires that arguments are objects, that outcomes name their tool and their call, that the call

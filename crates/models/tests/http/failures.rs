@@ -76,7 +76,8 @@ async fn a_requested_retry_delay_is_respected_and_reported_when_long() {
 
     let server = Server::script(vec![Reply::new(429, &[("retry-after", "3600")], "{}")]);
     let (_, error) = ask(&*model(Kind::OpenAi, &server)).await;
-    assert_eq!((error.unwrap().message.as_str(), server.requests().len()), ("fake: too many requests (429)", 1));
+    let message = "fake: too many requests (429); it asks to wait 3600 s";
+    assert_eq!((error.unwrap().message.as_str(), server.requests().len()), (message, 1));
 }
 
 #[tokio::test]

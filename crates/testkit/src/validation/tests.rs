@@ -136,9 +136,11 @@ fn responses_require_reasoning_before_its_call_and_outputs_after_theirs() {
     let output = |id: &str| json!({ "type": "function_call_output", "call_id": id, "output": "x" });
     let message = json!({ "type": "message", "role": "user", "content": [] });
     let reasoning = json!({ "type": "reasoning", "id": "rs", "encrypted_content": "signed" });
-    let input = json!([message, reasoning, call("a"), call("b"), output("a"), output("b")]);
+    let comment = json!({ "type": "message", "role": "assistant", "phase": "commentary", "content": [] });
+    let input = json!([message, reasoning, comment, call("a"), call("b"), output("a"), output("b")]);
     let good = json!({ "store": false, "input": input });
-    let mistakes: [Mistake; 8] = [
+    let mistakes: [Mistake; 9] = [
+        (|body| forget(&mut body["input"][2], "phase"), "phase"),
         (|body| body["store"] = json!(true), "store"),
         (|body| body["messages"] = json!([]), "'messages'"),
         (|body| body["input"][1]["encrypted_content"] = json!("other"), "Item not found"),
@@ -146,13 +148,13 @@ fn responses_require_reasoning_before_its_call_and_outputs_after_theirs() {
             |body| {
                 let reasoning = body["input"][1].clone();
                 remove(&mut body["input"], 1);
-                insert(&mut body["input"], 5, reasoning);
+                insert(&mut body["input"], 6, reasoning);
             },
             "without its required following item",
         ),
         (|body| remove(&mut body["input"], 1), "0 pieces of reasoning"),
-        (|body| swap(&mut body["input"], 3, 5), "No tool call found"),
-        (|body| remove(&mut body["input"], 5), "No tool output found"),
+        (|body| swap(&mut body["input"], 4, 6), "No tool call found"),
+        (|body| remove(&mut body["input"], 6), "No tool output found"),
         (|body| body["input"][0]["type"] = json!("text"), "Invalid value"),
     ];
     check_all("/responses", responses, &good, &mistakes);
@@ -249,4 +251,16 @@ fn openrouter_requires_the_signed_details_of_thoughts() {
     ];
     check_all("/api/v1/chat/completions", openrouter, &good, &mistakes);
     assert!(openrouter(&seen("/chat/completions"), &good).is_err());
+}
+
+#[test]
+fn geminis_compatible_api_requires_signatures_too() {
+    let mut good = chat_body("call_1");
+    good["messages"][2]["tool_calls"][0]["extra_content"] = json!({ "google": { "thought_signature": "signed" } });
+    let mistakes: [Mistake; 2] = [
+        (|body| forget(&mut body["messages"][2]["tool_calls"][0], "extra_content"), "missing a thought_signature"),
+        (|body| remove(&mut body["messages"], 3), "not all calls"),
+    ];
+    check_all("/v1beta/openai/chat/completions", gemini_chat, &good, &mistakes);
+    assert!(gemini_chat(&seen("/chat/completions"), &good).is_err());
 }
