@@ -14,6 +14,7 @@ mod limited_http;
 mod link;
 mod names;
 mod offer;
+mod private_file;
 mod project_file;
 mod prompt_context;
 mod prompts;
