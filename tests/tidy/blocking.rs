@@ -43,7 +43,7 @@ const PORTS: [(&str, &str); 13] = [
 ];
 
 /// The methods of ports that return at once, and why they can.
-const IMMEDIATE: [(&str, &str); 36] = [
+const IMMEDIATE: [(&str, &str); 37] = [
     ("Accounts::variables", "a list that the configuration fixed"),
     ("AgentLink::answer", "queues an order"),
     ("AgentLink::cancel", "queues an order"),
@@ -78,6 +78,7 @@ const IMMEDIATE: [(&str, &str); 36] = [
     ("Toolbox::forget", "starts a blocking task"),
     ("Toolbox::notify", "starts a task"),
     ("Toolbox::offer", "looks at tables in memory"),
+    ("Toolbox::server_instructions", "looks at what servers have said, in memory"),
     ("Toolbox::servers", "looks at a table in memory"),
     ("Toolbox::stop_background", "signals a task"),
 ];

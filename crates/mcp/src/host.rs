@@ -141,6 +141,11 @@ impl McpHost {
             .collect()
     }
 
+    /// Returns what the servers of a session tell models about their use, marked as their words.
+    pub fn instructions(&self, session: &SessionId) -> String {
+        self.group(session).map(|group| group.instructions()).unwrap_or_default()
+    }
+
     pub fn plan(&self, request: ToolRequest, site: &CallSite) -> Result<Box<dyn Job>, PlanRefusal> {
         let tools = self.group(&site.session).map(|group| group.tools()).unwrap_or_default();
         let settings = self.settings.get();

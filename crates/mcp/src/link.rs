@@ -68,6 +68,8 @@ pub(crate) struct ConnectedServer {
     pub(crate) peer: Peer<RoleClient>,
     /// The name that the server gives itself.
     pub(crate) title: Option<String>,
+    /// What the server tells models about its use.
+    pub(crate) instructions: Option<String>,
     pub(crate) tools: Vec<Tool>,
     pub(crate) prompts: Vec<Prompt>,
     /// The addresses of its resources.

@@ -18,13 +18,16 @@ use crate::HostSettings;
 use crate::link::{ConnectedServer, ConnectionState, ServerLink, SharedServer};
 use crate::names::{self, Names};
 use crate::project_file::{self, ProjectServers};
-use crate::prompts;
 use crate::server_key::ServerKey;
 use crate::settings::ServerSettings;
 use crate::supervisor::Supervisor;
+use crate::{offer, prompts};
 
 /// How long a server must be connected before its return is reported.
 const STEADY: Duration = Duration::from_secs(5);
+
+/// The most bytes of instructions that a model gets from all servers of a session.
+const MOST_INSTRUCTIONS: usize = 32 << 10;
 
 /// The running servers by their keys.
 #[derive(Default)]
@@ -151,6 +154,10 @@ impl ServerGroup {
         self.members().map(|members| offered(&members)).unwrap_or_default()
     }
 
+    pub(crate) fn instructions(&self) -> String {
+        self.members().map(|members| instructions(&members)).unwrap_or_default()
+    }
+
     pub(crate) fn cards(&self) -> Vec<ServerCard> {
         let Some(members) = self.members() else { return Vec::new() };
         let tools = offered(&members);
@@ -180,6 +187,22 @@ fn offered(members: &[Member]) -> Vec<OfferedTool> {
         }
     }
     all
+}
+
+/// Returns what the connected servers tell models about their use, each marked with its server; empty if they say
+/// nothing.
+fn instructions(members: &[Member]) -> String {
+    let mut text = String::new();
+    for member in members {
+        let Some(connected) = member.connected() else { continue };
+        let Some(own) = &connected.instructions else { continue };
+        let block = offer::instructions_block(&member.name, own);
+        if text.len() + block.len() > MOST_INSTRUCTIONS {
+            break;
+        }
+        text.push_str(&block);
+    }
+    text
 }
 
 /// A server that a session wants, before it is joined.
