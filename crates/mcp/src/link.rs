@@ -61,6 +61,10 @@ pub(crate) enum ConnectionState {
         reason: String,
         until: Instant,
     },
+    /// The server wants a login. This command of the user provides it.
+    NeedsLogin {
+        command: String,
+    },
 }
 
 /// A server that is connected, and what it offers.
@@ -139,7 +143,9 @@ impl SharedServer {
     pub(crate) fn connected(&self) -> Option<Arc<ConnectedServer>> {
         match &*self.state.borrow() {
             ConnectionState::Ready(connected) => Some(connected.clone()),
-            ConnectionState::Connecting { .. } | ConnectionState::Failed { .. } => None,
+            ConnectionState::Connecting { .. }
+            | ConnectionState::Failed { .. }
+            | ConnectionState::NeedsLogin { .. } => None,
         }
     }
 
@@ -151,6 +157,7 @@ impl SharedServer {
                 reason: reason.clone(),
                 retry_in: until.saturating_duration_since(Instant::now()).as_secs_f32().ceil() as u64,
             },
+            ConnectionState::NeedsLogin { command, .. } => ServerState::NeedsLogin { command: command.clone() },
         }
     }
 
@@ -160,7 +167,10 @@ impl SharedServer {
             ConnectionState::Connecting { since, first: true } => {
                 Some(*since + patience).filter(|until| *until > Instant::now())
             }
-            ConnectionState::Connecting { .. } | ConnectionState::Ready(_) | ConnectionState::Failed { .. } => None,
+            ConnectionState::Connecting { .. }
+            | ConnectionState::Ready(_)
+            | ConnectionState::Failed { .. }
+            | ConnectionState::NeedsLogin { .. } => None,
         }
     }
 
