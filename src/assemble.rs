@@ -143,6 +143,7 @@ fn tool_settings(places: &Places, config: &Config, providers: &Providers) -> too
     settings.notify = config.notify.clone();
     settings.mcp = config.mcp.clone();
     settings.stored_servers = Some(places.kept_servers());
+    settings.mcp_logins = Some(places.mcp_logins());
     settings.library = library(places, config);
     settings.outputs = Some(places.outputs());
     settings.note_names = config.session.notes.clone();

@@ -135,10 +135,10 @@ pub struct Acp {
     pub agent: Option<String>,
 }
 
-/// Store the key of a model provider, in a file that only you can read, or log in at another agent.
+/// Store the key of a model provider, in a file that only you can read, or log in at another agent or an MCP server.
 ///
 /// Asks for the provider and the key, checks the key with the provider, and stores it. With --agent, the agent logs you in
-/// in its own way, and keeps its key itself.
+/// in its own way, and keeps its key itself. With --mcp, you log in with a browser, which may run on another machine.
 #[derive(Debug, Default, Args)]
 pub struct Login {
     /// The provider, such as `anthropic`.
@@ -157,9 +157,18 @@ pub struct Login {
     /// The login method of the agent, if it has several.
     #[arg(long, value_name = "ID", requires = "agent")]
     pub method: Option<String>,
+
+    /// Log in at this MCP server instead: one of the configuration, or the address of another.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["provider", "unchecked", "agent", "method"],
+        add = ArgValueCompleter::new(completions::mcp_servers))]
+    pub mcp: Option<String>,
+
+    /// Only print the page to open, and start no browser.
+    #[arg(long, requires = "mcp")]
+    pub no_browser: bool,
 }
 
-/// Remove the stored key of a provider, or of all providers.
+/// Remove the stored key of a provider, or of all providers, or the login at an MCP server.
 #[derive(Debug, Args)]
 pub struct Logout {
     /// The provider, such as `anthropic`. Without it, acpd asks whether to remove all keys.
@@ -169,6 +178,11 @@ pub struct Logout {
     /// Remove the keys of all providers.
     #[arg(long)]
     pub all: bool,
+
+    /// Remove the login at this MCP server instead: one of the configuration, or the address of another.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["provider", "all"],
+        add = ArgValueCompleter::new(completions::mcp_servers))]
+    pub mcp: Option<String>,
 }
 
 /// Send a prompt to the agent, in the current folder.

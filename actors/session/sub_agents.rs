@@ -118,7 +118,7 @@ impl Session {
         let place = Workplace { mode, ..self.workplace() };
         let facts =
             self.ports.briefing.facts(Situation { place: place.clone(), left_out: Vec::new(), ..self.situation() });
-        let common = self.ports.briefing.brief(place, model);
+        let common = self.briefing(place, model);
         Box::pin(async move {
             let mut brief = common.await;
             if let Some(facts) = facts {

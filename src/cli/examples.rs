@@ -53,7 +53,7 @@ const EXAMPLES: [(&str, &[&str]); 52] = [
     ("acpd ctl reload", &["acpd ctl reload"]),
     ("acpd ctl restart", &["acpd ctl restart"]),
     ("acpd ctl stop", &["acpd ctl stop"]),
-    ("acpd login", &["acpd login anthropic", "acpd login --agent codex"]),
+    ("acpd login", &["acpd login anthropic", "acpd login --agent codex", "acpd login --mcp tickets"]),
     ("acpd logout", &["acpd logout anthropic"]),
     ("acpd setup", &["acpd setup zed --write", "acpd setup neovim", "acpd setup zed --agent codex --write"]),
     ("acpd doctor", &["acpd doctor"]),

@@ -101,6 +101,13 @@ pub(crate) fn hosted_agents(typed: &OsStr) -> Vec<CompletionCandidate> {
     fitting(typed, configured_agents().into_iter())
 }
 
+/// Returns the MCP servers of the configuration at which one can log in.
+pub(crate) fn mcp_servers(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let servers = configured().map(|(_, config)| config.mcp.servers).unwrap_or_default();
+    let remote = servers.into_iter().filter(|(_, server)| server.is_remote());
+    fitting(typed, remote.map(|(name, _)| (name, String::new())))
+}
+
 fn configured_agents() -> Vec<(String, String)> {
     let entries = configured().map(|(_, config)| config.agents.entries).unwrap_or_default();
     entries.into_iter().map(|(name, agent)| (name, agent.command)).collect()

@@ -34,6 +34,7 @@ mod install;
 mod login;
 mod login_shell;
 mod lost_socket;
+mod mcp_logins;
 mod mcp_servers;
 mod message_order;
 mod models;

@@ -79,6 +79,7 @@ const IMMEDIATE: [(&str, &str); 37] = [
     ("Toolbox::forget", "starts a blocking task"),
     ("Toolbox::notify", "starts a task"),
     ("Toolbox::offer", "looks at tables in memory"),
+    ("Toolbox::server_instructions", "looks at what servers have said, in memory"),
     ("Toolbox::servers", "looks at a table in memory"),
     ("Toolbox::stop_background", "signals a task"),
 ];

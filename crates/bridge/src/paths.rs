@@ -68,6 +68,11 @@ impl Places {
         self.keys().join("mcp")
     }
 
+    /// The folder with the user's logins at MCP servers.
+    pub fn mcp_logins(&self) -> PathBuf {
+        self.keys().join("mcp-logins")
+    }
+
     /// The folder with long outputs of commands, in one folder per session.
     pub fn outputs(&self) -> PathBuf {
         self.state.join("outputs")

@@ -14,6 +14,7 @@ use futures_util::stream::{self, BoxStream, StreamExt};
 use process::IoThread;
 use tokio::sync::{mpsc, watch};
 
+use crate::login::StoredLogins;
 use crate::project_file::ProjectServers;
 use crate::server_group::{ServerGroup, ServerPool};
 use crate::settings::{HostSettings, McpSettings};
@@ -41,11 +42,12 @@ pub struct McpHost {
 impl McpHost {
     pub fn new(settings: Arc<HostSettings>) -> Self {
         let stored = StoredServers::new(settings.stored_servers.clone());
+        let pool = Arc::new(ServerPool::new(StoredLogins::new(settings.logins.clone())));
         let settings = Swap::from(settings);
         Self {
             settings,
             io_thread: Arc::new(IoThread::new("mcp")),
-            pool: Arc::default(),
+            pool,
             groups: Mutex::default(),
             stored,
             look: project_file::look,
@@ -139,6 +141,11 @@ impl McpHost {
             .filter(|tool| tool_call::allows(mode, &tool.tool, hints))
             .map(|tool| tool_call::spec(tool, hints))
             .collect()
+    }
+
+    /// Returns what the servers of a session tell models about their use, marked as their words.
+    pub fn instructions(&self, session: &SessionId) -> String {
+        self.group(session).map(|group| group.instructions()).unwrap_or_default()
     }
 
     pub fn plan(&self, request: ToolRequest, site: &CallSite) -> Result<Box<dyn Job>, PlanRefusal> {

@@ -145,6 +145,10 @@ impl Toolbox for Registry {
         own.chain(self.mcp.offer(session, mode)).collect()
     }
 
+    fn server_instructions(&self, session: &SessionId) -> String {
+        self.mcp.instructions(session)
+    }
+
     fn set_servers(&self, outfit: McpRequest) -> Option<BoxStream<'static, McpEvent>> {
         self.mcp.set_servers(outfit)
     }
