@@ -24,6 +24,7 @@ use tracing::debug;
 use self::reader::{ReadProgress, ResponseReader};
 use crate::conversion::{Accepted, Prepared};
 use crate::failure::{ErrorBody, Failure, RetryAdvice};
+use crate::json::Json;
 use crate::key::Key;
 use crate::limits;
 use crate::media::is_about_images;
@@ -221,13 +222,17 @@ impl Exchange {
         }
         let built = tokio::task::spawn_blocking(move || {
             let request = ModelRequest { messages, ..(*request).clone() };
-            let mut body = dialect.body(&spec, &service, &base, &request);
+            let body = dialect.body(&spec, &service, &base, &request);
+            if refused.is_empty() {
+                return body.to_bytes();
+            }
+            let mut body = Value::from(body);
             refused.iter().for_each(|complaint| {
                 dialect.concede(&mut body, complaint);
             });
-            Bytes::from(body.to_string())
+            Json::from(body).to_bytes()
         });
-        let body = built.await.map_err(|_| unbuilt())?;
+        let body = built.await.ok().and_then(Result::ok).ok_or_else(unbuilt)?;
         self.body = Some((dialect, body.clone()));
         Ok(body)
     }

@@ -17,6 +17,7 @@ mod failure;
 mod fixtures;
 mod gemini;
 mod http;
+mod json;
 mod key;
 mod limits;
 mod media;

@@ -1,5 +1,6 @@
 //! Sorts the content of a prompt by what a model can accept. Knows no dialect.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use domain::conversation::Message;
@@ -77,7 +78,7 @@ fn is_image(block: &Content) -> bool {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Medium<'a> {
     /// Text, or a marker for content that this model cannot accept.
-    Text(String),
+    Text(Cow<'a, str>),
     Image {
         mime: &'a str,
         data: &'a str,
@@ -110,7 +111,19 @@ pub(crate) fn sort<'a>(content: &'a Content, info: &ModelInfo) -> Medium<'a> {
         | Payload::Image { .. }
         | Payload::Audio { .. } => None,
     };
-    medium.unwrap_or_else(|| Medium::Text(content.as_text()))
+    medium.unwrap_or_else(|| Medium::Text(as_text(content)))
+}
+
+/// Returns the content as text, without a copy if it is plain text.
+fn as_text(content: &Content) -> Cow<'_, str> {
+    match &content.payload {
+        Payload::Text { text } => text.into(),
+        Payload::Link { .. }
+        | Payload::TextResource { .. }
+        | Payload::BlobResource { .. }
+        | Payload::Image { .. }
+        | Payload::Audio { .. } => content.as_text().into(),
+    }
 }
 
 /// Returns an image of a type that every provider accepts. The first bytes decide about the type,

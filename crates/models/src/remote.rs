@@ -10,6 +10,7 @@ use futures_util::stream::BoxStream;
 use serde_json::Value;
 
 use crate::exchange::{self, Concession, ExchangeRequest, Fold};
+use crate::json::Json;
 use crate::service::Service;
 use crate::spec::Spec;
 use crate::{anthropic, gemini, ollama, openai, responses};
@@ -46,14 +47,14 @@ impl Dialect {
     }
 
     /// Builds the body of a request that goes to the address `base`.
-    pub(crate) fn body(self, spec: &Spec, service: &Service, base: &str, request: &ModelRequest) -> Value {
+    pub(crate) fn body<'a>(self, spec: &'a Spec, service: &Service, base: &str, request: &'a ModelRequest) -> Json<'a> {
         match self {
             Self::Anthropic => anthropic::body(spec, service, request),
             Self::Vertex => anthropic::vertex_body(spec, service, request),
             Self::Chat => openai::body(spec, service, base, request),
             Self::Responses => responses::body(spec, service, request),
-            Self::Gemini => gemini::body(spec, service, request),
-            Self::Ollama => ollama::body(spec, service, request),
+            Self::Gemini => gemini::body(spec, service, request).into(),
+            Self::Ollama => ollama::body(spec, service, request).into(),
         }
     }
 

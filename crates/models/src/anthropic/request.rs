@@ -3,9 +3,10 @@
 use domain::conversation::Part;
 use domain::model::{ModelInfo, ModelRequest};
 use domain::{Content, ThoughtLevel};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::exchange::Concession;
+use crate::json::{Json, object};
 use crate::media::{self, Medium, is_about_images, replace_blocks};
 use crate::outline::{Answered, OutlineEntry, current_loop, outline};
 use crate::partial_call::{as_object, own_id};
@@ -18,78 +19,88 @@ const DEFAULT_OUTPUT: u64 = 8_192;
 /// The smallest thinking budget that the API accepts.
 const LEAST_BUDGET: u64 = 1_024;
 
-pub(crate) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Value {
-    let entries = outline(&request.messages);
-    let mut body = Map::new();
-    body.insert("model".to_owned(), json!(spec.api_name));
-    body.insert("max_tokens".to_owned(), json!(spec.output.unwrap_or(DEFAULT_OUTPUT)));
-    body.insert("stream".to_owned(), json!(true));
-    if !request.system.trim().is_empty() {
-        body.insert("system".to_owned(), json!([{ "type": "text", "text": request.system }]));
-    }
-    if !request.tools.is_empty() {
-        let tools = request
-            .tools
-            .iter()
-            .map(|tool| json!({ "name": tool.name, "description": tool.description, "input_schema": tool.schema }));
-        body.insert("tools".to_owned(), tools.collect());
-    }
-    let messages: Vec<Value> =
-        entries.iter().flat_map(|entry| messages(entry, &spec.info, &service.name)).fold(Vec::new(), join);
-    body.insert("messages".to_owned(), Value::Array(messages));
-    let mut body = Value::Object(body);
-    if spec.info.thinks {
-        ask_to_think(&mut body, spec.thinking, request.thought, thinks_so_far(&entries, &service.name));
-    }
-    if service.prompt_caching {
-        mark_for_cache(&mut body, &service.cache_mark());
-    }
+/// A message of one role, as blocks.
+struct Blocks<'a> {
+    role: &'static str,
+    blocks: Vec<Json<'a>>,
+}
+
+pub(crate) fn body<'a>(spec: &'a Spec, service: &Service, request: &'a ModelRequest) -> Json<'a> {
+    let mut body = object! { "model": &spec.api_name };
+    add_rest(&mut body, spec, service, request);
     body
 }
 
 /// Builds the body for Vertex AI (anthropic-sdk-python, `lib/vertex/_client.py`), whose address
 /// names the model.
-pub(crate) fn vertex_body(spec: &Spec, service: &Service, request: &ModelRequest) -> Value {
-    let mut body = body(spec, service, request);
-    if let Some(fields) = body.as_object_mut() {
-        fields.remove("model");
-        fields.insert("anthropic_version".to_owned(), json!("vertex-2023-10-16"));
-    }
+pub(crate) fn vertex_body<'a>(spec: &'a Spec, service: &Service, request: &'a ModelRequest) -> Json<'a> {
+    let mut body = object! {};
+    add_rest(&mut body, spec, service, request);
+    body.add("anthropic_version", "vertex-2023-10-16");
     body
 }
 
-fn messages(entry: &OutlineEntry<'_>, info: &ModelInfo, provider: &str) -> Vec<Value> {
+/// Adds all fields of a request except the model.
+fn add_rest<'a>(body: &mut Json<'a>, spec: &'a Spec, service: &Service, request: &'a ModelRequest) {
+    let entries = outline(&request.messages);
+    let most = spec.output.unwrap_or(DEFAULT_OUTPUT);
+    body.add("max_tokens", most);
+    body.add("stream", true);
+    let mut system: Vec<Json> = Vec::new();
+    if !request.system.trim().is_empty() {
+        system.push(object! { "type": "text", "text": &request.system });
+    }
+    let tools = request
+        .tools
+        .iter()
+        .map(|tool| object! { "name": &tool.name, "description": &tool.description, "input_schema": &tool.schema });
+    let mut tools: Vec<Json> = tools.collect();
+    let mut messages: Vec<Blocks> =
+        entries.iter().flat_map(|entry| messages(entry, &spec.info, &service.name)).fold(Vec::new(), join);
+    if service.prompt_caching {
+        mark_for_cache(&mut system, &mut tools, &mut messages, &service.cache_mark());
+    }
+    if !system.is_empty() {
+        body.add("system", system);
+    }
+    if !tools.is_empty() {
+        body.add("tools", tools);
+    }
+    let messages = messages.into_iter().map(|Blocks { role, blocks }| object! { "role": role, "content": blocks });
+    body.add("messages", messages.collect::<Json>());
+    if spec.info.thinks {
+        ask_to_think(body, spec.thinking, request.thought, most, thinks_so_far(&entries, &service.name));
+    }
+}
+
+fn messages<'a>(entry: &OutlineEntry<'a>, info: &ModelInfo, provider: &str) -> Vec<Blocks<'a>> {
     match entry {
         OutlineEntry::User(content) => {
-            let blocks: Vec<Value> = content.iter().map(|content| block(content, info)).collect();
-            vec![json!({ "role": "user", "content": blocks })]
+            let blocks = content.iter().map(|content| block(content, info)).collect();
+            vec![Blocks { role: "user", blocks }]
         }
         OutlineEntry::Assistant { parts, results } => {
-            let said = json!({ "role": "assistant", "content": response(parts, provider) });
-            let results_json = results.iter().map(|result| {
+            let said = Blocks { role: "assistant", blocks: response(parts, provider) };
+            let outcomes = results.iter().map(|result| {
                 let id = own_id(result.origin, provider).unwrap_or(result.call.as_str());
-                json!({ "type": "tool_result", "tool_use_id": id, "content": outcome(result, info),
-                    "is_error": result.failed })
+                object! { "type": "tool_result", "tool_use_id": id, "content": outcome(result, info),
+                "is_error": result.failed }
             });
-            let results_json: Vec<Value> = results_json.collect();
-            if results_json.is_empty() {
-                vec![said]
-            } else {
-                vec![said, json!({ "role": "user", "content": results_json })]
-            }
+            let outcomes: Vec<Json> = outcomes.collect();
+            if outcomes.is_empty() { vec![said] } else { vec![said, Blocks { role: "user", blocks: outcomes }] }
         }
     }
 }
 
 /// Builds a tool result. It is plain text if there is nothing else, because some servers with this
 /// API accept only text. A failure is always text: the API refuses images in it.
-fn outcome(result: &Answered<'_>, info: &ModelInfo) -> Value {
+fn outcome<'a>(result: &Answered<'a>, info: &ModelInfo) -> Json<'a> {
     if result.images.is_empty() {
-        return json!(result.text);
+        return result.text.into();
     }
-    let text = (!result.text.is_empty()).then(|| json!({ "type": "text", "text": result.text }));
+    let text = (!result.text.is_empty()).then(|| object! { "type": "text", "text": result.text });
     let images = result.images.iter().map(|image| match result.failed {
-        true => json!({ "type": "text", "text": image.as_text() }),
+        true => object! { "type": "text", "text": image.as_text() },
         false => block(image, info),
     });
     text.into_iter().chain(images).collect()
@@ -97,43 +108,41 @@ fn outcome(result: &Answered<'_>, info: &ModelInfo) -> Value {
 
 /// Merges consecutive messages of the same role, such as tool results and the user's next prompt,
 /// because roles must alternate.
-fn join(mut messages: Vec<Value>, mut next: Value) -> Vec<Value> {
+fn join<'a>(mut messages: Vec<Blocks<'a>>, mut next: Blocks<'a>) -> Vec<Blocks<'a>> {
     match messages.last_mut() {
-        Some(last) if last["role"] == next["role"] => {
-            if let (Some(so_far), Some(more)) = (last["content"].as_array_mut(), next["content"].as_array_mut()) {
-                so_far.append(more);
-            }
-        }
+        Some(last) if last.role == next.role => last.blocks.append(&mut next.blocks),
         Some(_) | None => messages.push(next),
     }
     messages
 }
 
-fn block(content: &Content, info: &ModelInfo) -> Value {
-    let source = |mime: &str, data: &str| json!({ "type": "base64", "media_type": mime, "data": data });
+fn block<'a>(content: &'a Content, info: &ModelInfo) -> Json<'a> {
+    fn source<'a>(mime: &'a str, data: &'a str) -> Json<'a> {
+        object! { "type": "base64", "media_type": mime, "data": data }
+    }
     match media::sort(content, info) {
-        Medium::Text(text) => json!({ "type": "text", "text": text }),
-        Medium::Image { mime, data } => json!({ "type": "image", "source": source(mime, data) }),
-        Medium::Pdf { data } => json!({ "type": "document", "source": source("application/pdf", data) }),
+        Medium::Text(text) => object! { "type": "text", "text": text },
+        Medium::Image { mime, data } => object! { "type": "image", "source": source(mime, data) },
+        Medium::Pdf { data } => object! { "type": "document", "source": source("application/pdf", data) },
         // This API does not accept audio.
-        Medium::Audio { .. } => json!({ "type": "text", "text": content.as_text() }),
+        Medium::Audio { .. } => object! { "type": "text", "text": content.as_text() },
     }
 }
 
 /// Builds the blocks of a response: thoughts and text in their order, then the calls. A thought is
 /// sent back only with this provider's signature, because the API refuses any other.
-fn response(parts: &[&Part], provider: &str) -> Vec<Value> {
+fn response<'a>(parts: &[&'a Part], provider: &str) -> Vec<Json<'a>> {
     let mut blocks = Vec::new();
     let mut calls = Vec::new();
     let mut thought = "";
-    for part in parts {
+    for part in parts.iter().copied() {
         match part {
             Part::Thought(text) => thought = text,
             Part::Seal(seal) => blocks.extend(unseal(seal, std::mem::take(&mut thought), provider)),
-            Part::Text(text) => blocks.push(json!({ "type": "text", "text": text })),
+            Part::Text(text) => blocks.push(object! { "type": "text", "text": text }),
             Part::Call { id, tool, input, origin } => {
                 let id = own_id(origin.as_ref(), provider).unwrap_or(id.as_str());
-                calls.push(json!({ "type": "tool_use", "id": id, "name": tool, "input": as_object(input) }));
+                calls.push(object! { "type": "tool_use", "id": id, "name": tool, "input": as_object(input) });
             }
         }
     }
@@ -141,15 +150,15 @@ fn response(parts: &[&Part], provider: &str) -> Vec<Value> {
     blocks
 }
 
-fn unseal(seal: &Value, thought: &str, provider: &str) -> Option<Value> {
+fn unseal<'a>(seal: &'a Value, thought: &'a str, provider: &str) -> Option<Json<'a>> {
     if seal["provider"] != provider {
         return None;
     }
     if let Some(signature) = seal["signature"].as_str() {
-        return Some(json!({ "type": "thinking", "thinking": thought, "signature": signature }));
+        return Some(object! { "type": "thinking", "thinking": thought, "signature": signature });
     }
     let data = seal["redacted_thinking"].as_str()?;
-    Some(json!({ "type": "redacted_thinking", "data": data }))
+    Some(object! { "type": "redacted_thinking", "data": data })
 }
 
 /// Whether the current loop began with a thought of this provider. An empty loop has not begun.
@@ -162,7 +171,8 @@ fn thinks_so_far(entries: &[OutlineEntry<'_>], provider: &str) -> bool {
     }
 }
 
-fn ask_to_think(body: &mut Value, thinking: Thinking, level: ThoughtLevel, thinks_so_far: bool) {
+/// Adds the fields for thinking to a request for at most `most` tokens.
+fn ask_to_think(body: &mut Json<'_>, thinking: Thinking, level: ThoughtLevel, most: u64, thinks_so_far: bool) {
     let (budget, effort) = match level {
         ThoughtLevel::Off => return,
         ThoughtLevel::Low => (4_096, "low"),
@@ -171,16 +181,15 @@ fn ask_to_think(body: &mut Value, thinking: Thinking, level: ThoughtLevel, think
     };
     match thinking {
         Thinking::Adaptive => {
-            body["thinking"] = json!({ "type": "adaptive", "display": "summarized" });
-            body["output_config"] = json!({ "effort": effort });
+            body.add("thinking", json!({ "type": "adaptive", "display": "summarized" }));
+            body.add("output_config", json!({ "effort": effort }));
         }
         // With a budget, a loop thinks from its start to its end or not at all. After a switch of
         // models in the middle of a loop the API would refuse the request.
         Thinking::Budget if thinks_so_far => {
-            let most = body["max_tokens"].as_u64().unwrap_or(DEFAULT_OUTPUT) / 2;
-            let budget = budget.min(most);
+            let budget = budget.min(most / 2);
             if budget >= LEAST_BUDGET {
-                body["thinking"] = json!({ "type": "enabled", "budget_tokens": budget });
+                body.add("thinking", json!({ "type": "enabled", "budget_tokens": budget }));
             }
         }
         Thinking::Budget => {}
@@ -190,20 +199,16 @@ fn ask_to_think(body: &mut Value, thinking: Thinking, level: ThoughtLevel, think
 /// Marks the ends of the prefixes that the next request repeats: the tools, the system text, and
 /// the last two user messages. Each request then reads what the one before it wrote. The API
 /// accepts four marks.
-fn mark_for_cache(body: &mut Value, cached: &Value) {
-    let mark = |block: Option<&mut Value>| {
-        if let Some(block) = block {
-            block["cache_control"] = cached.clone();
+fn mark_for_cache(system: &mut [Json<'_>], tools: &mut [Json<'_>], messages: &mut [Blocks<'_>], cached: &Value) {
+    let mark = |blocks: &mut [Json<'_>]| {
+        if let Some(last) = blocks.last_mut() {
+            last.add("cache_control", cached.clone());
         }
     };
-    for place in ["system", "tools"] {
-        mark(body.get_mut(place).and_then(Value::as_array_mut).and_then(|blocks| blocks.last_mut()));
-    }
-    if let Some(messages) = body["messages"].as_array_mut() {
-        for message in messages.iter_mut().rev().filter(|message| message["role"] == "user").take(2) {
-            mark(message["content"].as_array_mut().and_then(|blocks| blocks.last_mut()));
-        }
-    }
+    mark(system);
+    mark(tools);
+    let asked = messages.iter_mut().rev().filter(|message| message.role == "user");
+    asked.take(2).for_each(|message| mark(&mut message.blocks));
 }
 
 /// Changes the part of the request that the API complains about: thoughts, images, the effort, or

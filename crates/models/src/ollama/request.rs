@@ -75,7 +75,7 @@ fn message(role: &str, content: &[&Content], info: &ModelInfo) -> Value {
         match media::sort(content, info) {
             Medium::Text(text) => texts.push(text),
             Medium::Image { data, .. } => images.push(json!(data)),
-            Medium::Pdf { .. } | Medium::Audio { .. } => texts.push(content.as_text()),
+            Medium::Pdf { .. } | Medium::Audio { .. } => texts.push(content.as_text().into()),
         }
     }
     let mut message = json!({ "role": role, "content": texts.join("\n\n") });

@@ -1,22 +1,25 @@
 //! Builds requests for chat completions. Pure.
 
+use std::borrow::Cow;
+
 use domain::Content;
 use domain::conversation::Part;
 use domain::model::{ModelInfo, ModelRequest};
 use serde_json::{Map, Value, json};
 
 use crate::exchange::Concession;
+use crate::json::{Json, joined, object};
 use crate::media::{self, Medium, is_about_images, replace_blocks};
 use crate::outline::{Answered, OutlineEntry, current_loop, outline};
 use crate::partial_call::{as_object, own_id, short_id};
 use crate::service::{Service, is_openrouter};
 use crate::spec::Spec;
 
-pub(crate) fn body(spec: &Spec, service: &Service, base: &str, request: &ModelRequest) -> Value {
+pub(crate) fn body<'a>(spec: &'a Spec, service: &Service, base: &str, request: &'a ModelRequest) -> Json<'a> {
     let entries = outline(&request.messages);
     let mut messages = Vec::new();
     if !request.system.trim().is_empty() {
-        messages.push(json!({ "role": "system", "content": request.system }));
+        messages.push(object! { "role": "system", "content": &request.system });
     }
     let past = entries.len() - current_loop(&entries).len();
     // An outcome is text in this API. Its images follow in the user's next message, or in a message
@@ -26,7 +29,7 @@ pub(crate) fn body(spec: &Spec, service: &Service, base: &str, request: &ModelRe
         match entry {
             OutlineEntry::User(content) => {
                 let content: Vec<&Content> = pictures.drain(..).chain(content.iter().copied()).collect();
-                messages.push(json!({ "role": "user", "content": user(&content, &spec.info) }));
+                messages.push(object! { "role": "user", "content": user(&content, &spec.info) });
             }
             OutlineEntry::Assistant { parts, results } => {
                 show(&mut pictures, &mut messages, &spec.info);
@@ -36,8 +39,9 @@ pub(crate) fn body(spec: &Spec, service: &Service, base: &str, request: &ModelRe
                 messages.push(response(parts, provider, &service.name));
                 for result in results {
                     let content = outcome(result, &spec.info, &mut pictures);
-                    let id = own_id(result.origin, &service.name).map_or_else(|| short_id(result.call), str::to_owned);
-                    messages.push(json!({ "role": "tool", "tool_call_id": id, "content": content }));
+                    let id =
+                        own_id(result.origin, &service.name).map_or_else(|| short_id(result.call).into(), Cow::from);
+                    messages.push(object! { "role": "tool", "tool_call_id": id, "content": content });
                 }
             }
         }
@@ -46,124 +50,119 @@ pub(crate) fn body(spec: &Spec, service: &Service, base: &str, request: &ModelRe
     if service.prompt_caching && is_openrouter(base) && spec.api_name.starts_with("anthropic/") {
         mark_for_cache(&mut messages, &service.cache_mark());
     }
-    let mut body = Map::new();
-    body.insert("model".to_owned(), json!(spec.api_name));
-    body.insert("stream".to_owned(), json!(true));
+    let mut body = object! { "model": &spec.api_name, "stream": true };
     if service.stream_usage {
-        body.insert("stream_options".to_owned(), json!({ "include_usage": true }));
+        body.add("stream_options", json!({ "include_usage": true }));
     }
-    body.insert("messages".to_owned(), Value::Array(messages));
+    body.add("messages", messages);
     if !request.tools.is_empty() {
         let tools = request.tools.iter().map(|tool| {
-            let function = json!({ "name": tool.name, "description": tool.description, "parameters": tool.schema });
-            json!({ "type": "function", "function": function })
+            let function = object! { "name": &tool.name, "description": &tool.description, "parameters": &tool.schema };
+            object! { "type": "function", "function": function }
         });
-        body.insert("tools".to_owned(), tools.collect());
+        body.add("tools", tools.collect::<Json>());
     }
     if spec.info.thinks
         && let Some(effort) = spec.effort(request.thought)
     {
-        body.insert("reasoning_effort".to_owned(), json!(effort));
+        body.add("reasoning_effort", effort);
     }
-    Value::Object(body)
+    body
 }
 
 /// Returns the text of an outcome. Images that the model can accept go to `pictures`; others become
 /// markers.
-fn outcome<'a>(result: &Answered<'a>, info: &ModelInfo, pictures: &mut Vec<&'a Content>) -> String {
-    let mut texts: Vec<String> = Vec::new();
+fn outcome<'a>(result: &Answered<'a>, info: &ModelInfo, pictures: &mut Vec<&'a Content>) -> Cow<'a, str> {
+    let mut texts: Vec<Cow<'a, str>> = Vec::new();
     if !result.text.is_empty() {
-        texts.push(result.text.to_owned());
+        texts.push(result.text.into());
     }
     for image in result.images {
         match media::sort(image, info) {
             Medium::Text(marker) => texts.push(marker),
             Medium::Image { .. } | Medium::Pdf { .. } | Medium::Audio { .. } => {
-                texts.push(format!("{} follows", image.as_text()));
+                texts.push(format!("{} follows", image.as_text()).into());
                 pictures.push(image);
             }
         }
     }
-    texts.join("\n")
+    joined(texts, "\n")
 }
 
-fn show(pictures: &mut Vec<&Content>, messages: &mut Vec<Value>, info: &ModelInfo) {
+fn show<'a>(pictures: &mut Vec<&'a Content>, messages: &mut Vec<Json<'a>>, info: &ModelInfo) {
     if !pictures.is_empty() {
-        messages.push(json!({ "role": "user", "content": user(pictures, info) }));
+        messages.push(object! { "role": "user", "content": user(pictures, info) });
         pictures.clear();
     }
 }
 
 /// Builds a user message. It is plain text if there is nothing else, because small servers accept
 /// only text.
-fn user(content: &[&Content], info: &ModelInfo) -> Value {
-    let media: Vec<Medium> = content.iter().map(|content| media::sort(content, info)).collect();
-    let texts: Option<Vec<&str>> = media
-        .iter()
-        .map(|medium| match medium {
-            Medium::Text(text) => Some(text.as_str()),
+fn user<'a>(content: &[&'a Content], info: &ModelInfo) -> Json<'a> {
+    let media: Vec<Medium<'a>> = content.iter().map(|content| media::sort(content, info)).collect();
+    if media.iter().all(|medium| matches!(medium, Medium::Text(_))) {
+        let texts = media.into_iter().filter_map(|medium| match medium {
+            Medium::Text(text) => Some(text),
             Medium::Image { .. } | Medium::Pdf { .. } | Medium::Audio { .. } => None,
-        })
-        .collect();
-    if let Some(texts) = texts {
-        return json!(texts.join("\n\n"));
+        });
+        return joined(texts.collect(), "\n\n").into();
     }
-    let parts = media.iter().zip(content).map(|(medium, content)| match medium {
-        Medium::Text(text) => json!({ "type": "text", "text": text }),
+    let parts = media.into_iter().zip(content).map(|(medium, content)| match medium {
+        Medium::Text(text) => object! { "type": "text", "text": text },
         Medium::Image { mime, data } => {
-            json!({ "type": "image_url", "image_url": { "url": format!("data:{mime};base64,{data}") } })
+            object! { "type": "image_url", "image_url": object! { "url": format!("data:{mime};base64,{data}") } }
         }
         Medium::Audio { format, data } => {
-            json!({ "type": "input_audio", "input_audio": { "data": data, "format": format } })
+            object! { "type": "input_audio", "input_audio": object! { "data": data, "format": format } }
         }
         // Few servers of this API accept files.
-        Medium::Pdf { .. } => json!({ "type": "text", "text": content.as_text() }),
+        Medium::Pdf { .. } => object! { "type": "text", "text": content.as_text() },
     });
     parts.collect()
 }
 
 /// Builds a response. With the provider's name, its reasoning is sent back in the field that it
 /// came in.
-fn response(parts: &[&Part], provider: Option<&str>, own: &str) -> Value {
-    let mut text = String::new();
-    let mut thought = String::new();
+fn response<'a>(parts: &[&'a Part], provider: Option<&str>, own: &str) -> Json<'a> {
+    let (mut text, mut thought) = (Cow::from(""), Cow::from(""));
     let mut calls = Vec::new();
-    let mut sealed = Map::new();
-    for part in parts {
+    let mut seals: Vec<&'a Map<String, Value>> = Vec::new();
+    for part in parts.iter().copied() {
         match part {
-            Part::Text(more) => text.push_str(more),
-            Part::Thought(more) => thought.push_str(more),
+            Part::Text(more) => text += more.as_str(),
+            Part::Thought(more) => thought += more.as_str(),
             Part::Seal(seal) => {
                 if let (Some(provider), Value::Object(fields)) = (provider, seal)
                     && fields.get("provider").is_some_and(|name| name == provider)
                 {
-                    sealed.extend(fields.clone());
+                    seals.push(fields);
                 }
             }
             Part::Call { id, tool, input, origin } => {
-                let id = own_id(origin.as_ref(), own).map_or_else(|| short_id(id), str::to_owned);
-                let function = json!({ "name": tool, "arguments": as_object(input).to_string() });
-                let mut call = json!({ "id": id, "type": "function", "function": function });
+                let id = own_id(origin.as_ref(), own).map_or_else(|| short_id(id).into(), Cow::from);
+                let function = object! { "name": tool, "arguments": as_object(input).to_string() };
+                let mut call = object! { "id": id, "type": "function", "function": function };
                 let extra = origin.as_ref().filter(|origin| origin.provider == own).map(|origin| &origin.extra);
                 if let Some(extra) = extra.and_then(|extra| extra.get("extra_content")) {
-                    call["extra_content"] = extra.clone();
+                    call.add("extra_content", extra);
                 }
                 calls.push(call);
             }
         }
     }
-    let content = if text.is_empty() { Value::Null } else { json!(text) };
-    let mut message = json!({ "role": "assistant", "content": content });
-    if let Some(field) = sealed.get("reasoning_field").and_then(Value::as_str)
+    let content = if text.is_empty() { Value::Null.into() } else { Json::from(text) };
+    let mut message = object! { "role": "assistant", "content": content };
+    let sealed = |name: &str| seals.iter().rev().find_map(|fields| fields.get(name));
+    if let Some(field) = sealed("reasoning_field").and_then(Value::as_str)
         && !thought.is_empty()
     {
-        message[field] = json!(thought);
+        message.add(field, thought);
     }
-    if let Some(details) = sealed.remove("reasoning_details") {
-        message["reasoning_details"] = details;
+    if let Some(details) = sealed("reasoning_details") {
+        message.add("reasoning_details", details);
     }
     if !calls.is_empty() {
-        message["tool_calls"] = Value::Array(calls);
+        message.add("tool_calls", calls);
     }
     message
 }
@@ -206,27 +205,30 @@ fn part_tools_from_users(body: &mut Value) -> bool {
 /// system text, and what the user and the tools said before and after the last response. Each
 /// request then reads what the one before it wrote. A part of a user's or a tool's message takes the
 /// mark (openrouter 1.3.84, `ChatToolMessage` and `ChatContentText`, November 2026).
-fn mark_for_cache(messages: &mut [Value], cached: &Value) {
+fn mark_for_cache(messages: &mut [Json<'_>], cached: &Value) {
     // Only text takes a mark.
-    let mark = |message: &mut Value| {
-        if let Some(text) = message["content"].as_str().filter(|text| !text.is_empty()) {
-            message["content"] = json!([{ "type": "text", "text": text }]);
+    let mark = |message: &mut Json<'_>| {
+        let Some(content) = message.get_mut("content") else { return false };
+        if let Json::Text(text) = content
+            && !text.is_empty()
+        {
+            let text = std::mem::take(text);
+            *content = Json::List(vec![object! { "type": "text", "text": text }]);
         }
-        let last =
-            message["content"].as_array_mut().and_then(|parts| parts.iter_mut().rfind(|part| part["type"] == "text"));
-        last.map(|text| text["cache_control"] = cached.clone()).is_some()
+        let Json::List(parts) = content else { return false };
+        let last = parts.iter_mut().rfind(|part| part.has("type", "text"));
+        last.map(|text| text.add("cache_control", cached.clone())).is_some()
     };
     let mut left = 2;
     let mut is_marked = false;
     for message in messages.iter_mut().rev() {
-        match message["role"].as_str() {
-            Some("user" | "tool") if !is_marked && left > 0 => {
-                is_marked = mark(message);
-                left -= u32::from(is_marked);
-            }
-            Some("assistant") => is_marked = false,
-            Some("system") => drop(mark(message)),
-            _ => {}
+        if message.has("role", "assistant") {
+            is_marked = false;
+        } else if message.has("role", "system") {
+            mark(message);
+        } else if !is_marked && left > 0 {
+            is_marked = mark(message);
+            left -= u32::from(is_marked);
         }
     }
 }

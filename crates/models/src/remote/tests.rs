@@ -150,7 +150,7 @@ fn the_beginning_of_requests_is_the_same_to_the_byte_across_turns() {
         let ends = turns.iter().enumerate().filter(|(_, message)| !matches!(message, Message::Assistant { .. }));
         for (end, _) in ends {
             let request = ModelRequest { tools: vec![read_file()], ..request(turns[..=end].to_vec()) };
-            let mut body = dialect.body(&spec, &service, "http://127.0.0.1:9", &request);
+            let mut body = Value::from(dialect.body(&spec, &service, "http://127.0.0.1:9", &request));
             let list = body[field].take().to_string();
             let list = list.strip_suffix(']').unwrap().to_owned();
             if let Some((rest, beginning)) = &before {

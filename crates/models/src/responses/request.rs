@@ -1,5 +1,7 @@
 //! Builds requests for the Responses API. Pure.
 
+use std::borrow::Cow;
+
 use domain::Content;
 use domain::conversation::Part;
 use domain::model::{CallOrigin, ModelInfo, ModelRequest};
@@ -7,42 +9,40 @@ use serde_json::{Map, Value, json};
 
 use super::REASONING;
 use crate::exchange::Concession;
+use crate::json::{Json, object};
 use crate::media::{self, Medium, is_about_images};
 use crate::outline::{Answered, OutlineEntry, outline};
 use crate::partial_call::{as_object, fingerprint, own_id, short_id};
 use crate::service::Service;
 use crate::spec::Spec;
 
-pub(crate) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Value {
-    let mut body = Map::new();
-    body.insert("model".to_owned(), json!(spec.api_name));
-    body.insert("stream".to_owned(), json!(true));
-    body.insert("store".to_owned(), json!(false));
+pub(crate) fn body<'a>(spec: &'a Spec, service: &Service, request: &'a ModelRequest) -> Json<'a> {
+    let mut body = object! { "model": &spec.api_name, "stream": true, "store": false };
     if !request.system.trim().is_empty() {
-        body.insert("instructions".to_owned(), json!(request.system));
+        body.add("instructions", &request.system);
     }
     let entries = outline(&request.messages);
-    let input: Vec<Value> = entries.iter().flat_map(|entry| items(entry, &spec.info, &service.name)).collect();
-    body.insert("input".to_owned(), Value::Array(input));
+    let input = entries.iter().flat_map(|entry| items(entry, &spec.info, &service.name));
+    body.add("input", input.collect::<Json>());
     if !request.tools.is_empty() {
         let tools = request.tools.iter().map(|tool| {
-            json!({ "type": "function", "name": tool.name, "description": tool.description, "parameters": tool.schema,
-                "strict": false })
+            object! { "type": "function", "name": &tool.name, "description": &tool.description,
+            "parameters": &tool.schema, "strict": false }
         });
-        body.insert("tools".to_owned(), tools.collect());
+        body.add("tools", tools.collect::<Json>());
     }
     if spec.info.thinks {
-        let mut reasoning = json!({ "summary": "auto" });
+        let mut reasoning = object! { "summary": "auto" };
         if let Some(effort) = spec.effort(request.thought) {
-            reasoning["effort"] = json!(effort);
+            reasoning.add("effort", effort);
         }
-        body.insert("reasoning".to_owned(), reasoning);
-        body.insert("include".to_owned(), json!(["reasoning.encrypted_content"]));
+        body.add("reasoning", reasoning);
+        body.add("include", json!(["reasoning.encrypted_content"]));
     }
     if service.prompt_caching && !request.cache_key.is_empty() {
-        body.insert("prompt_cache_key".to_owned(), json!(cache_key(request)));
+        body.add("prompt_cache_key", cache_key(request));
     }
-    Value::Object(body)
+    body
 }
 
 /// Returns the same key for all requests of a session, also after a compaction. The provider does
@@ -51,75 +51,74 @@ fn cache_key(request: &ModelRequest) -> String {
     format!("acpd-{:016x}", fingerprint(&request.cache_key))
 }
 
-fn items(entry: &OutlineEntry<'_>, info: &ModelInfo, provider: &str) -> Vec<Value> {
+fn items<'a>(entry: &OutlineEntry<'a>, info: &ModelInfo, provider: &str) -> Vec<Json<'a>> {
     match entry {
         OutlineEntry::User(content) => {
-            let content: Vec<Value> = content.iter().map(|content| input(content, info)).collect();
-            vec![json!({ "type": "message", "role": "user", "content": content })]
+            let content: Json = content.iter().map(|content| input(content, info)).collect();
+            vec![object! { "type": "message", "role": "user", "content": content }]
         }
         OutlineEntry::Assistant { parts, results } => {
             let said = parts.iter().flat_map(|part| said(part, provider));
-            let results_json = results.iter().map(|result| {
-                json!({ "type": "function_call_output", "call_id": call_id(result, provider),
-                    "output": output(result, info) })
+            let outcomes = results.iter().map(|result| {
+                object! { "type": "function_call_output", "call_id": call_id(result, provider),
+                "output": output(result, info) }
             });
-            said.chain(results_json).collect()
+            said.chain(outcomes).collect()
         }
     }
 }
 
-fn call_id(result: &Answered<'_>, provider: &str) -> String {
-    own_id(result.origin, provider).map_or_else(|| short_id(result.call), str::to_owned)
+fn call_id<'a>(result: &Answered<'a>, provider: &str) -> Cow<'a, str> {
+    own_id(result.origin, provider).map_or_else(|| short_id(result.call).into(), Cow::from)
 }
 
 /// Returns the items of one part of a response. Reasoning is sent back only to its provider, before
 /// what it led to.
-fn said(part: &Part, provider: &str) -> Vec<Value> {
+fn said<'a>(part: &'a Part, provider: &str) -> Vec<Json<'a>> {
     match part {
         // Thoughts are sent back encrypted or not at all.
         Part::Thought(_) => Vec::new(),
-        Part::Seal(seal) if seal["provider"] == provider => reasoning(seal),
+        Part::Seal(seal) if seal["provider"] == provider => reasoning(seal).collect(),
         Part::Seal(_) => Vec::new(),
         Part::Text(text) => {
-            let content = json!([{ "type": "output_text", "text": text }]);
-            vec![json!({ "type": "message", "role": "assistant", "content": content })]
+            let content = vec![object! { "type": "output_text", "text": text }];
+            vec![object! { "type": "message", "role": "assistant", "content": content }]
         }
         Part::Call { id, tool, input, origin } => {
             let own = origin.as_ref().filter(|origin| origin.provider == provider);
-            let call_id = own_id(own, provider).map_or_else(|| short_id(id), str::to_owned);
-            let mut items = own.map(|CallOrigin { extra, .. }| reasoning(extra)).unwrap_or_default();
-            items.push(json!({ "type": "function_call", "call_id": call_id, "name": tool,
-                "arguments": as_object(input).to_string() }));
-            items
+            let call_id = own_id(own, provider).map_or_else(|| short_id(id).into(), Cow::from);
+            let call = object! { "type": "function_call", "call_id": call_id, "name": tool,
+            "arguments": as_object(input).to_string() };
+            own.into_iter().flat_map(|CallOrigin { extra, .. }| reasoning(extra)).chain([call]).collect()
         }
     }
 }
 
-fn reasoning(sealed: &Value) -> Vec<Value> {
-    sealed[REASONING].as_array().cloned().unwrap_or_default()
+fn reasoning(sealed: &Value) -> impl Iterator<Item = Json<'_>> {
+    sealed[REASONING].as_array().into_iter().flatten().map(Json::from)
 }
 
-fn input(content: &Content, info: &ModelInfo) -> Value {
+fn input<'a>(content: &'a Content, info: &ModelInfo) -> Json<'a> {
     match media::sort(content, info) {
-        Medium::Text(text) => json!({ "type": "input_text", "text": text }),
+        Medium::Text(text) => object! { "type": "input_text", "text": text },
         Medium::Image { mime, data } => {
-            json!({ "type": "input_image", "image_url": format!("data:{mime};base64,{data}") })
+            object! { "type": "input_image", "image_url": format!("data:{mime};base64,{data}") }
         }
         Medium::Pdf { data } => {
             let data = format!("data:application/pdf;base64,{data}");
-            json!({ "type": "input_file", "filename": "document.pdf", "file_data": data })
+            object! { "type": "input_file", "filename": "document.pdf", "file_data": data }
         }
         // This API does not accept audio.
-        Medium::Audio { .. } => json!({ "type": "input_text", "text": content.as_text() }),
+        Medium::Audio { .. } => object! { "type": "input_text", "text": content.as_text() },
     }
 }
 
 /// Builds the output of a call. It is plain text if there is nothing else.
-fn output(result: &Answered<'_>, info: &ModelInfo) -> Value {
+fn output<'a>(result: &Answered<'a>, info: &ModelInfo) -> Json<'a> {
     if result.images.is_empty() {
-        return json!(result.text);
+        return result.text.into();
     }
-    let text = (!result.text.is_empty()).then(|| json!({ "type": "input_text", "text": result.text }));
+    let text = (!result.text.is_empty()).then(|| object! { "type": "input_text", "text": result.text });
     text.into_iter().chain(result.images.iter().map(|image| input(image, info))).collect()
 }
 

@@ -14,6 +14,10 @@ fn concede(body: &mut Value, complaint: &str) -> bool {
     super::concede(body, complaint) != Concession::Nothing
 }
 
+fn body(spec: &spec::Spec, service: &Service, request: &ModelRequest) -> Value {
+    super::body(spec, service, request).into()
+}
+
 fn built(model: &str, request: &ModelRequest) -> Value {
     body(&spec::spec("p", model), &Service::stub(Kind::Anthropic), request)
 }

@@ -14,6 +14,10 @@ fn concede(body: &mut Value, complaint: &str) -> bool {
     super::concede(body, complaint) != Concession::Nothing
 }
 
+fn body(spec: &spec::Spec, service: &Service, base: &str, request: &ModelRequest) -> Value {
+    super::body(spec, service, base, request).into()
+}
+
 fn built(model: &str, request: &ModelRequest) -> Value {
     built_at("http://127.0.0.1:9", model, request)
 }

@@ -7,6 +7,10 @@ use crate::config::Kind;
 use crate::fixtures::{agent, call, check, read_file, request, results, user};
 use crate::spec;
 
+fn body(spec: &spec::Spec, service: &Service, request: &ModelRequest) -> Value {
+    super::body(spec, service, request).into()
+}
+
 fn built(model: &str, request: &ModelRequest) -> Value {
     body(&spec::spec("p", model), &Service::stub(Kind::OpenAi), request)
 }

@@ -1,0 +1,203 @@
+//! JSON that borrows the texts of a conversation.
+//!
+//! A long conversation is sent whole with every request. As a `Value`, its texts would be copied
+//! once into the value and once more into the body; this type is written into the body directly.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+#[derive(Clone, Debug)]
+pub(crate) enum Json<'a> {
+    Text(Cow<'a, str>),
+    Value(Cow<'a, Value>),
+    List(Vec<Json<'a>>),
+    /// The fields of an object in the order in which they are written.
+    Object(Vec<(Cow<'a, str>, Json<'a>)>),
+}
+
+/// Builds an object: `object! { "role": "user", "content": text }`.
+macro_rules! object {
+    ($($name:literal: $value:expr),* $(,)?) => {
+        $crate::json::Json::Object(vec![$(($name.into(), $crate::json::Json::from($value))),*])
+    };
+}
+pub(crate) use object;
+
+impl<'a> Json<'a> {
+    pub(crate) fn get(&self, name: &str) -> Option<&Json<'a>> {
+        match self {
+            Self::Object(fields) => fields.iter().find(|(known, _)| known == name).map(|(_, value)| value),
+            Self::Text(_) | Self::Value(_) | Self::List(_) => None,
+        }
+    }
+
+    pub(crate) fn get_mut(&mut self, name: &str) -> Option<&mut Json<'a>> {
+        match self {
+            Self::Object(fields) => fields.iter_mut().find(|(known, _)| known == name).map(|(_, value)| value),
+            Self::Text(_) | Self::Value(_) | Self::List(_) => None,
+        }
+    }
+
+    /// Whether the field is this text.
+    pub(crate) fn has(&self, name: &str, expected: &str) -> bool {
+        matches!(self.get(name), Some(Self::Text(text)) if text == expected)
+    }
+
+    /// Adds a field to an object, which does not have it yet.
+    pub(crate) fn add(&mut self, name: impl Into<Cow<'a, str>>, value: impl Into<Json<'a>>) {
+        if let Self::Object(fields) = self {
+            fields.push((name.into(), value.into()));
+        }
+    }
+
+    /// Returns the JSON as a request's body.
+    pub(crate) fn to_bytes(&self) -> Result<Bytes, serde_json::Error> {
+        let mut bytes = Vec::with_capacity(self.expected_len());
+        serde_json::to_writer(&mut bytes, self)?;
+        Ok(bytes.into())
+    }
+
+    /// Returns about how many bytes the JSON has. A buffer that has to grow is copied.
+    fn expected_len(&self) -> usize {
+        // A text needs quotes, and escapes for its lines and quotes.
+        let text = |text: &str| text.len() + text.len() / 16 + 4;
+        match self {
+            Self::Text(contents) => text(contents),
+            // Such as a number, or the schema of a tool.
+            Self::Value(value) => match &**value {
+                Value::String(contents) => text(contents),
+                Value::Array(_) | Value::Object(_) => 1024,
+                Value::Null | Value::Bool(_) | Value::Number(_) => 24,
+            },
+            Self::List(items) => items.iter().map(Self::expected_len).sum::<usize>() + 2,
+            Self::Object(fields) => fields.iter().map(|(name, value)| text(name) + value.expected_len()).sum(),
+        }
+    }
+}
+
+impl Serialize for Json<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Text(text) => to.serialize_str(text),
+            Self::Value(value) => value.serialize(to),
+            Self::List(items) => to.collect_seq(items),
+            Self::Object(fields) => to.collect_map(fields.iter().map(|(name, value)| (name, value))),
+        }
+    }
+}
+
+impl From<Json<'_>> for Value {
+    fn from(json: Json<'_>) -> Self {
+        match json {
+            Json::Text(text) => Self::String(text.into_owned()),
+            Json::Value(value) => value.into_owned(),
+            Json::List(items) => Self::Array(items.into_iter().map(Self::from).collect()),
+            Json::Object(fields) => {
+                Self::Object(fields.into_iter().map(|(name, value)| (name.into_owned(), value.into())).collect())
+            }
+        }
+    }
+}
+
+impl<'a> From<&'a str> for Json<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl<'a> From<&'a String> for Json<'a> {
+    fn from(text: &'a String) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl From<String> for Json<'_> {
+    fn from(text: String) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl<'a> From<Cow<'a, str>> for Json<'a> {
+    fn from(text: Cow<'a, str>) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl<'a> From<&'a Value> for Json<'a> {
+    fn from(value: &'a Value) -> Self {
+        Self::Value(Cow::Borrowed(value))
+    }
+}
+
+impl<'a> From<Cow<'a, Value>> for Json<'a> {
+    fn from(value: Cow<'a, Value>) -> Self {
+        Self::Value(value)
+    }
+}
+
+impl From<Value> for Json<'_> {
+    fn from(value: Value) -> Self {
+        Self::Value(Cow::Owned(value))
+    }
+}
+
+impl From<bool> for Json<'_> {
+    fn from(flag: bool) -> Self {
+        Value::from(flag).into()
+    }
+}
+
+impl From<u64> for Json<'_> {
+    fn from(number: u64) -> Self {
+        Value::from(number).into()
+    }
+}
+
+impl<'a> From<Vec<Json<'a>>> for Json<'a> {
+    fn from(items: Vec<Json<'a>>) -> Self {
+        Self::List(items)
+    }
+}
+
+impl<'a> FromIterator<Json<'a>> for Json<'a> {
+    fn from_iter<I: IntoIterator<Item = Json<'a>>>(items: I) -> Self {
+        Self::List(items.into_iter().collect())
+    }
+}
+
+/// Joins texts. A single text is not copied.
+pub(crate) fn joined<'a>(mut texts: Vec<Cow<'a, str>>, between: &str) -> Cow<'a, str> {
+    match texts.len() {
+        1 => texts.remove(0),
+        _ => texts.join(between).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn it_is_written_as_the_value_that_it_stands_for() {
+        let (text, schema) = ("line\n\"quoted\" \u{1} ü".repeat(100), json!({ "b": [1, 2.5, null], "a": {} }));
+        let mut built = object! { "z": &text, "schema": &schema, "list": vec![Json::from(true), 7.into()] };
+        built.add("own", String::from("x"));
+        let value = json!({ "z": text, "schema": schema, "list": [true, 7], "own": "x" });
+        assert_eq!(built.to_bytes().unwrap(), value.to_string());
+        assert!(built.has("own", "x") && !built.has("schema", "x") && built.get("other").is_none());
+        assert_eq!(Value::from(built), value);
+    }
+
+    #[test]
+    fn the_texts_of_a_conversation_are_borrowed() {
+        let one = joined(vec!["one".into()], "\n");
+        assert!(matches!(one, Cow::Borrowed("one")));
+        assert_eq!(joined(vec!["one".into(), "two".into()], "\n"), "one\ntwo");
+        assert_eq!(joined(vec![], "\n"), "");
+    }
+}
