@@ -6,13 +6,14 @@ use std::time::Instant;
 use crate::client::Client;
 use crate::model_server::Direction;
 use crate::report::{Plot, Report, median};
-use crate::rows::{side_by_side, time_to_model};
-use crate::world::{World, next_prompt, resident};
+use crate::rows::{side_by_side, time_to_model, timed_load};
+use crate::world::{World, cpu_seconds, next_prompt, resident};
 
 pub(crate) fn measure(report: &mut Report) {
     report.section("growth: streams", streams);
     report.section("growth: sessions", sessions);
     report.section("growth: clients", clients);
+    report.section("growth: history", history);
     report.section("growth: turns", turns);
 }
 
@@ -72,11 +73,26 @@ fn clients(report: &mut Report) {
     report.plot(Plot::new("clients", "clients of one session", "thousand chunks/s received together", &points));
 }
 
+/// Plots the time to load a session against the length of its history.
+fn history(report: &mut Report) {
+    let world = World::new();
+    let (mut client, session) = world.editor();
+    let mut chunks = 0;
+    let points = [25, 50, 100, 200, 400].map(|thousands| {
+        let more = Direction::Stream { pieces: thousands * 1000 - chunks, bytes: 16 };
+        client.prompt(&session, more, next_prompt());
+        chunks = thousands * 1000;
+        (thousands as f64, median((0..3).map(|_| timed_load(&world, &mut client, &session)).collect()))
+    });
+    report.plot(Plot::new("history", "thousand chunks", "ms to load the session", &points));
+}
+
 /// Plots the time from the prompt to the model's request while the conversation grows by 10 KB per
 /// turn.
 fn turns(report: &mut Report) {
     let world = World::new();
     let (mut client, session) = world.editor();
+    let pid = world.daemon_pid();
     let answer = Direction::Stream { pieces: 20, bytes: 512 };
     let mut done = 0;
     let points = [1, 100, 250, 500, 1000].map(|count| {
@@ -88,5 +104,6 @@ fn turns(report: &mut Report) {
     });
     let after = points[points.len() - 1].1;
     report.row("prompt to model asked after 1,000 turns (10 MB), median", after, None, "ms", "8 ms");
+    report.row("processor time of the daemon for these 1,000 turns", cpu_seconds(pid), None, "s", "");
     report.plot(Plot::new("turns", "turns of 10 KB", "ms from prompt to model", &points));
 }

@@ -88,12 +88,12 @@ impl ModelServer {
     fn serve(&self, mut connection: TcpStream) {
         connection.set_nodelay(true).unwrap();
         let mut reader = BufReader::new(connection.try_clone().unwrap());
-        while let Some((path, body)) = read_request(&mut reader) {
-            let Some((number, direction)) = Direction::read(&body) else {
+        while let Some(Request { path, body, arrived }) = read_request(&mut reader) {
+            let Some((number, direction)) = Direction::read(&String::from_utf8_lossy(&body)) else {
                 let _ = connection.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n");
                 continue;
             };
-            self.times.lock().unwrap().entry(number).or_default().asked.get_or_insert_with(now_nanos);
+            self.times.lock().unwrap().entry(number).or_default().asked.get_or_insert(arrived);
             let dialect = if path.ends_with("/messages") { Dialect::Anthropic } else { Dialect::Chat };
             // The connection ends if the client is gone.
             if self.answer(&mut connection, dialect, number, direction).is_err() {
@@ -201,8 +201,15 @@ fn write_chunk(to: &mut TcpStream, bytes: &[u8]) -> std::io::Result<()> {
     to.write_all(&chunk)
 }
 
-/// Reads a request. Returns its path and body, or `None` at the end of the stream.
-pub(crate) fn read_request(reader: &mut impl BufRead) -> Option<(String, String)> {
+struct Request {
+    path: String,
+    body: Vec<u8>,
+    /// When its last byte was read.
+    arrived: u64,
+}
+
+/// Reads a request. Returns `None` at the end of the stream.
+fn read_request(reader: &mut impl BufRead) -> Option<Request> {
     let mut line = String::new();
     reader.read_line(&mut line).ok().filter(|length| *length > 0)?;
     let path = line.split(' ').nth(1)?.to_owned();
@@ -222,5 +229,5 @@ pub(crate) fn read_request(reader: &mut impl BufRead) -> Option<(String, String)
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    Some((path, String::from_utf8_lossy(&body).into_owned()))
+    Some(Request { path, body, arrived: now_nanos() })
 }

@@ -99,14 +99,17 @@ const REASONS: &str = "\
 - **Program**: HTTP server and client, TLS, MCP, terminal, syntax definitions, PDF and image readers.
 ";
 
-/// Describes the measurement: the commit, and how busy the machine was.
+/// Describes the measurement: the commit, the machine, and how busy it was.
 fn machine() -> String {
     let commit = Command::new("git").args(["rev-parse", "--short", "HEAD"]).output();
     let commit = commit.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split(' ').next().unwrap_or("?").to_owned();
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
-    format!("This run: commit {commit}, {cores} cores, load average {load} at its end.")
+    let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let processor = processor.lines().find_map(|line| line.strip_prefix("model name")?.split(": ").nth(1));
+    let processor = processor.unwrap_or("an unknown processor");
+    format!("This run: commit {commit}, {cores} cores of {processor}, load average {load} at its end.")
 }
 
 pub(crate) struct Plot {

@@ -42,8 +42,9 @@ impl World {
                 server.address
             )
         };
+        // Nothing is summarised: a conversation of a thousand turns is sent whole.
         let configuration = format!(
-            "[models]\ndefault = \"openai-bench/bench\"\n[models.local]\nprobe = false\n{}{}\
+            "[session]\ncompact_tokens = 0\n[models]\ndefault = \"openai-bench/bench\"\n[models.local]\nprobe = false\n{}{}\
              [agents.floor]\ncommand = {:?}\nargs = [{:?}, {:?}]\n",
             provider("openai"),
             provider("anthropic"),
@@ -166,6 +167,15 @@ pub(crate) fn private(pid: u32) -> f64 {
 /// Returns the bytes that the process has caused to be written to the disk so far.
 pub(crate) fn written(pid: u32) -> u64 {
     proc_field(pid, "io", "write_bytes:")
+}
+
+/// Returns the seconds of processor time that the process has used so far.
+pub(crate) fn cpu_seconds(pid: u32) -> f64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    // The name of the program ends at the last parenthesis. Its user and system time are the 12th
+    // and 13th field after it, in ticks of 10 ms.
+    let fields: Vec<&str> = text[text.rfind(')').unwrap()..].split_whitespace().collect();
+    fields[12..14].iter().map(|ticks| ticks.parse::<f64>().unwrap() / 100.0).sum()
 }
 
 /// Returns how often the threads of the process have gone to sleep so far.
