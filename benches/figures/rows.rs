@@ -172,7 +172,8 @@ fn disk(report: &mut Report) {
         let (mut client, session) = world.editor();
         let pid = world.daemon_pid();
         let (stored, before) = (world.stored_bytes(), written(pid));
-        let seen = client.prompt(&session, Direction::Stream { pieces: 50_000, bytes }, next_prompt());
+        // 2 MB of text, because sled's files grow by half a megabyte at a time.
+        let seen = client.prompt(&session, Direction::Stream { pieces: 2_000_000 / bytes, bytes }, next_prompt());
         let text = seen.text_bytes as f64;
         let (stored, wrote) = stored_and_written(&world, pid, stored, before);
         report.row(&format!("bytes written per byte of text, chunks of {bytes} B"), wrote / text, None, "B", "10 B");
