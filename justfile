@@ -37,6 +37,10 @@ ci:
 update *args:
     UPDATE_EXPECT=1 cargo test --workspace {{args}}
 
+# The figures of docs/performance.md and README.md, in about four minutes after the build.
+figures:
+    cargo bench --bench figures -- --write
+
 # All benches of the workspace.
 bench *args:
     cargo bench --workspace {{args}}

@@ -6,7 +6,7 @@ use std::process::Command;
 
 pub(crate) struct Report {
     wanted: Option<String>,
-    rows: String,
+    rows: Vec<String>,
     plots: Vec<Plot>,
 }
 
@@ -22,7 +22,7 @@ pub(crate) fn percentile(mut times: Vec<f64>, percent: usize) -> f64 {
 impl Report {
     pub(crate) fn new(wanted: Option<String>) -> Self {
         println!("{HEAD}");
-        Self { wanted, rows: String::new(), plots: Vec::new() }
+        Self { wanted, rows: Vec::new(), plots: Vec::new() }
     }
 
     /// Measures a section, unless the command line selects other sections.
@@ -39,7 +39,7 @@ impl Report {
             None => format!("| {what} | {ours:.2} {unit} | | | {goal} |"),
         };
         println!("{row}");
-        writeln!(self.rows, "{row}").unwrap();
+        self.rows.push(row);
     }
 
     pub(crate) fn plot(&mut self, plot: Plot) {
@@ -49,11 +49,14 @@ impl Report {
         self.plots.push(plot);
     }
 
-    /// Writes docs/performance.md and one SVG file per plot.
+    /// Writes docs/performance.md, one SVG file per plot, and the figures in README.md.
     pub(crate) fn write(&self) {
-        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
-        let mut page = format!("{PREFACE}\n{}\n\n", machine());
-        writeln!(page, "{HEAD}\n{}\n{REASONS}", self.rows).unwrap();
+        assert!(self.wanted.is_none(), "a selection of rows is not written");
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let docs = root.join("docs");
+        let machine = machine();
+        let mut page = format!("{PREFACE}\n{machine}\n\n");
+        writeln!(page, "{HEAD}\n{}\n\n{REASONS}", self.rows.join("\n")).unwrap();
         page.push_str("\n## Growth\n\n");
         std::fs::create_dir_all(docs.join("performance")).unwrap();
         for plot in &self.plots {
@@ -62,8 +65,40 @@ impl Report {
             writeln!(page, "![{} by {}]({file})\n", plot.y, plot.x).unwrap();
         }
         std::fs::write(docs.join("performance.md"), page.trim_end().to_owned() + "\n").unwrap();
+        self.write_readme(&root.join("README.md"), &machine);
+    }
+
+    /// Replaces the figures in README.md, which stand between two marks.
+    fn write_readme(&self, path: &Path, machine: &str) {
+        let readme = std::fs::read_to_string(path).unwrap();
+        let (before, rest) = readme.split_once(README_BEGIN).unwrap();
+        let (_, after) = rest.split_once(README_END).unwrap();
+        let shown = |row: &&String| SHOWN_FIRST.iter().any(|name| row.starts_with(&format!("| {name} |")));
+        let rows: Vec<&str> = self.rows.iter().filter(shown).map(String::as_str).collect();
+        let figures = format!("{README_BEGIN}\n{machine}\n\n{HEAD}\n{}\n{README_END}", rows.join("\n"));
+        std::fs::write(path, format!("{before}{figures}{after}")).unwrap();
     }
 }
+
+/// The marks around the figures in README.md.
+const README_BEGIN: &str = "<!-- figures: written by the bench -->";
+const README_END: &str = "<!-- end of figures -->";
+
+/// The rows that README.md shows.
+const SHOWN_FIRST: [&str; 12] = [
+    "spawn to `initialize`, daemon running, median",
+    "prompt to model asked, median",
+    "chunk latency, one stream, median",
+    "chunk latency that hosting adds, median",
+    "ceiling, one stream",
+    "ceiling, 50 streams together",
+    "bytes written per byte of text, chunks of 4 B",
+    "load of 100,000 chunks, from the disk, median",
+    "prompt to model asked after 1,000 turns (10 MB), median",
+    "daemon resident, fresh",
+    "bridge resident",
+    "program",
+];
 
 /// The head of the table.
 const HEAD: &str = "| what | acpd | floor | ratio | goal |\n|---|---|---|---|---|";
@@ -109,7 +144,7 @@ fn machine() -> String {
     let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let processor = processor.lines().find_map(|line| line.strip_prefix("model name")?.split(": ").nth(1));
     let processor = processor.unwrap_or("an unknown processor");
-    format!("This run: commit {commit}, {cores} cores of {processor}, load average {load} at its end.")
+    format!("This run: commit {commit}, {cores} cores ({processor}), load average {load} at its end.")
 }
 
 pub(crate) struct Plot {

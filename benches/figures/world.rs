@@ -42,8 +42,9 @@ impl World {
                 server.address
             )
         };
+        // Nothing is summarised: a conversation of a thousand turns is sent whole.
         let configuration = format!(
-            "[models]\ndefault = \"openai-bench/bench\"\n[models.local]\nprobe = false\n{}{}\
+            "[session]\ncompact_tokens = 0\n[models]\ndefault = \"openai-bench/bench\"\n[models.local]\nprobe = false\n{}{}\
              [agents.floor]\ncommand = {:?}\nargs = [{:?}, {:?}]\n",
             provider("openai"),
             provider("anthropic"),

@@ -126,7 +126,12 @@ impl Conversions {
 
     /// Returns the messages as the model can accept them. None if a thread of the runtime panicked.
     pub(crate) async fn prepare(self: &Arc<Self>, messages: &[Arc<Message>], accepted: Accepted) -> Option<Prepared> {
+        let has_files = messages.iter().any(|message| has_files(message));
         let messages = messages.to_vec();
+        // Most conversations have no files. The request then need not wait for another thread.
+        if !has_files {
+            return Some(Prepared::unconverted(messages));
+        }
         let Some(converter) = self.converter.get() else {
             return off_thread(move || Prepared::unconverted(media::keep_newest_images(&messages))).await;
         };
@@ -288,6 +293,15 @@ fn blocks(message: &Message) -> Vec<&Content> {
         Message::User { content, .. } => content.iter().collect(),
         Message::Results { results } => results.iter().flat_map(|result| &result.images).collect(),
         Message::Assistant { .. } => Vec::new(),
+    }
+}
+
+/// Returns whether a message has a file that may be left out or converted.
+fn has_files(message: &Message) -> bool {
+    match message {
+        Message::User { content, .. } => content.iter().any(|block| data(block).is_some()),
+        Message::Results { results } => results.iter().any(|result| !result.images.is_empty()),
+        Message::Assistant { .. } => false,
     }
 }
 
