@@ -43,7 +43,7 @@ const PORTS: [(&str, &str); 13] = [
 ];
 
 /// The methods of ports that return at once, and why they can.
-const IMMEDIATE: [(&str, &str); 37] = [
+const IMMEDIATE: [(&str, &str); 38] = [
     ("Accounts::variables", "a list that the configuration fixed"),
     ("AgentLink::answer", "queues an order"),
     ("AgentLink::cancel", "queues an order"),
