@@ -568,3 +568,20 @@ async fn an_option_that_is_on_or_off_reaches_the_clients_that_show_such_options(
     assert_eq!(new.answer(change).await["result"]["configOptions"][1]["currentValue"], true);
     assert_eq!(shown(&mut able).await, options(true));
 }
+
+#[actix::test]
+async fn a_hosted_session_answers_that_it_cannot_move_unless_its_child_has_worktrees() {
+    let (scene, mut children) = scene();
+    let (mut zed, session, mut child) = opened(&scene, &mut children).await;
+    let id = zed.prompt(&session, "/worktree fix").await;
+    let said = zed.update("agent_message_chunk").await;
+    assert!(said["params"]["update"]["content"]["text"].as_str().unwrap().contains("cannot move a running agent"));
+    assert_eq!(zed.answer(id).await["result"]["stopReason"], "end_turn");
+    let commands = json!([{ "name": "worktree", "description": "Use a worktree" }]);
+    child.update(json!({ "sessionUpdate": "available_commands_update", "availableCommands": commands })).await;
+    zed.update("available_commands_update").await;
+    let id = zed.prompt(&session, "/worktree fix").await;
+    let prompt = child.receive("session/prompt").await;
+    child.end(&prompt).await;
+    assert_eq!(zed.answer(id).await["result"]["stopReason"], "end_turn");
+}

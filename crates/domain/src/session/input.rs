@@ -14,6 +14,7 @@ use crate::hosted::AgentReport;
 use crate::mcp::{McpServer, Prepared};
 use crate::model::Price;
 use crate::tool::{BackgroundReport, PlanRefusal, SubAgentRequest, ToolRequest};
+use crate::worktree::EnteredWorktree;
 use crate::{
     Answer, CallId, ConnectionId, Content, Environment, EventKind, MessageId, Mode, ModelId, Origin, Outcome,
     PlanEntry, QuestionId, StopReason, ToolCard, ToolContent, Trace, TurnFailure, TurnId, Usage, Verdict,
@@ -104,6 +105,10 @@ pub enum Input {
         prompt: TurnId,
         prepared: Prepared,
     },
+    /// The session moves into this worktree.
+    EnterWorktree(Box<EnteredWorktree>),
+    /// The session moves back to where it was opened.
+    LeaveWorktree,
     /// A built-in slash command has been carried out.
     SlashCommandDone {
         text: String,

@@ -208,6 +208,7 @@ impl Translator {
             // Only the model sees less than before.
             EventKind::ResultsCleared { .. }
             // A message in the log beside these events describes what was done.
+            | EventKind::Moved { .. }
             | EventKind::Restored { .. }
             | EventKind::Reopened
             // This version has no state for a call that waits.
