@@ -103,7 +103,7 @@ impl Session {
     /// Records the move and returns what the user reads about it.
     fn record_entry(&mut self, entered: EnteredWorktree, ctx: &mut Context<Self>) -> String {
         let text = worktrees::entered(&entered);
-        self.deliver(Input::EnterWorktree(Box::new(entered)), ctx);
+        self.deliver(Input::Move(Some(Box::new(entered))), ctx);
         text
     }
 
@@ -144,7 +144,7 @@ impl Session {
         ctx: &mut Context<Self>,
     ) {
         if self.state().folders.worktree.as_ref() == Some(&worktree) {
-            self.deliver(Input::LeaveWorktree, ctx);
+            self.deliver(Input::Move(None), ctx);
         }
         let (port, recorded) = (self.ports.worktrees.clone(), self.recorded());
         let remove = async move {

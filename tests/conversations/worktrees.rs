@@ -311,15 +311,24 @@ async fn a_new_session_may_begin_in_a_worktree_in_both_versions() {
 }
 
 #[actix::test]
-async fn a_fork_works_where_its_original_was_opened() {
+async fn a_fork_or_an_import_works_where_its_original_was_opened() {
     let mut at = Repository::new([write("b.txt"), write("c.txt")].concat()).await;
     at.ask("/worktree fix").await;
     assert_eq!(at.ask("create b.txt").await, "Done.");
     let fork = json!({ "sessionId": at.session, "cwd": at.root(), "mcpServers": [] });
     let forked = at.zed.call("session/fork", fork).await;
-    at.session = forked["result"]["sessionId"].as_str().unwrap().to_owned();
+    let fork = forked["result"]["sessionId"].as_str().unwrap().to_owned();
+    let original = std::mem::replace(&mut at.session, fork);
     assert_eq!(at.ask("create c.txt").await, "Done.");
     assert!(at.root().join("c.txt").exists());
+    // A log from elsewhere must not choose the folder in which tools work.
+    let mut ctl = at.scene.client("ctl");
+    let exported = ctl.call("_acpd/export", json!({ "sessionId": original })).await;
+    let imported = ctl.call("_acpd/import", json!({ "events": exported["result"]["events"] })).await;
+    at.session = imported["result"]["sessionId"].as_str().unwrap().to_owned();
+    at.zed.call("session/load", json!({ "sessionId": at.session, "cwd": at.root(), "mcpServers": [] })).await;
+    let status = at.ask("/status").await;
+    assert!(status.contains("- folder: `DIR/repo`") && !status.contains("worktree"), "{status}");
 }
 
 #[actix::test]

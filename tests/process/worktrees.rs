@@ -44,6 +44,7 @@ fn a_session_stays_in_its_worktree_when_the_daemon_is_killed_and_ctl_shows_it() 
     assert!(shown.contains("\"branch\":\"acpd/fix\""), "{shown}");
     let page = home.stdout(&["ctl", "session", &session]);
     assert!(page.contains("worktree     fix, branch acpd/fix, of "), "{page}");
+    assert!(home.stdout(&["ctl", "sessions"]).contains("work.worktrees/fix"));
     assert_eq!(home.stdout(&["ctl", "sessions", "--format", "{worktree}\\n"]).trim(), "fix");
 }
 

@@ -105,10 +105,8 @@ pub enum Input {
         prompt: TurnId,
         prepared: Prepared,
     },
-    /// The session moves into this worktree.
-    EnterWorktree(Box<EnteredWorktree>),
-    /// The session moves back to where it was opened.
-    LeaveWorktree,
+    /// The session moves into this worktree; None moves it back to where it was opened.
+    Move(Option<Box<EnteredWorktree>>),
     /// A built-in slash command has been carried out.
     SlashCommandDone {
         text: String,

@@ -1,7 +1,5 @@
 //! `/worktree`: when a session may move, what is recorded, and what the user reads. The port runs git.
 
-use std::path::PathBuf;
-
 use super::activity::Activity;
 use super::effect::Effect;
 use super::input::PromptMessage;
@@ -24,7 +22,7 @@ impl SessionMachine {
             ),
             (WorktreeCommand::Leave, Some(own)) => {
                 let text = left(own);
-                self.leave_worktree();
+                self.relocate(None);
                 text
             }
             (WorktreeCommand::Merge | WorktreeCommand::Leave | WorktreeCommand::Remove { name: None, .. }, None) => {
@@ -56,17 +54,17 @@ impl SessionMachine {
         true
     }
 
-    pub(super) fn move_to(&mut self, folder: PathBuf, worktree: Option<Worktree>) {
-        if matches!(self.activity, Activity::Idle | Activity::SlashCommand(_)) {
-            self.append(EventKind::Moved { message: MessageId::new(), folder, worktree });
-            self.publish();
+    /// Moves the session into a worktree, or back to where it was opened.
+    pub(super) fn relocate(&mut self, entered: Option<Box<EnteredWorktree>>) {
+        if !matches!(self.activity, Activity::Idle | Activity::SlashCommand(_)) {
+            return;
         }
-    }
-
-    pub(super) fn leave_worktree(&mut self) {
-        if self.state.folders.worktree.is_some() {
-            self.move_to(self.state.folders.opened_in.clone(), None);
-        }
+        let (folder, worktree) = match entered {
+            Some(entered) => (entered.folder, Some(entered.worktree)),
+            None => (self.state.folders.opened_in.clone(), None),
+        };
+        self.append(EventKind::Moved { message: MessageId::new(), folder, worktree });
+        self.publish();
     }
 }
 

@@ -270,9 +270,14 @@ impl View {
     }
 }
 
-/// Returns the last component of a session's folder.
+/// Returns the last component of a session's folder, and the name of its worktree.
 fn folder_name(card: &SessionCard) -> String {
-    card.cwd.file_name().map_or_else(|| card.cwd.display().to_string(), |name| name.to_string_lossy().into_owned())
+    let name = card.cwd.file_name();
+    let name = name.map_or_else(|| card.cwd.display().to_string(), |name| name.to_string_lossy().into_owned());
+    match &card.worktree {
+        Some(worktree) => format!("{name} ({})", worktree.name),
+        None => name,
+    }
 }
 
 fn heading(snapshot: &Snapshot) -> String {

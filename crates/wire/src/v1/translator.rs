@@ -200,9 +200,7 @@ impl Translator {
                 Vec::new()
             }
             EventKind::Created { mode, approval, model, .. } => {
-                self.menu.mode = *mode;
-                self.menu.approval = *approval;
-                self.menu.model = model.clone();
+                (self.menu.mode, self.menu.approval, self.menu.model) = (*mode, *approval, model.clone());
                 Vec::new()
             }
             // Only the model sees less than before.
