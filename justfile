@@ -79,6 +79,11 @@ doc *args:
 eval *args:
     python3 -B tests/eval/run.py --acpd target/release/acpd {{args}}
 
+# Checks acpd's own loop: all tasks of `just eval` with a scripted model, in a temporary home.
+eval-loop:
+    cargo build --package acpd
+    python3 -B tests/eval/run.py --loop --acpd target/debug/acpd
+
 # Proves that the tasks of `just eval` are sound: each hidden check fails before its solution and passes after it.
 eval-check:
     python3 -B tests/eval/run.py --check

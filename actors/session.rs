@@ -23,6 +23,7 @@ mod tool_calls;
 mod turn_hooks;
 mod turns;
 mod undo;
+mod worktrees;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -49,6 +50,7 @@ pub(crate) use messages::{
 pub(crate) use prompt_expansion::offered;
 pub(crate) use questions::{AnswerOpen, AnswerQuestion, CannotAnswer};
 pub(crate) use undo::{Undo, UndoError};
+pub(crate) use worktrees::EnterWorktree;
 
 use effects::{Timers, Work};
 use hosted::HostedWork;
@@ -231,7 +233,8 @@ pub(crate) fn describe(
     SessionCard {
         id: state.id.clone(),
         title: state.title.clone(),
-        cwd: state.folders.cwd.clone(),
+        cwd: state.folders.opened_in.clone(),
+        worktree: state.folders.worktree.clone(),
         state: activity,
         turn_started: state.open.turn.as_ref().map(|turn| turn.started),
         clients,

@@ -52,7 +52,7 @@ impl Connection {
         let changes = changes(attached.served.clone());
         let name = session.clone();
         let changes = ctx.add_stream(changes.map(move |()| Announced { session: name.clone(), attach }));
-        let Attached { guard, tail, next, head, life, messages, served, .. } = attached;
+        let Attached { guard, tail, next, head, life, messages, served, folders, .. } = attached;
         let attachment = Attachment {
             attach,
             version: self.version(),
@@ -61,7 +61,13 @@ impl Connection {
             commands: SlashCommands { own: commands, served, changes },
             translator,
             seen: Place { life, number: next.saturating_sub(1) },
-            start: Start { head: Place { life, number: head }, messages, places: self.client.bridge.is_some(), resume },
+            start: Start {
+                head: Place { life, number: head },
+                messages,
+                places: self.client.bridge.is_some(),
+                resume,
+                worktree: folders.worktree,
+            },
             opened,
             ended: false,
             waiting,
@@ -87,7 +93,7 @@ impl Connection {
         let SessionSettings { mode, approval, model, thought, hosted, model_chosen: _ } = attached.settings.clone();
         let view = TranslatorStart {
             session: session.clone(),
-            cwd: attached.cwd.clone(),
+            cwd: attached.folders.cwd.clone(),
             next: attached.next,
             turn: attached.turn.take(),
             background: std::mem::take(&mut attached.background),

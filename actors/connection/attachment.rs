@@ -7,7 +7,7 @@ use actix::{Addr, AsyncContext, Context, SpawnHandle};
 use domain::briefing::SlashCommandCard;
 use domain::event::Setting;
 use domain::history::HistoryError;
-use domain::{Event, EventKind, Origin, Place, QuestionId, SessionId};
+use domain::{Event, EventKind, Origin, Place, QuestionId, SessionId, Worktree};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use wire::rpc;
@@ -70,6 +70,8 @@ pub(super) struct Start {
     /// Whether the client is a bridge, which needs to know places.
     pub(super) places: bool,
     pub(super) resume: Option<Resume>,
+    /// The worktree in which it worked.
+    pub(super) worktree: Option<Worktree>,
 }
 
 /// Requests and questions that wait for the cursor.
@@ -123,6 +125,9 @@ impl Attachment {
         let mut opened = self.version.session_opened(id, self.translator.menu(), &self.all_commands());
         if self.start.places {
             opened["_meta"]["acpd"]["at"] = json!([self.start.head.life, self.start.head.number]);
+        }
+        if let Some(worktree) = &self.start.worktree {
+            opened["_meta"]["acpd"]["worktree"] = json!(worktree);
         }
         opened
     }

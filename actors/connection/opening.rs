@@ -15,6 +15,7 @@ use domain::{Event, EventKind, SessionId, SessionState, Trace};
 use serde_json::json;
 use tokio::sync::{oneshot, watch};
 use wire::RpcError;
+use wire::request::WantedWorktree;
 
 use super::draft::Draft;
 use super::folders::{check_folder, own_folder};
@@ -23,8 +24,8 @@ use crate::directory::{Enter, Evict, EvictionReason, Fate, Incarnation, LiveSess
 use crate::mail::{child_guard, tell};
 use crate::runtime::Runtime;
 use crate::session::{
-    Attach, Attached, Beginning, BeingEvicted, PostNotice, Rename, Seed, Session, SessionParts, SetServers, StartAgent,
-    describe,
+    Attach, Attached, Beginning, BeingEvicted, EnterWorktree, PostNotice, Rename, Seed, Session, SessionParts,
+    SetServers, StartAgent, describe,
 };
 use crate::spans;
 
@@ -133,7 +134,7 @@ pub(super) async fn fork(
     }
     let (cwd, real_cwd) = match cwd {
         Some(cwd) => (cwd.clone(), check_folder(&by.runtime, "cwd", &cwd).await?),
-        None => (state.folders.cwd.clone(), own_folder(&by.runtime, &state.folders.cwd).await?),
+        None => (state.folders.opened_in.clone(), own_folder(&by.runtime, &state.folders.opened_in).await?),
     };
     let draft = Draft::new(&by.runtime, to);
     store_entry(&by.runtime, to, RecordEntry::Copy { from: from.clone(), last: state.head.number }).await?;
@@ -168,7 +169,7 @@ pub(super) async fn import(by: &Opener, id: &SessionId) -> Result<Addr<Session>,
     let mut state = SessionState::new(id.clone());
     each_event(&by.runtime, id, |event| state.apply(event)).await?;
     // The log may come from another machine, so its folder may not exist here.
-    let real_cwd = by.runtime.ports().folders.resolve(state.folders.cwd.clone()).await.ok();
+    let real_cwd = by.runtime.ports().folders.resolve(state.folders.opened_in.clone()).await.ok();
     Ok(enter(by, Seed { state, beginning: Beginning::Imported { real_cwd } }))
 }
 
@@ -217,6 +218,16 @@ pub(super) async fn start_agent(
         tell(&runtime.directory(), Evict { id, fate, why });
         agent_failed(failure)
     })
+}
+
+/// Moves a new session into the worktree that its client wants.
+pub(super) async fn enter_worktree(addr: &Addr<Session>, wanted: WantedWorktree) -> Result<(), RpcError> {
+    let name = match wanted {
+        WantedWorktree::Any => None,
+        WantedWorktree::Named(name) => Some(name),
+    };
+    let entered = addr.send(EnterWorktree { name }).await.map_err(|_| crashed())?;
+    entered.map_err(|error| RpcError::invalid_params("_meta.acpd.worktree", &error.to_string()))
 }
 
 /// The error for a client whose agent does not work.

@@ -235,6 +235,9 @@ impl Connection {
             let draft = Draft::new(&by.runtime, &session);
             let addr = opening::create(&by, &session, created, real_cwd);
             tell(&addr, session::SetEnvironment(attach.environment.clone()));
+            if let Some(wanted) = new.worktree {
+                opening::enter_worktree(&addr, wanted).await?;
+            }
             opening::start_agent(&by.runtime, &session, &addr, new.servers.clone()).await?;
             let opened = attach_written(&by.runtime, session, addr, attach).await?;
             Ok(draft.finished(opening::with_first_servers(&by.runtime, opened, new.servers).await))
@@ -304,7 +307,7 @@ impl Connection {
             check_folders(&by.runtime, &open.extra_roots).await?;
             let (addr, attached) = opening::open_attached(&by, &session, &attach).await?;
             if let Some(cwd) = &open.cwd {
-                same_folder(&by.runtime, cwd, &attached.cwd).await?;
+                same_folder(&by.runtime, cwd, &attached).await?;
             }
             tell(&addr, session::SetRoots(open.extra_roots));
             let opened = written(&by.runtime, session, addr, attached).await?;
@@ -450,7 +453,7 @@ pub(super) async fn written(
     attached: Attached,
 ) -> Result<OpenedSession, RpcError> {
     attached.tail.until_written(attached.head).await.map_err(opening::unreadable)?;
-    let place = Workplace { cwd: attached.cwd.clone(), extra_roots: Vec::new(), mode: attached.settings.mode };
+    let place = Workplace { cwd: attached.folders.cwd.clone(), extra_roots: Vec::new(), mode: attached.settings.mode };
     let commands = match &attached.settings.hosted {
         Some(hosted) => hosted.offer.commands.as_ref().map(wire::child::read_commands).unwrap_or_default(),
         None => session::offered(runtime.ports().briefing.commands(place).await),

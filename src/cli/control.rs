@@ -168,9 +168,9 @@ pub struct Sessions {
 
     /// Print one line per session in this form, such as `{id} {state} {title}`.
     ///
-    /// Fields: id, title, folder, updated, messages and state (waiting, running, idle; with --all also stored); and, for
-    /// sessions in memory, model, mode, agent, clients, tokens, cost and asks. `\t` stands for a tab, `{{` and `}}` for
-    /// braces.
+    /// Fields: id, title, folder, worktree, updated, messages and state (waiting, running, idle; with --all also
+    /// stored); and, for sessions in memory, model, mode, agent, clients, tokens, cost and asks. `\t` stands for a tab,
+    /// `{{` and `}}` for braces.
     #[arg(long, value_name = "FORM", conflicts_with_all = ["quiet", "json"], value_parser = SessionFormat::parse)]
     pub format: Option<SessionFormat>,
 }

@@ -312,3 +312,20 @@ async fn a_child_gets_the_servers_that_it_can_use_and_a_notice_names_the_others(
     let notice = zed.update("agent_message_chunk").await;
     assert!(notice.to_string().contains("cannot use these MCP servers and folders: web"), "{notice}");
 }
+
+#[actix::test]
+async fn a_hosted_session_answers_that_it_cannot_move_unless_its_child_has_worktrees() {
+    let (scene, mut children) = scene();
+    let (mut zed, session, mut child) = opened(&scene, &mut children).await;
+    let id = zed.prompt(&session, "/worktree fix").await;
+    let said = zed.update("agent_message_chunk").await;
+    assert!(said["params"]["update"]["content"]["text"].as_str().unwrap().contains("cannot move a running agent"));
+    assert_eq!(zed.answer(id).await["result"]["stopReason"], "end_turn");
+    let commands = json!([{ "name": "worktree", "description": "Use a worktree" }]);
+    child.update(json!({ "sessionUpdate": "available_commands_update", "availableCommands": commands })).await;
+    zed.update("available_commands_update").await;
+    let id = zed.prompt(&session, "/worktree fix").await;
+    let prompt = child.receive("session/prompt").await;
+    child.end(&prompt).await;
+    assert_eq!(zed.answer(id).await["result"]["stopReason"], "end_turn");
+}

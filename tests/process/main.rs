@@ -57,3 +57,4 @@ mod slow_resume;
 mod storage_failures;
 mod top;
 mod version_skew;
+mod worktrees;

@@ -26,7 +26,7 @@ const BLOCKING: [&str; 15] = [
 ];
 
 /// The traits that actors call, by the file in crates/domain/src that declares them.
-const PORTS: [(&str, &str); 13] = [
+const PORTS: [(&str, &str); 14] = [
     ("account.rs", "Accounts"),
     ("briefing.rs", "Briefing"),
     ("budget.rs", "Ledger"),
@@ -40,6 +40,7 @@ const PORTS: [(&str, &str); 13] = [
     ("tool.rs", "Job"),
     ("tool/host.rs", "ToolHost"),
     ("tool.rs", "Toolbox"),
+    ("worktree.rs", "Worktrees"),
 ];
 
 /// The methods of ports that return at once, and why they can.

@@ -10,7 +10,7 @@ use crate::hosted::HostedEvent;
 use crate::model::CallOrigin;
 use crate::{
     Approval, CallId, Content, Cost, Decision, MessageId, Millis, Mode, ModelId, Origin, Outcome, Place, PlanEntry,
-    Question, QuestionId, StopReason, ThoughtLevel, ToolCard, ToolContent, TurnId, Usage,
+    Question, QuestionId, StopReason, ThoughtLevel, ToolCard, ToolContent, TurnId, Usage, Worktree,
 };
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -170,6 +170,13 @@ pub enum EventKind {
     },
     Titled {
         title: String,
+    },
+    /// The session works in this folder from here on: in a git worktree, or again where it was opened.
+    Moved {
+        message: MessageId,
+        folder: PathBuf,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        worktree: Option<Worktree>,
     },
     /// The tokens of one model request, and how full the model's window is now.
     Used {
@@ -358,6 +365,7 @@ impl EventKind {
             | Self::PermissionAnswered { .. }
             | Self::BackgroundEnded { .. }
             | Self::Configured { .. }
+            | Self::Moved { .. }
             | Self::Restored { .. }
             | Self::PromptDropped { .. }
             | Self::ResultsCleared { .. }
@@ -395,6 +403,7 @@ impl EventKind {
             Self::BackgroundEnded { .. } => "background_ended",
             Self::Planned { .. } => "planned",
             Self::Configured { .. } => "configured",
+            Self::Moved { .. } => "moved",
             Self::Titled { .. } => "titled",
             Self::Used { .. } => "used",
             Self::Compacting { .. } => "compacting",
@@ -450,6 +459,7 @@ impl EventKind {
             | Self::CallResumed { .. }
             | Self::BackgroundEnded { .. }
             | Self::Configured { .. }
+            | Self::Moved { .. }
             | Self::Restored { .. }
             | Self::Used { .. }
             | Self::TurnEnded { .. } => 0,

@@ -41,6 +41,7 @@ pub mod tool;
 pub mod trace;
 pub mod turn;
 pub mod visible;
+pub mod worktree;
 
 pub use client::{ClientInfo, Origin};
 pub use content::{Content, Extras, Payload};
@@ -57,3 +58,4 @@ pub use time::Millis;
 pub use tool::{Outcome, PlanEntry, ToolCard, ToolContent, ToolKind};
 pub use trace::Trace;
 pub use turn::{Cost, StopReason, TurnFailure, Usage};
+pub use worktree::Worktree;

@@ -116,6 +116,7 @@ impl Recall {
             | EventKind::PromptDropped { .. }
             | EventKind::Hosted { .. }
             | EventKind::Noticed { .. }
+            | EventKind::Moved { .. }
             | EventKind::Restored { .. }
             | EventKind::TurnEnded { .. } => {}
         }

@@ -254,6 +254,7 @@ pub(crate) mod tests {
         SessionMeta {
             id: SessionId::from(session),
             cwd: PathBuf::from("/work"),
+            worktree: None,
             real_cwd: None,
             extra_roots: Vec::new(),
             title: None,

@@ -29,6 +29,10 @@ pub fn render(details: &SessionDetails, stats: &SessionStats, viewport: Viewport
     for (label, root) in std::iter::once("folder").chain(std::iter::repeat("")).zip(&details.roots) {
         page.line(label, &root.display().to_string());
     }
+    if let Some(worktree) = &card.worktree {
+        let repository = worktree.repository.display();
+        page.line("worktree", &format!("{}, branch {}, of {repository}", worktree.name, worktree.branch));
+    }
     page.line("created", &format!("{} ago, last changed {} ago", age(card.created), age(card.updated)));
     page.line("attached", &or(&card.clients.join(", "), "nobody"));
     page.line("log", &format!("{} events, {} messages, {}", details.events, card.messages, stats.turns()));

@@ -36,7 +36,7 @@ pub fn live(sessions: &[SessionCard], home: &Path, viewport: Viewport) -> String
             session.mode.id().to_owned(),
             spent(session),
             session.title.clone().unwrap_or_default(),
-            viewport.folder(&session.cwd, home),
+            viewport.folder(session.worktree.as_ref().map_or(&session.cwd, |own| &own.root), home),
         ]);
     }
     let mut text = table.render(viewport);
@@ -112,7 +112,9 @@ pub fn stored(sessions: &[Value], home: &Path, viewport: Viewport) -> String {
             None => updated,
         };
         let messages = session["_meta"]["acpd"]["messageCount"].to_string();
-        table.row([id, updated, messages, title, viewport.folder(Path::new(&cwd), home)]);
+        let worktree = session["_meta"]["acpd"]["worktree"]["root"].as_str();
+        let folder = Path::new(worktree.unwrap_or(&cwd));
+        table.row([id, updated, messages, title, viewport.folder(folder, home)]);
     }
     table.render(viewport)
 }

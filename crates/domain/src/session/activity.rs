@@ -10,7 +10,7 @@ use super::sub_agents::SubAgents;
 use crate::budget::Costs;
 use crate::checkpoint::{Checkpoint, RestoreDirection};
 use crate::tool::ToolRequest;
-use crate::{CallId, MessageId, StopReason, TurnId, Usage};
+use crate::{CallId, MessageId, Mode, StopReason, TurnId, Usage};
 
 #[derive(Debug, Default)]
 pub enum Activity {
@@ -68,6 +68,8 @@ pub struct RunningCall {
     pub request: ToolRequest,
     /// The turn of the sub-agent that makes the call.
     pub agent: Option<TurnId>,
+    /// The session's mode when the call was planned.
+    pub mode: Mode,
     /// Whether the user has allowed the call as the log shows it. A new plan that does something else is not covered.
     pub allowed: bool,
 }

@@ -39,7 +39,9 @@ impl SessionMachine {
             let refusal = PlanRefusal { kind: ToolKind::Other, title: request.tool.clone(), reason };
             return self.record_refusal(call, message, request, refusal, agent);
         }
-        let planned = RunningCall { message, request: request.clone(), agent: agent.clone(), allowed: false };
+        let now = self.state.settings.mode;
+        let planned =
+            RunningCall { message, request: request.clone(), agent: agent.clone(), mode: now, allowed: false };
         running.calls.insert(call.clone(), planned);
         let recorded = self.state.open.calls.get(&call).map(|open| Box::new(open.card.clone()));
         self.effect(Effect::PlanCall(PlanCall { call, request, recorded, agent, mode }));
@@ -133,12 +135,18 @@ impl SessionMachine {
         }
     }
 
-    /// Runs a call that the user has allowed. A call from before a restart is planned again first.
+    /// Runs a call that the user has allowed. A call from before a restart is planned again first. A call that was
+    /// planned for another mode does not run: the new mode may leave it out, or require the sandbox.
     pub(super) fn allow_call(&mut self, call: CallId) {
-        if self.running_call(&call).is_some() {
-            self.run_call(call);
-        } else {
-            self.plan_again(call, true);
+        let mode = self.state.settings.mode;
+        match self.running_call(&call).map(|running| running.mode) {
+            None => self.plan_again(call, true),
+            Some(planned) if planned == mode || mode == Mode::Full => self.run_call(call),
+            Some(_) => {
+                let reason =
+                    format!("the user has set the mode `{}` since; make the call again if it allows it.", mode.id());
+                self.end_call(call, Outcome::denied_because(&reason));
+            }
         }
     }
 

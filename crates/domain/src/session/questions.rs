@@ -76,7 +76,7 @@ impl SessionMachine {
         {
             self.append(EventKind::Configured { setting: Setting::Mode(mode), automatic: false });
         }
-        self.end_call(call, inquiry.outcome(answer, words));
+        self.end_call(call, inquiry.outcome(answer, words, self.state.settings.mode));
     }
 
     /// Settles the named question or the only one that is open. The answer must be one that the question

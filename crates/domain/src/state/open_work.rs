@@ -207,6 +207,7 @@ impl OpenWork {
             | EventKind::PromptDropped { .. }
             | EventKind::Delegated { .. }
             | EventKind::ToolProgressed { .. }
+            | EventKind::Moved { .. }
             | EventKind::Restored { .. }
             | EventKind::Hosted {
                 news:

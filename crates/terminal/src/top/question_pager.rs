@@ -1,6 +1,7 @@
 //! A permission question that fills the screen, and how much of it was shown. Knows no terminal.
 
 use domain::card::{OpenQuestion, SessionCard};
+use domain::inquiry::Inquiry;
 use domain::{QuestionId, SessionId};
 
 use crate::consent::Consent;
@@ -11,6 +12,8 @@ pub struct QuestionPager {
     pub session: SessionId,
     pub question: QuestionId,
     pub title: String,
+    /// What the model asks, if this is an inquiry.
+    pub inquiry: Option<Inquiry>,
     lines: Vec<String>,
     /// The number of bytes that the daemon omitted.
     pub cut: usize,
@@ -32,6 +35,7 @@ impl QuestionPager {
             session: card.id.clone(),
             question: question.id.clone(),
             title: consent.title(),
+            inquiry: question.inquiry.clone(),
             lines: consent.lines(Colors::Off).into_iter().chain(missing).collect(),
             cut: consent.cut(),
             top: 0,

@@ -85,6 +85,9 @@ pub(crate) fn session_facts(meta: &SessionMeta, activity: ActivityCard) -> Value
     if let Some(agent) = &meta.agent {
         facts["agent"] = json!(agent);
     }
+    if let Some(worktree) = &meta.worktree {
+        facts["worktree"] = json!(worktree);
+    }
     facts
 }
 

@@ -200,14 +200,13 @@ impl Translator {
                 Vec::new()
             }
             EventKind::Created { mode, approval, model, .. } => {
-                self.menu.mode = *mode;
-                self.menu.approval = *approval;
-                self.menu.model = model.clone();
+                (self.menu.mode, self.menu.approval, self.menu.model) = (*mode, *approval, model.clone());
                 Vec::new()
             }
             // Only the model sees less than before.
             EventKind::ResultsCleared { .. }
             // A message in the log beside these events describes what was done.
+            | EventKind::Moved { .. }
             | EventKind::Restored { .. }
             | EventKind::Reopened
             // This version has no state for a call that waits.

@@ -44,11 +44,13 @@ fn cwd(params: &mut Params) -> Result<std::path::PathBuf, RpcError> {
 }
 
 fn new_session(mut params: Params) -> Result<ClientRequest, RpcError> {
+    let (agent, worktree) = params.wishes()?;
     Ok(ClientRequest::NewSession(NewSession {
         cwd: cwd(&mut params)?,
         extra_roots: params.paths("additionalDirectories")?.unwrap_or_default(),
         servers: servers::read(params.take("mcpServers"))?.unwrap_or_default(),
-        agent: params.wanted_agent()?,
+        agent,
+        worktree,
     }))
 }
 

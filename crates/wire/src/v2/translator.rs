@@ -255,6 +255,8 @@ impl Translator {
                 self.menu.approval = *approval;
                 self.menu.model = model.clone();
             }
+            // A message in the log beside this event describes the move.
+            EventKind::Moved { folder, .. } => self.cwd.clone_from(folder),
             // Only the model sees less than before.
             EventKind::ResultsCleared { .. }
             // A message in the log beside these events describes what was done.

@@ -62,8 +62,8 @@ fn a_new_session_needs_an_absolute_folder() {
             json!({"cwd": "/work", "additionalDirectories": "/a"}),
         ],
         &expect![[r#"
-            NewSession(NewSession { cwd: "/work", extra_roots: [], servers: [], agent: None })
-            NewSession(NewSession { cwd: "/work", extra_roots: ["/a", "/b"], servers: [], agent: None })
+            NewSession(NewSession { cwd: "/work", extra_roots: [], servers: [], agent: None, worktree: None })
+            NewSession(NewSession { cwd: "/work", extra_roots: ["/a", "/b"], servers: [], agent: None, worktree: None })
             -32602 {"cwd":"Must be an absolute path"}
             -32602 {"cwd":"Must be a string"}
             -32602 {"cwd":"Required"}
@@ -91,9 +91,9 @@ fn mcp_servers_in_any_accepted_form_are_normalised() {
             json!({"cwd": "/w", "mcpServers": "x"}),
         ],
         &expect![[r#"
-            NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [], agent: None })
-            NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [McpServer { name: "git", transport: Stdio { command: "mcp-git", args: 0, env: ["A"], cwd: None } }], agent: None })
-            NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [McpServer { name: "a", transport: Stdio { command: "/bin/a", args: 0, env: [], cwd: None } }, McpServer { name: "b", transport: Stdio { command: "b", args: 1, env: ["N"], cwd: None } }, McpServer { name: "c", transport: Http { headers: [], .. } }, McpServer { name: "d", transport: Sse { headers: ["H"], .. } }], agent: None })
+            NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [], agent: None, worktree: None })
+            NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [McpServer { name: "git", transport: Stdio { command: "mcp-git", args: 0, env: ["A"], cwd: None } }], agent: None, worktree: None })
+            NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [McpServer { name: "a", transport: Stdio { command: "/bin/a", args: 0, env: [], cwd: None } }, McpServer { name: "b", transport: Stdio { command: "b", args: 1, env: ["N"], cwd: None } }, McpServer { name: "c", transport: Http { headers: [], .. } }, McpServer { name: "d", transport: Sse { headers: ["H"], .. } }], agent: None, worktree: None })
             -32602 {"mcpServers[0].name":"Required"}
             -32602 {"mcpServers[0].command":"Required"}
             -32602 {"mcpServers[0].type":"Must be stdio, http or sse"}
@@ -298,7 +298,7 @@ fn the_remaining_methods_are_decoded_as_documented() {
             json!({"environment": {}}),
         ],
         &expect![[r#"
-            Hello(Hello { version: "0.1.0", bridge: Some("b"), environment: {"KEY"}, folders: DaemonFolders { home: Some("/home/u"), state: Some("/s"), config: None }, one_shot: false, agent: None })
+            Hello(Hello { version: "0.1.0", bridge: Some("b"), environment: {"KEY"}, folders: DaemonFolders { home: Some("/home/u"), state: Some("/s"), config: None }, one_shot: false, agent: None, worktree: None })
             -32602 {"version":"Required"}
         "#]],
     );

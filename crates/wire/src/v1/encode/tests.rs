@@ -370,6 +370,7 @@ fn a_list_shows_the_time_and_state_of_each_session() {
     let meta = SessionMeta {
         id: "s".into(),
         cwd: PathBuf::from("/work"),
+        worktree: None,
         real_cwd: None,
         extra_roots: vec![PathBuf::from("/more")],
         title: Some("Tidy up".to_owned()),
