@@ -170,6 +170,7 @@ mod tests {
     fn every_field_of_a_session_in_memory_has_a_value() {
         let card = json!({ "id": "0197c0de-0000-7000-8000-0123456789ab", "title": "T", "cwd": "/w", "state": "waiting",
             "clients": ["Zed", "ask"], "model": "p/m", "mode": "safe", "approval": "ask", "messages": 4, "agent": "child",
+            "worktree": { "name": "tidy", "root": "/w.worktrees/tidy", "branch": "acpd/tidy", "repository": "/w" },
             "created": 0, "updated": 0, "usage": { "input": 5, "output": 2 },
             "cost": { "amount": 0.5, "currency": "USD" },
             "questions": [{ "id": "q", "call": "c", "title": "ls", "proposal": { "tool": "bash", "kind": "execute" } }] });
