@@ -172,6 +172,7 @@ mod tests {
             "clients": ["Zed", "ask"], "model": "p/m", "mode": "safe", "approval": "ask", "messages": 4, "agent": "child",
             "created": 0, "updated": 0, "usage": { "input": 5, "output": 2 },
             "cost": { "amount": 0.5, "currency": "USD" },
+            "worktree": { "name": "fix", "root": "/w.worktrees/fix", "branch": "acpd/fix", "repository": "/w" },
             "questions": [{ "id": "q", "call": "c", "title": "ls", "proposal": { "tool": "bash", "kind": "execute" } }] });
         let card: SessionCard = serde_json::from_value(card).unwrap();
         for (name, _) in FIELDS {
