@@ -173,6 +173,7 @@ mod tests {
             "worktree": { "name": "tidy", "root": "/w.worktrees/tidy", "branch": "acpd/tidy", "repository": "/w" },
             "created": 0, "updated": 0, "usage": { "input": 5, "output": 2 },
             "cost": { "amount": 0.5, "currency": "USD" },
+            "worktree": { "name": "fix", "root": "/w.worktrees/fix", "branch": "acpd/fix", "repository": "/w" },
             "questions": [{ "id": "q", "call": "c", "title": "ls", "proposal": { "tool": "bash", "kind": "execute" } }] });
         let card: SessionCard = serde_json::from_value(card).unwrap();
         for (name, _) in FIELDS {

@@ -298,7 +298,7 @@ fn the_remaining_methods_are_decoded_as_documented() {
             json!({"environment": {}}),
         ],
         &expect![[r#"
-            Hello(Hello { version: "0.1.0", bridge: Some("b"), environment: {"KEY"}, folders: DaemonFolders { home: Some("/home/u"), state: Some("/s"), config: None }, one_shot: false, agent: None, worktree: None })
+            Hello(Hello { version: "0.1.0", bridge: Some("b"), environment: {"KEY"}, folders: DaemonFolders { home: Some("/home/u"), state: Some("/s"), config: None }, one_shot: false, agent: None })
             -32602 {"version":"Required"}
         "#]],
     );
