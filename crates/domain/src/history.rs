@@ -16,7 +16,7 @@ pub struct SessionMeta {
     pub cwd: PathBuf,
     /// The worktree in which it works.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub worktree: Option<Worktree>,
+    pub worktree: Option<Box<Worktree>>,
     /// The real path of `cwd` when the session began. Older logs do not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub real_cwd: Option<PathBuf>,

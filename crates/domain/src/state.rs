@@ -312,7 +312,7 @@ impl SessionState {
         SessionMeta {
             id: self.id.clone(),
             cwd: self.folders.opened_in.clone(),
-            worktree: self.folders.worktree.clone(),
+            worktree: self.folders.worktree.clone().map(Box::new),
             real_cwd: self.folders.real_cwd.clone(),
             extra_roots: self.folders.extra_roots.clone(),
             title: self.title.clone(),

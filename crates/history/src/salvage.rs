@@ -233,7 +233,7 @@ impl Session {
         self.load_size = 0;
         let mut cache = SessionCache::default();
         let mut draft = BatchBuilder::new(into, &mut cache);
-        draft.add(&self.meta.id, Encoded::Append { events, meta, meta_parts })?;
+        draft.add(&self.meta.id, Encoded::Append { events, meta: meta.into(), meta_parts })?;
         draft.finish()
     }
 }
@@ -286,7 +286,7 @@ pub(crate) mod tests {
         let mut cache = SessionCache::default();
         let mut batch = BatchBuilder::new(database, &mut cache);
         let (events, meta_parts) = (stored::encode_events(events).unwrap(), stored::meta_parts(&meta).unwrap());
-        batch.add(&meta.id.clone(), Encoded::Append { events, meta, meta_parts }).unwrap();
+        batch.add(&meta.id.clone(), Encoded::Append { events, meta: meta.into(), meta_parts }).unwrap();
         batch.finish().unwrap();
         database.settle(true).unwrap();
     }

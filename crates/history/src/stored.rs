@@ -33,7 +33,7 @@ const HEADER: usize = 5;
 pub(crate) enum Encoded {
     Append {
         events: Vec<StoredEvents>,
-        meta: SessionMeta,
+        meta: Box<SessionMeta>,
         meta_parts: Vec<Vec<u8>>,
     },
     Prepare {
@@ -62,9 +62,11 @@ impl StoredEvents {
 
 pub(crate) fn encode(record: &Record) -> Result<Encoded, HistoryError> {
     match &record.entry {
-        RecordEntry::Append { events, meta } => {
-            Ok(Encoded::Append { events: encode_events(events)?, meta: meta.clone(), meta_parts: meta_parts(meta)? })
-        }
+        RecordEntry::Append { events, meta } => Ok(Encoded::Append {
+            events: encode_events(events)?,
+            meta: meta.clone().into(),
+            meta_parts: meta_parts(meta)?,
+        }),
         RecordEntry::Prepare { events } => Ok(Encoded::Prepare { events: encode_events(events)? }),
         RecordEntry::Copy { .. } => Ok(Encoded::Copy),
         RecordEntry::Delete => Ok(Encoded::Delete),

@@ -174,7 +174,10 @@ pub(super) async fn a_server_that_does_not_read_delays_an_edit_briefly() {
     let bench = bench_waiting(true, 100);
     bench.write("a.toy", "DEAF").await;
     // This does not fit into the pipe. The edit gives up while the server still has time to read on.
-    let text = bench.write("a.toy", &"x\n".repeat(1 << 19)).await;
+    let input = json!({"path": "a.toy", "content": "x\n".repeat(1 << 18)});
+    let outcome = call(&bench.registry, &bench.site, "write_file", input).await;
+    let checked = bench.registry.complete(&outcome, HooksRun::None, &bench.site).expect("the change is checked");
+    let text = checked.await.text;
     assert!(!text.contains("toys"), "{text}");
     let pids = bench.servers();
     assert!(pids.len() == 1 && is_alive(pids[0]), "the edit did not wait until the server was given up");
