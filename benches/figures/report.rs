@@ -140,8 +140,11 @@ const REASONS: &str = "\
   earlier messages would save the first of these and double the memory of a session. The bench turns
   summaries off: by default they keep a conversation below 0.8 MB, a tenth of this one.
 - **100 streams, 99th percentile**: model server, daemon, ten bridges and ten clients share the cores.
-- **Bytes stored, chunks of 4 B**: the length of each chunk is stored, so that a client can resume in
-  the middle, and sled keeps replaced pages until it reuses their segment.
+- **Longest wait after the last text, 50 streams**: the end of a turn is synced behind the text that
+  all streams have sent before it. 10 to 85 ms in three runs.
+- **Bytes written and stored, chunks of 4 B**: the length of each chunk is stored, so that a client can
+  resume in the middle. sled writes a page again when it has changed often, and keeps replaced pages
+  until it reuses their segment.
 - **Resident memory of the daemon**: 20 to 25 MB of it are pages of the program, and 16 MB are sled's
   cache. Sessions stay in memory for ten minutes after their last client has left. About 30 MB after
   50 streams are free memory between pieces that are in use. The C library returns it only when it
