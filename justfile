@@ -54,7 +54,7 @@ picture:
     cargo build --package acpd
     cargo run --quiet --example picture -- target/debug/acpd > docs/picture.svg
 
-# The screens of `ask` and `ctl top` at two sizes, from a real run; needs tmux.
+# The screens of `ask` and `ctl top` at two sizes, and `ask` in a pipe, from a real run; needs tmux.
 screens:
     cargo build --package acpd
     cargo run --quiet --example picture -- target/debug/acpd --screens > docs/screens.md
@@ -78,6 +78,11 @@ doc *args:
 # Thirty small tasks with a configured model; writes a report as JSON. `just eval --model ID --out report.json`.
 eval *args:
     python3 -B tests/eval/run.py --acpd target/release/acpd {{args}}
+
+# Checks acpd's own loop: all tasks of `just eval` with a scripted model, in a temporary home.
+eval-loop:
+    cargo build --package acpd
+    python3 -B tests/eval/run.py --loop --acpd target/debug/acpd
 
 # Proves that the tasks of `just eval` are sound: each hidden check fails before its solution and passes after it.
 eval-check:

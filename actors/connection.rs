@@ -110,11 +110,11 @@ pub(crate) struct Connection {
     outbox: Outbox,
     client: Client,
     attachments: HashMap<SessionId, Attachment>,
-    opens: Opens,
+    opening: OpeningSessions,
     prompts: Prompts,
     /// The import in progress of a log that arrives in parts.
     importing: Option<Importing>,
-    asks: Asks,
+    own_requests: OwnRequests,
     requests: Requests,
     /// Limits the long answers that are prepared at once; each one holds a permit.
     long_answers: Arc<Semaphore>,
@@ -148,7 +148,7 @@ enum Phase {
 
 /// The sessions that this client opens.
 #[derive(Default)]
-struct Opens {
+struct OpeningSessions {
     /// The number of attaches so far. A cursor carries the number of the one it belongs to.
     attaches: u64,
     /// Cloned for each session that is being opened: the number of clones counts against the limit.
@@ -166,19 +166,19 @@ struct Prompts {
 
 /// The daemon's own requests to this client.
 #[derive(Default)]
-struct Asks {
+struct OwnRequests {
     /// Requests that the client has not answered.
-    pending: Pending<Asked>,
+    pending: Pending<OwnRequest>,
     /// Questions of MCP servers to the user at this client.
     elicitations: Arc<Elicitations>,
 }
 
 /// A request from the daemon to the client.
-enum Asked {
+enum OwnRequest {
     /// A question that is open in the session, as a permission or as a form.
     Question { session: SessionId, question: QuestionId, is_form: bool },
     /// A request of a tool that waits for the answer.
-    Help { session: SessionId, method: &'static str, answer: oneshot::Sender<Answered> },
+    ForTool { session: SessionId, method: &'static str, answer: oneshot::Sender<Answered> },
     /// A terminal whose tool has given up. If the client creates it nevertheless, it is released.
     LateTerminal(SessionId),
     /// A request to open a page, made for one of the client's own requests. Its answer is ignored.
@@ -240,10 +240,10 @@ impl Connection {
                 environment: Arc::default(),
             },
             attachments: HashMap::new(),
-            opens: Opens::default(),
+            opening: OpeningSessions::default(),
             prompts: Prompts::default(),
             importing: None,
-            asks: Asks::default(),
+            own_requests: OwnRequests::default(),
             requests: Requests::default(),
             long_answers: Arc::new(Semaphore::new(LONG_ANSWERS)),
             half_closed: false,
@@ -362,13 +362,13 @@ impl Connection {
     /// Handles a reply to one of the daemon's requests. A reply to a question that has been settled
     /// meanwhile matches nothing and is dropped.
     fn handle_reply(&mut self, id: &Id, result: Answered) {
-        let (session, question, is_form) = match self.asks.pending.take(id) {
-            None | Some(Asked::Page(_)) => return,
-            Some(Asked::Help { session, method, answer }) => {
+        let (session, question, is_form) = match self.own_requests.pending.take(id) {
+            None | Some(OwnRequest::Page(_)) => return,
+            Some(OwnRequest::ForTool { session, method, answer }) => {
                 return self.pass_to_tool(&session, method, answer, result);
             }
-            Some(Asked::LateTerminal(session)) => return self.release_late(&session, result),
-            Some(Asked::Question { session, question, is_form }) => (session, question, is_form),
+            Some(OwnRequest::LateTerminal(session)) => return self.release_late(&session, result),
+            Some(OwnRequest::Question { session, question, is_form }) => (session, question, is_form),
         };
         let Some(attachment) = self.attachments.get(&session) else { return };
         let reply =

@@ -12,6 +12,7 @@ use domain::hosted::Agents;
 use domain::model::Catalogue;
 pub use domain::session::{AgentLimits, Unattended, WhenBusy};
 use domain::tool::Toolbox;
+use domain::worktree::Worktrees;
 use domain::{Approval, BaseEnvironment, DaemonFolders, ExtrasPolicy, Folders, Mode};
 
 use crate::tail::Backlog;
@@ -23,6 +24,7 @@ pub struct Ports {
     pub history: Arc<dyn History>,
     pub agents: Arc<dyn Agents>,
     pub folders: Arc<dyn Folders>,
+    pub worktrees: Arc<dyn Worktrees>,
     pub accounts: Arc<dyn Accounts>,
     pub briefing: Arc<dyn Briefing>,
     pub ledger: Arc<dyn Ledger>,

@@ -88,10 +88,10 @@ pub enum Shutdown {
 }
 
 /// How long clients may take to read the last answers of their sessions.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+const LAST_ANSWERS_DEADLINE: Duration = Duration::from_millis(500);
 
 /// The interval between two checks whether a turn still runs.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Reports that the directory died.
 struct DirectoryDied;
@@ -187,7 +187,7 @@ impl Runtime {
                 Shutdown::Restart { now: false } => {}
             }
             tokio::select! {
-                () = self.calm() => return wish,
+                () = self.until_turns_end() => return wish,
                 () = tokio::time::sleep(patience) => {
                     tracing::warn!("some turns did not end in time for the restart; they are cancelled");
                     return wish;
@@ -206,7 +206,7 @@ impl Runtime {
 
     /// Resolves when no turn runs. A turn that only waits for an answer continues after the
     /// restart.
-    async fn calm(&self) {
+    async fn until_turns_end(&self) {
         loop {
             let overview = self.directory().send(Describe).await;
             let running = |card: &SessionCard| match card.state {
@@ -217,7 +217,7 @@ impl Runtime {
             if overview.is_ok_and(|overview| !overview.sessions.iter().any(running)) {
                 return;
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -255,7 +255,7 @@ impl Runtime {
                 tracing::warn!("some sessions were not evicted in time; they are repaired when they are opened again");
             }
             runtime.0.drained.send_replace(true);
-            if tokio::time::timeout(LAST_WORDS, runtime.0.drained.closed()).await.is_err() {
+            if tokio::time::timeout(LAST_ANSWERS_DEADLINE, runtime.0.drained.closed()).await.is_err() {
                 tracing::debug!("some clients did not receive the ends of their turns in time");
             }
         }
@@ -266,7 +266,7 @@ impl Runtime {
     }
 
     /// Stops the daemon as for a restart: no new turns begin, and those that run may finish.
-    pub fn leave_when_calm(&self) {
+    pub fn stop_when_turns_end(&self) {
         self.request_shutdown(Shutdown::Restart { now: false });
     }
 

@@ -23,6 +23,7 @@ mod tool_calls;
 mod turn_hooks;
 mod turns;
 mod undo;
+mod worktrees;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -49,6 +50,7 @@ pub(crate) use messages::{
 pub(crate) use prompt_expansion::offered;
 pub(crate) use questions::{AnswerOpen, AnswerQuestion, CannotAnswer};
 pub(crate) use undo::{Undo, UndoError};
+pub(crate) use worktrees::EnterWorktree;
 
 use effects::{Timers, Work};
 use hosted::HostedWork;
@@ -67,7 +69,7 @@ pub(crate) struct Seed {
 }
 
 /// The parts of the daemon that a session uses.
-pub(crate) struct Surroundings {
+pub(crate) struct SessionParts {
     pub(crate) ports: Ports,
     pub(crate) evict: WeakRecipient<Evict>,
     pub(crate) eviction_refused: WeakRecipient<EvictionRefused>,
@@ -116,13 +118,13 @@ struct ToolContext {
 }
 
 impl Session {
-    pub(crate) fn spawn(seed: Seed, around: Surroundings, arbiter: &actix::ArbiterHandle) -> Addr<Session> {
-        Session::start_in_arbiter(arbiter, move |_| Session::new(seed, around))
+    pub(crate) fn spawn(seed: Seed, parts: SessionParts, arbiter: &actix::ArbiterHandle) -> Addr<Session> {
+        Session::start_in_arbiter(arbiter, move |_| Session::new(seed, parts))
     }
 
-    fn new(seed: Seed, around: Surroundings) -> Self {
+    fn new(seed: Seed, parts: SessionParts) -> Self {
         let Seed { state, beginning } = seed;
-        let Surroundings { ports, evict, eviction_refused, stopped, incarnation, card, parent_gone, span } = around;
+        let SessionParts { ports, evict, eviction_refused, stopped, incarnation, card, parent_gone, span } = parts;
         let death_notice = {
             let id = state.id.clone();
             DeathNotice::new(move |cause| {
@@ -191,10 +193,12 @@ impl Session {
     }
 
     fn activity_card(&self) -> ActivityCard {
-        match (self.machine.activity(), self.state().open.questions.is_empty()) {
+        let open = &self.state().open;
+        let waits = !open.questions.is_empty() || open.turn.as_ref().is_some_and(|turn| turn.paused.is_some());
+        match (self.machine.activity(), waits) {
             (Activity::Idle | Activity::Closing, _) => ActivityCard::Idle,
-            (_, true) => ActivityCard::Running,
-            (_, false) => ActivityCard::Waiting,
+            (_, false) => ActivityCard::Running,
+            (_, true) => ActivityCard::Waiting,
         }
     }
 
@@ -229,7 +233,8 @@ pub(crate) fn describe(
     SessionCard {
         id: state.id.clone(),
         title: state.title.clone(),
-        cwd: state.folders.cwd.clone(),
+        cwd: state.folders.opened_in.clone(),
+        worktree: state.folders.worktree.clone(),
         state: activity,
         turn_started: state.open.turn.as_ref().map(|turn| turn.started),
         clients,

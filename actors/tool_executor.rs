@@ -126,16 +126,16 @@ enum Phase {
         toolbox: Arc<dyn Toolbox>,
         parent_gone: ParentGone,
     },
-    Planning(Around),
+    Planning(CallRunner),
     /// Planned, and waiting for approval.
-    Ready(Box<dyn Job>, Around),
+    Ready(Box<dyn Job>, CallRunner),
     Running,
     Over,
 }
 
-/// The inputs of the call's hooks.
+/// Plans and runs the call, with the hooks around it.
 #[derive(Clone)]
-struct Around {
+struct CallRunner {
     site: Arc<CallSite>,
     toolbox: Arc<dyn Toolbox>,
 }
@@ -162,27 +162,27 @@ impl ToolExecutor {
         }
     }
 
-    fn say(&self, said: ExecutorReport) {
-        report(&self.parent, ExecutorEvent { call: self.call.clone(), report: said });
+    fn report(&self, reported: ExecutorReport) {
+        report(&self.parent, ExecutorEvent { call: self.call.clone(), report: reported });
     }
 
     fn end(&mut self, outcome: Outcome, ctx: &mut Context<Self>) {
         self.phase = Phase::Over;
         tracing::debug!(parent: &self.span, verdict = ?outcome.verdict, "ended");
-        self.say(ExecutorReport::Ended(outcome));
+        self.report(ExecutorReport::Ended(outcome));
         ctx.stop();
     }
 
     fn planned(&mut self, planned: Result<Planned, PlanRefusal>, ctx: &mut Context<Self>) {
         match planned {
             Ok(Planned { job, rule }) => {
-                let Phase::Planning(around) = std::mem::replace(&mut self.phase, Phase::Over) else { return };
-                self.say(ExecutorReport::Planned { card: job.card().clone(), rule });
-                self.phase = Phase::Ready(job, around);
+                let Phase::Planning(runner) = std::mem::replace(&mut self.phase, Phase::Over) else { return };
+                self.report(ExecutorReport::Planned { card: job.card().clone(), rule });
+                self.phase = Phase::Ready(job, runner);
             }
             Err(refusal) => {
                 self.phase = Phase::Over;
-                self.say(ExecutorReport::Refused(refusal));
+                self.report(ExecutorReport::Refused(refusal));
                 ctx.stop();
             }
         }
@@ -194,7 +194,7 @@ struct Planned {
     rule: Option<Verdict>,
 }
 
-impl Around {
+impl CallRunner {
     /// Plans the call and compares it with the rules.
     async fn plan(self, request: ToolRequest, recorded: Option<Box<ToolCard>>) -> Result<Planned, PlanRefusal> {
         let job = self.plan_job(request, recorded).await?;
@@ -221,9 +221,9 @@ impl Around {
     async fn run(self, job: Box<dyn Job>, host: Arc<dyn ToolHost>) -> Outcome {
         let card = job.card().clone();
         match self.consult(HookPoint::BeforeTool { card: &card }, &host).await {
-            Consulted::Nobody | Consulted::Agreed => {}
-            Consulted::Refused(reason) => return Outcome::denied_because(&reason),
-            Consulted::Cancelled => return Outcome::cancelled(),
+            HookVerdict::NoHooks | HookVerdict::Agreed => {}
+            HookVerdict::Refused(reason) => return Outcome::denied_because(&reason),
+            HookVerdict::Cancelled => return Outcome::cancelled(),
         }
         let mut outcome = job.run(host.clone()).await;
         if outcome.verdict == OutcomeKind::Cancelled {
@@ -231,11 +231,11 @@ impl Around {
         }
         let consulted = self.consult(HookPoint::AfterTool { card: &card, outcome: &outcome }, &host).await;
         let hooks = match &consulted {
-            Consulted::Nobody => HooksRun::None,
-            Consulted::Agreed | Consulted::Refused(_) => HooksRun::Some,
-            Consulted::Cancelled => return outcome,
+            HookVerdict::NoHooks => HooksRun::None,
+            HookVerdict::Agreed | HookVerdict::Refused(_) => HooksRun::Some,
+            HookVerdict::Cancelled => return outcome,
         };
-        if let Consulted::Refused(reason) = consulted {
+        if let HookVerdict::Refused(reason) = consulted {
             outcome.text.push_str(&format!("\n[a hook says: {reason}]"));
         }
         let Some(completed) = self.toolbox.complete(&outcome, hooks, &self.site) else { return outcome };
@@ -245,18 +245,18 @@ impl Around {
         }
     }
 
-    async fn consult(&self, moment: HookPoint<'_>, host: &Arc<dyn ToolHost>) -> Consulted {
-        let Some(asked) = self.toolbox.consult(moment, &self.site) else { return Consulted::Nobody };
+    async fn consult(&self, moment: HookPoint<'_>, host: &Arc<dyn ToolHost>) -> HookVerdict {
+        let Some(asked) = self.toolbox.consult(moment, &self.site) else { return HookVerdict::NoHooks };
         tokio::select! {
-            refusal = asked => refusal.map_or(Consulted::Agreed, Consulted::Refused),
-            () = host.cancelled() => Consulted::Cancelled,
+            refusal = asked => refusal.map_or(HookVerdict::Agreed, HookVerdict::Refused),
+            () = host.cancelled() => HookVerdict::Cancelled,
         }
     }
 }
 
-enum Consulted {
+enum HookVerdict {
     /// There are no hooks for this point.
-    Nobody,
+    NoHooks,
     Agreed,
     Refused(String),
     Cancelled,
@@ -271,9 +271,9 @@ impl Actor for ToolExecutor {
             unreachable!("an actor starts once");
         };
         parent_gone.stop_child::<Self>(ctx);
-        let around = Around { site, toolbox };
-        let plan = around.clone().plan(request, recorded).instrument(self.span.clone());
-        self.phase = Phase::Planning(around);
+        let runner = CallRunner { site, toolbox };
+        let plan = runner.clone().plan(request, recorded).instrument(self.span.clone());
+        self.phase = Phase::Planning(runner);
         ctx.spawn(plan.into_actor(self).map(|planned, this, ctx| this.planned(planned, ctx)));
     }
 }
@@ -282,7 +282,7 @@ impl Handler<Run> for ToolExecutor {
     type Result = ();
 
     fn handle(&mut self, Run { after }: Run, ctx: &mut Context<Self>) {
-        let Phase::Ready(job, around) = std::mem::replace(&mut self.phase, Phase::Running) else { return };
+        let Phase::Ready(job, runner) = std::mem::replace(&mut self.phase, Phase::Running) else { return };
         let tail = self.log.tail.clone();
         let host: Arc<dyn ToolHost> = Arc::new(CallHost {
             call: self.call.clone(),
@@ -292,7 +292,7 @@ impl Handler<Run> for ToolExecutor {
         });
         let run = async move {
             match tail.until_synced(after).await {
-                Ok(()) => around.run(job, host).await,
+                Ok(()) => runner.run(job, host).await,
                 Err(error) => Outcome::failed(format!("The call was not run: {error}.")),
             }
         };

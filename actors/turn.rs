@@ -27,7 +27,7 @@ use futures_util::future::BoxFuture;
 use self::bursts::Bursts;
 use self::compaction::Threshold;
 use self::endings::Endings;
-use self::estimate::Tally;
+use self::estimate::RequestEstimate;
 use self::tool_calls::take_begun;
 pub(crate) use self::tool_calls::{CallEnded, OfferTools};
 use crate::mail::{DeathNotice, ParentGone, report};
@@ -43,7 +43,7 @@ pub(crate) struct Compacted {
 /// Continues a turn with a changed conversation. The change is safe once event number `at` is.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct GoOn {
+pub(crate) struct Continue {
     pub(crate) at: u64,
     pub(crate) conversation: Conversation,
 }
@@ -51,7 +51,7 @@ pub(crate) struct GoOn {
 /// Switches to another model or thought level that the user chose, from the next request on.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Switch {
+pub(crate) struct SwitchModel {
     /// None keeps the model of this turn.
     pub(crate) model: Option<Arc<dyn Model>>,
     pub(crate) thought: ThoughtLevel,
@@ -108,15 +108,15 @@ pub(crate) struct Turn {
     /// The task of the turn. `after`, `conversation` and `window_used` are kept up to date, and
     /// `model` and `thought` are those of the running request.
     task: TurnTask,
-    switch: Option<Switch>,
+    switch: Option<SwitchModel>,
     parent_gone: Option<ParentGone>,
     /// The system prompt, known once the first request is made.
     system: String,
     requests: u32,
     /// The response that is being streamed.
     message: MessageId,
-    doing: Doing,
-    tally: Tally,
+    phase: Phase,
+    estimate: RequestEstimate,
     stopped: StopReason,
     /// Whether the response has produced visible output. A retry would then show it twice.
     visible: bool,
@@ -127,7 +127,7 @@ pub(crate) struct Turn {
 }
 
 /// The purpose of the stream that is being read.
-enum Doing {
+enum Phase {
     Answering {
         /// Whether the model made calls and therefore waits for their outcomes.
         called: bool,
@@ -171,7 +171,7 @@ impl SummaryForm {
     }
 }
 
-impl Doing {
+impl Phase {
     fn answering() -> Self {
         Self::Answering { called: false, begun: BTreeMap::new() }
     }
@@ -198,8 +198,8 @@ impl Turn {
             system: String::new(),
             requests: 0,
             message: MessageId::new(),
-            doing: Doing::answering(),
-            tally: Tally::default(),
+            phase: Phase::answering(),
+            estimate: RequestEstimate::default(),
             stopped: StopReason::EndTurn,
             visible: false,
             overflowed: false,
@@ -209,13 +209,13 @@ impl Turn {
         }
     }
 
-    fn say(&self, said: TurnReport) {
-        report(&self.task.parent, TurnEvent { turn: self.task.turn.clone(), report: said });
+    fn report(&self, reported: TurnReport) {
+        report(&self.task.parent, TurnEvent { turn: self.task.turn.clone(), report: reported });
     }
 
     fn end(&self, reason: StopReason) {
         // The session reacts by dropping the guard.
-        self.say(TurnReport::Ended { reason, fallback: None });
+        self.report(TurnReport::Ended { reason, fallback: None });
     }
 
     /// Asks the model, after summarising older messages if its window is nearly full.
@@ -229,7 +229,7 @@ impl Turn {
         }
         if let Some((calls, saved)) = compaction::clearable(&self.task.conversation, used, threshold) {
             self.task.window_used = used.saturating_sub(saved);
-            return self.say(TurnReport::Cleared { calls });
+            return self.report(TurnReport::Cleared { calls });
         }
         match compaction::kept_from(&self.task.conversation, threshold) {
             Some(kept_from) => self.summarise(Purpose::Answer, Some(kept_from), SummaryForm::Conversation, ctx),
@@ -238,13 +238,13 @@ impl Turn {
     }
 
     fn answer(&mut self, ctx: &mut Context<Self>) {
-        self.doing = Doing::answering();
+        self.phase = Phase::answering();
         self.ask(ctx);
     }
 
     fn summarise(&mut self, then: Purpose, kept_from: Option<MessageId>, form: SummaryForm, ctx: &mut Context<Self>) {
         self.take_up_switch();
-        self.doing = Doing::Summarising { summary: String::new(), shown: 0, then, kept_from, form };
+        self.phase = Phase::Summarising { summary: String::new(), shown: 0, then, kept_from, form };
         self.ask(ctx);
     }
 
@@ -268,7 +268,7 @@ impl Turn {
     }
 
     fn take_up_switch(&mut self) {
-        if let Some(Switch { model, thought }) = self.switch.take() {
+        if let Some(SwitchModel { model, thought }) = self.switch.take() {
             self.task.thought = thought;
             self.task.model = model.unwrap_or_else(|| self.task.model.clone());
         }
@@ -299,7 +299,7 @@ impl Turn {
             Ok(system) => {
                 if let Some(Brief { text, notices }) = system {
                     this.system = text;
-                    notices.into_iter().for_each(|text| this.say(TurnReport::Noticed { text }));
+                    notices.into_iter().for_each(|text| this.report(TurnReport::Noticed { text }));
                 }
                 this.stream(ctx);
             }
@@ -314,15 +314,15 @@ impl Turn {
     fn stream(&mut self, ctx: &mut Context<Self>) {
         self.take_up_switch();
         let conversation = &self.task.conversation;
-        let (messages, tools) = match &self.doing {
-            Doing::Answering { .. } => {
+        let (messages, tools) = match &self.phase {
+            Phase::Answering { .. } => {
                 (compaction::fitted(conversation.messages(), self.window()), self.task.tools.clone())
             }
-            Doing::Summarising { form: SummaryForm::Conversation, .. } => {
+            Phase::Summarising { form: SummaryForm::Conversation, .. } => {
                 let messages = compaction::fitted(conversation.messages(), self.window());
                 (compaction::with_instruction(messages), self.task.tools.clone())
             }
-            Doing::Summarising { kept_from, form: SummaryForm::Words { room, .. }, .. } => {
+            Phase::Summarising { kept_from, form: SummaryForm::Words { room, .. }, .. } => {
                 (vec![compaction::to_summarise(conversation, kept_from.as_ref(), *room)], Vec::new())
             }
         };
@@ -334,7 +334,7 @@ impl Turn {
             environment: self.task.scope.environment.clone(),
             cache_key: self.task.scope.cache_key.clone(),
         };
-        self.tally = Tally::of(&request, self.window());
+        self.estimate = RequestEstimate::of(&request, self.window());
         tracing::debug!(parent: &self.task.span, model = %self.task.model.info().id, "asks the model");
         let answer = self.task.span.in_scope(|| self.task.model.respond(request));
         let tail = self.task.tail.clone();
@@ -349,18 +349,18 @@ impl Turn {
 
     fn take(&mut self, delta: Delta) {
         let message = self.message.clone();
-        self.tally.received += estimate::weight(&delta);
-        match (delta, &mut self.doing) {
+        self.estimate.received += estimate::weight(&delta);
+        match (delta, &mut self.phase) {
             (Delta::Usage(usage), _) => {
-                self.tally.is_counted = true;
+                self.estimate.is_counted = true;
                 if usage != Usage::default() {
                     self.count(usage, false);
                 }
             }
-            (Delta::DocumentsAsText { documents, bytes }, _) => self.tally.count_text(documents, bytes),
-            (Delta::Notice(text), _) => self.say(TurnReport::Noticed { text }),
+            (Delta::DocumentsAsText { documents, bytes }, _) => self.estimate.count_text(documents, bytes),
+            (Delta::Notice(text), _) => self.report(TurnReport::Noticed { text }),
             (Delta::Stopped(reason), _) => self.stopped = reason,
-            (Delta::Text(text), Doing::Summarising { summary, .. }) => {
+            (Delta::Text(text), Phase::Summarising { summary, .. }) => {
                 summary.push_str(&text);
                 self.show_summary(SUMMARY_PIECE);
             }
@@ -371,24 +371,24 @@ impl Turn {
                 | Delta::CallBegun { .. }
                 | Delta::Call { .. }
                 | Delta::CutCall { .. },
-                Doing::Summarising { .. },
+                Phase::Summarising { .. },
             ) => {}
-            (Delta::Text(text), Doing::Answering { .. }) => {
+            (Delta::Text(text), Phase::Answering { .. }) => {
                 self.visible = true;
                 self.endings.has_spoken |= !text.trim().is_empty();
-                self.say(TurnReport::Said { message, text });
+                self.report(TurnReport::Said { message, text });
             }
-            (Delta::Thought(text), Doing::Answering { .. }) => {
+            (Delta::Thought(text), Phase::Answering { .. }) => {
                 self.visible = true;
-                self.say(TurnReport::Thought { message, text });
+                self.report(TurnReport::Thought { message, text });
             }
-            (Delta::Seal(seal), Doing::Answering { .. }) => self.say(TurnReport::Sealed { message, seal }),
-            (Delta::CallBegun { place, tool, detail }, Doing::Answering { .. }) => self.begin_call(place, tool, detail),
-            (Delta::CutCall { tool }, Doing::Answering { begun, .. }) => {
+            (Delta::Seal(seal), Phase::Answering { .. }) => self.report(TurnReport::Sealed { message, seal }),
+            (Delta::CallBegun { place, tool, detail }, Phase::Answering { .. }) => self.begin_call(place, tool, detail),
+            (Delta::CutCall { tool }, Phase::Answering { begun, .. }) => {
                 take_begun(begun, &tool);
                 self.endings.cut = Some(tool);
             }
-            (Delta::Call { tool, input, origin }, Doing::Answering { called, begun }) => {
+            (Delta::Call { tool, input, origin }, Phase::Answering { called, begun }) => {
                 *called = true;
                 let call = take_begun(begun, &tool).unwrap_or_default();
                 self.calls.request(RequestedCall { call, tool, input, origin });
@@ -437,29 +437,29 @@ impl Handler<Compacted> for Turn {
         self.task.conversation = conversation;
         // Unknown until the next request reports it.
         self.task.window_used = 0;
-        match self.doing {
-            Doing::Summarising { then: Purpose::Answer, .. } => self.answer(ctx),
-            Doing::Summarising { then: Purpose::Compact, .. } | Doing::Answering { .. } => {
+        match self.phase {
+            Phase::Summarising { then: Purpose::Answer, .. } => self.answer(ctx),
+            Phase::Summarising { then: Purpose::Compact, .. } | Phase::Answering { .. } => {
                 self.end(StopReason::EndTurn);
             }
         }
     }
 }
 
-impl Handler<GoOn> for Turn {
+impl Handler<Continue> for Turn {
     type Result = ();
 
-    fn handle(&mut self, GoOn { at, conversation }: GoOn, ctx: &mut Context<Self>) {
+    fn handle(&mut self, Continue { at, conversation }: Continue, ctx: &mut Context<Self>) {
         self.task.after = self.task.after.max(at);
         self.task.conversation = conversation;
         self.go_on(ctx);
     }
 }
 
-impl Handler<Switch> for Turn {
+impl Handler<SwitchModel> for Turn {
     type Result = ();
 
-    fn handle(&mut self, switch: Switch, _: &mut Context<Self>) {
+    fn handle(&mut self, switch: SwitchModel, _: &mut Context<Self>) {
         self.switch = Some(switch);
     }
 }

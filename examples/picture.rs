@@ -1,6 +1,6 @@
 //! Draws the picture of the README from a real run: `cargo run --example picture --
 //! target/debug/acpd > docs/picture.svg`. With `--screens` behind the program it writes the page
-//! docs/screens.md instead: `ask` and `ctl top` at two sizes, as text.
+//! docs/screens.md instead: `ask` and `ctl top` at two sizes, and `ask` in a pipe, as text.
 //!
 //! It starts the program in tmux with an empty home, types what a user would type, and draws the
 //! resulting screens as SVG. With `-` it draws a capture (`tmux capture-pane -e -p`) from stdin
@@ -14,7 +14,7 @@ use std::io::Read;
 use std::num::NonZeroU16;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -53,21 +53,18 @@ fn main() -> Answer<()> {
     Ok(())
 }
 
-/// Records `ask` during a command, at a question and after an answer, and `top`, at two sizes.
+/// Records `ask` during a command, at a question and after an answer, and `top`, at two sizes, and
+/// `ask` in a pipe.
 fn page(program: &Path) -> Answer<String> {
     let mut page =
-        "# Screens\n\n`acpd ask` and `acpd ctl top` in a real run with the built-in model, at two sizes. Written by\n\
-                    `just screens`; empty lines at the end are left out, and /home/you stands for the home folder.\n"
+        "# Screens\n\n`acpd ask` and `acpd ctl top` in a real run with the built-in model, at two sizes, and `acpd ask` in\n\
+         a pipe. Written by `just screens`; empty lines at the end are left out, and /home/you stands for\n\
+         the home folder.\n"
             .to_owned();
     for (columns, rows) in [(80, 24), (140, 45)] {
         let stage = Stage::build(program)?;
         let size = format!("{columns}x{rows}");
-        let home = stage.folder.join("home").display().to_string();
-        let mut show = |what: &str, screen: &str| {
-            let screen = screen.replace(&home, "/home/you");
-            let lines: Vec<&str> = screen.trim_end().lines().map(str::trim_end).collect();
-            page.push_str(&format!("\n## {what}, {size}\n\n```text\n{}\n```\n", lines.join("\n")));
-        };
+        let mut show = |what: &str, screen: &str| page.push_str(&stage.section(&format!("{what}, {size}"), screen));
         stage.open_wide("talk", columns, rows)?;
         stage.type_in("talk", "acpd ask")?;
         stage.wait_for("talk", "Ctrl-D to")?;
@@ -85,9 +82,34 @@ fn page(program: &Path) -> Answer<String> {
         stage.type_in("top", "acpd ctl top")?;
         stage.wait_for("top", "asks: ")?;
         show("top", &stage.text("top")?);
+        stage.press("talk", "n")?;
+        stage.wait_for("top", "0 waiting")?;
+        let lines: String = (1..=130).map(|line| format!("echo this is line {line:03} of a long command\n")).collect();
+        fs::write(stage.folder.join("home/hello/long.txt"), format!("run the command:\n```\n{lines}```\n"))?;
+        stage.open_wide("again", columns, rows)?;
+        stage.type_in("again", "acpd ask < long.txt")?;
+        stage.wait_for("top", "1 waiting")?;
+        stage.press("top", "g")?;
+        stage.wait_for("top", "more rows: press v")?;
+        show("A command of 5 KB in top", &stage.text("top")?);
+        stage.press("top", "v")?;
+        stage.wait_for("top", "space scroll")?;
+        show("The same, opened with v", &stage.text("top")?);
+    }
+    for (what, config, prompt) in [
+        ("In a pipe, without a provider: a direction that the built-in model understands", "", "read main.rs"),
+        ("In a pipe, without a provider: anything else", "", "Why is the sky blue?"),
+        ("In a pipe, with a provider that fails", FAILING, "Why is the sky blue?"),
+    ] {
+        let stage = Stage::build(program)?;
+        page.push_str(&stage.section(what, &stage.ask_in_a_pipe(config, prompt)?));
     }
     Ok(page.trim_end().to_owned())
 }
+
+/// A provider at an address where nothing listens.
+const FAILING: &str = "[models]\ndefault = \"office/large\"\n[models.providers.office]\nkind = \"openai\"\n\
+                       base_url = \"http://127.0.0.1:9\"\n[[models.providers.office.models]]\nid = \"large\"\n";
 
 /// Records the screens of a real run: a question in `ask`, and the same session in `ctl top`.
 fn record(program: &Path) -> Answer<Vec<(&'static str, String)>> {
@@ -123,6 +145,31 @@ impl Stage {
         }
         fs::write(folder.join("home/hello/main.rs"), "fn main() {\n    println!(\"Hello, world!\");\n}\n")?;
         Ok(Self { folder, program: program.to_owned() })
+    }
+
+    /// A section of the page with a screen. The screen may contain fences of its own.
+    fn section(&self, what: &str, screen: &str) -> String {
+        let screen = screen.replace(&self.folder.join("home").display().to_string(), "/home/you");
+        let lines: Vec<&str> = screen.trim_end().lines().map(str::trim_end).collect();
+        format!("\n## {what}\n\n````text\n{}\n````\n", lines.join("\n"))
+    }
+
+    /// What a shell shows of `ask` whose answer goes to a file: stderr, the exit status, and the file.
+    fn ask_in_a_pipe(&self, config: &str, prompt: &str) -> Answer<String> {
+        let home = self.folder.join("home");
+        fs::create_dir_all(home.join(".config/acpd"))?;
+        fs::write(home.join(".config/acpd/config.toml"), config)?;
+        let output = Command::new(&self.program)
+            .args(["ask", prompt])
+            .current_dir(home.join("hello"))
+            .env_clear()
+            .envs([("HOME", home.as_path()), ("ACPD_SOCKET", &self.folder.join("acpd/acpd.sock"))])
+            .env("PATH", "/usr/bin:/bin")
+            .stdin(Stdio::null())
+            .output()?;
+        let [answer, rest] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+        let code = output.status.code().unwrap_or_default();
+        Ok(format!("$ acpd ask \"{prompt}\" > answer\n{rest}$ echo $?\n{code}\n$ cat answer\n{answer}"))
     }
 
     fn tmux(&self, args: &[&str]) -> Answer<String> {

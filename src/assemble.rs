@@ -18,7 +18,7 @@ use domain::{BaseEnvironment, DaemonFolders, Swap};
 use history::Store;
 use models::{Providers, Rehearsal};
 use process::Launcher;
-use project::{Library, Notes};
+use project::{GitWorktrees, Library, Notes};
 use tools::Registry;
 
 use crate::config::{Config, ResolvedNetwork};
@@ -56,6 +56,7 @@ pub fn assemble(places: &Places, config: &Config) -> anyhow::Result<Assembled> {
         history: store.clone(),
         agents: parts.agents.clone(),
         folders: Arc::new(LocalFolders),
+        worktrees: parts.worktrees.clone(),
         briefing: parts.notes.clone(),
         ledger: Arc::new(FileLedger::open(places.spending())),
         backlog: Arc::default(),
@@ -79,6 +80,7 @@ pub struct Parts {
     toolbox: Arc<Registry>,
     agents: Arc<HostedAgents>,
     notes: Arc<Swap<Notes>>,
+    worktrees: Arc<Swap<GitWorktrees>>,
     keys: Arc<Swap<KeyAccounts>>,
     base: Arc<BaseEnvironment>,
 }
@@ -94,6 +96,7 @@ impl Parts {
         let agents = Arc::new(HostedAgents::new(hosting));
         Ok(Self {
             notes: Arc::new(Swap::new(notes(places, config, &toolbox, &providers))),
+            worktrees: Arc::new(Swap::new(GitWorktrees::new(launcher(places, &providers)))),
             toolbox,
             agents,
             providers: Arc::new(Swap::from(providers)),
@@ -114,6 +117,7 @@ impl Parts {
         self.agents.reload(hosting);
         self.toolbox.reload(tools);
         self.notes.replace(notes(places, config, &self.toolbox, &providers));
+        self.worktrees.replace(GitWorktrees::new(launcher(places, &providers)));
         self.providers.replace(providers);
         self.keys.replace(keys);
         Ok(settings(places, config, &self.base))
@@ -143,6 +147,7 @@ fn tool_settings(places: &Places, config: &Config, providers: &Providers) -> too
     settings.notify = config.notify.clone();
     settings.mcp = config.mcp.clone();
     settings.stored_servers = Some(places.kept_servers());
+    settings.mcp_logins = Some(places.mcp_logins());
     settings.library = library(places, config);
     settings.outputs = Some(places.outputs());
     settings.note_names = config.session.notes.clone();

@@ -13,7 +13,7 @@ use clap_complete::ArgValueCompleter;
 use domain::Mode;
 
 pub use agents::{Agents, AgentsAction};
-pub use control::{Action, Answer, Ctl, Export, Gc, Logs, Reply, Search, Sessions, SortBy, Top, Which};
+pub use control::{Action, Answer, Ctl, Export, Gc, Logs, Reply, Search, SessionArgument, Sessions, SortBy, Top};
 pub use everyday::{Config, ConfigAction, Doctor, Editor, Install, Models, ModelsAction, Setup, Uninstall};
 
 use crate::commands::completions;
@@ -135,10 +135,10 @@ pub struct Acp {
     pub agent: Option<String>,
 }
 
-/// Store the key of a model provider, in a file that only you can read, or log in at another agent.
+/// Store the key of a model provider, in a file that only you can read, or log in at another agent or an MCP server.
 ///
 /// Asks for the provider and the key, checks the key with the provider, and stores it. With --agent, the agent logs you in
-/// in its own way, and keeps its key itself.
+/// in its own way, and keeps its key itself. With --mcp, you log in with a browser, which may run on another machine.
 #[derive(Debug, Default, Args)]
 pub struct Login {
     /// The provider, such as `anthropic`.
@@ -149,7 +149,7 @@ pub struct Login {
     #[arg(long)]
     pub unchecked: bool,
 
-    /// Log in at this agent of the configuration instead.
+    /// Log in to this agent of the configuration instead.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["provider", "unchecked"],
         add = ArgValueCompleter::new(completions::hosted_agents))]
     pub agent: Option<String>,
@@ -157,9 +157,18 @@ pub struct Login {
     /// The login method of the agent, if it has several.
     #[arg(long, value_name = "ID", requires = "agent")]
     pub method: Option<String>,
+
+    /// Log in at this MCP server instead: one of the configuration, or the address of another.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["provider", "unchecked", "agent", "method"],
+        add = ArgValueCompleter::new(completions::mcp_servers))]
+    pub mcp: Option<String>,
+
+    /// Only print the page to open, and start no browser.
+    #[arg(long, requires = "mcp")]
+    pub no_browser: bool,
 }
 
-/// Remove the stored key of a provider, or of all providers.
+/// Remove the stored key of a provider, or of all providers, or the login at an MCP server.
 #[derive(Debug, Args)]
 pub struct Logout {
     /// The provider, such as `anthropic`. Without it, acpd asks whether to remove all keys.
@@ -169,6 +178,11 @@ pub struct Logout {
     /// Remove the keys of all providers.
     #[arg(long)]
     pub all: bool,
+
+    /// Remove the login at this MCP server instead: one of the configuration, or the address of another.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["provider", "all"],
+        add = ArgValueCompleter::new(completions::mcp_servers))]
+    pub mcp: Option<String>,
 }
 
 /// Send a prompt to the agent, in the current folder.
@@ -241,6 +255,7 @@ const ASK_EXIT_CODES: &str = "Exit status: 0 answered; 1 failed; 2 the command l
 /// Fish: `acpd completions fish > ~/.config/fish/completions/acpd.fish`.
 #[derive(Debug, Args)]
 pub struct Completions {
+    /// The shell that will read the script.
     pub shell: Shell,
 }
 
@@ -307,8 +322,8 @@ mod tests {
     fn the_page_of_all_commands_is_that_of_this_version() {
         let mut command = super::examples::command().term_width(100);
         command.build();
-        let mut page = "# The command line\n\nWhat `--help` says, command by command. Written by the test \
-                        `the_page_of_all_commands_is_that_of_this_version`.\n"
+        let mut page = "# The command line\n\nThe help of every command, as `--help` prints it. The test\n\
+                        `the_page_of_all_commands_is_that_of_this_version` writes this page.\n"
             .to_owned();
         describe(&mut command, &mut page);
         expect_test::expect_file!["../docs/cli.md"].assert_eq(&page);

@@ -3,7 +3,6 @@
 //! One task owns the client and handles the messages that arrive. The client reads only the
 //! envelope of a message; its owner interprets the contents.
 
-mod events;
 mod remote;
 
 use std::collections::VecDeque;
@@ -146,7 +145,7 @@ impl Client {
             sent: 0,
             received: 0,
             listener: None,
-            patience: timeout(deadline::USUAL),
+            patience: timeout(deadline::DEFAULT),
             _remote: remote,
         }
     }

@@ -46,7 +46,7 @@ use self::listening_socket::{ListeningSocket, Locks, SocketTaken};
 pub use handover::Handover;
 
 /// How long running turns may take to finish before a restart.
-const RESTART_PATIENCE: Duration = Duration::from_secs(30);
+const RESTART_GRACE: Duration = Duration::from_secs(30);
 
 /// How long the daemon waits for bridges to receive its goodbye.
 const GOODBYE_DEADLINE: Duration = Duration::from_millis(500);
@@ -59,7 +59,7 @@ const PREDECESSOR_DEADLINE: Duration = Duration::from_secs(12);
 const DISPLACED_DEADLINE: Duration = Duration::from_secs(45);
 
 /// The pause between two attempts to take a lock.
-const STEP: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The pause after a failed accept. The client waits in the kernel's queue meanwhile.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
@@ -227,7 +227,7 @@ fn wait_for(
         }
         let holder = Lock::holder(path);
         if Instant::now() < deadline && !hopeless(holder.as_ref()) {
-            thread::sleep(STEP);
+            thread::sleep(POLL_INTERVAL);
             continue;
         }
         match holder {
@@ -259,9 +259,9 @@ async fn serve(
             done = socket.serve(admission), if displaced.is_none() => {
                 tracing::warn!("another process listens on this daemon's socket; this daemon stops when its turns have ended");
                 displaced = Some(done);
-                runtime.leave_when_calm();
+                runtime.stop_when_turns_end();
             }
-            shutdown = runtime.shutdown_requested(RESTART_PATIENCE) => break match displaced {
+            shutdown = runtime.shutdown_requested(RESTART_GRACE) => break match displaced {
                 // The process that listens there now takes over.
                 Some(SocketTaken) => Shutdown::Stop,
                 None => {

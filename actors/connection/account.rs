@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use wire::facts::{ENV_METHOD, GITHUB_METHOD};
 use wire::{Id, RpcError, method, rpc};
 
-use super::{Asked, Connection};
+use super::{Connection, OwnRequest};
 use crate::mail::tell;
 use crate::session;
 
@@ -62,7 +62,7 @@ impl Connection {
             self.outbox.push(&rpc::request(&request, method::ELICITATION_CREATE, &params));
             // The client's answer to the elicitation changes nothing: only the login itself shows
             // how it ended.
-            self.asks.pending.insert(request, Asked::Page(id.clone()));
+            self.own_requests.pending.insert(request, OwnRequest::Page(id.clone()));
             return self.finish_login(id, Some(elicitation), done, ctx);
         }
         if let Some(attachment) = self.attachments.values().find(|attachment| !attachment.ended) {
@@ -101,7 +101,9 @@ impl Connection {
 
     /// Withdraws the login page after the client has cancelled its login request.
     pub(super) fn withdraw_page(&mut self, request: &Id) {
-        for (id, _) in self.asks.pending.take_where(|_, asked| matches!(asked, Asked::Page(by) if by == request)) {
+        for (id, _) in
+            self.own_requests.pending.take_where(|_, asked| matches!(asked, OwnRequest::Page(by) if by == request))
+        {
             self.outbox.push(&rpc::notification(method::CANCEL_REQUEST, &json!({ "requestId": id })));
         }
     }

@@ -46,13 +46,13 @@ impl Connection {
         // Pending close requests are done: the session was closed, and is open again.
         let closed = std::mem::take(&mut waiting.closing);
         tell(&addr, servers);
-        self.opens.attaches += 1;
-        let attach = self.opens.attaches;
+        self.opening.attaches += 1;
+        let attach = self.opening.attaches;
         let cursor = self.start_cursor(session, &attached, ctx);
         let changes = changes(attached.served.clone());
         let name = session.clone();
         let changes = ctx.add_stream(changes.map(move |()| Announced { session: name.clone(), attach }));
-        let Attached { guard, tail, next, head, life, messages, served, .. } = attached;
+        let Attached { guard, tail, next, head, life, messages, served, folders, .. } = attached;
         let attachment = Attachment {
             attach,
             version: self.version(),
@@ -61,7 +61,13 @@ impl Connection {
             commands: SlashCommands { own: commands, served, changes },
             translator,
             seen: Place { life, number: next.saturating_sub(1) },
-            start: Start { head: Place { life, number: head }, messages, places: self.client.bridge.is_some(), resume },
+            start: Start {
+                head: Place { life, number: head },
+                messages,
+                places: self.client.bridge.is_some(),
+                resume,
+                worktree: folders.worktree,
+            },
             opened,
             ended: false,
             waiting,
@@ -87,7 +93,7 @@ impl Connection {
         let SessionSettings { mode, approval, model, thought, hosted, model_chosen: _ } = attached.settings.clone();
         let view = TranslatorStart {
             session: session.clone(),
-            cwd: attached.cwd.clone(),
+            cwd: attached.folders.cwd.clone(),
             next: attached.next,
             turn: attached.turn.take(),
             background: std::mem::take(&mut attached.background),
@@ -104,6 +110,7 @@ impl Connection {
                 approval,
                 model,
                 thought,
+                agent: hosted.as_ref().map(|hosted| hosted.agent.clone()),
                 hosted: hosted.map(|hosted| hosted.offer),
                 switches: self.capabilities().switches,
                 extras,
@@ -146,7 +153,7 @@ impl Connection {
             gate: self.outbox.gate(ports.settings.outbox_limit),
             next: attached.next,
         };
-        let (session, attach) = (session.clone(), self.opens.attaches);
+        let (session, attach) = (session.clone(), self.opening.attaches);
         ctx.add_stream(cursor.stream().map(move |passed| CursorYield { session: session.clone(), attach, passed }))
     }
 }

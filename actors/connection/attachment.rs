@@ -7,14 +7,14 @@ use actix::{Addr, AsyncContext, Context, SpawnHandle};
 use domain::briefing::SlashCommandCard;
 use domain::event::Setting;
 use domain::history::HistoryError;
-use domain::{Event, EventKind, Origin, Place, QuestionId, SessionId};
+use domain::{Event, EventKind, Origin, Place, QuestionId, SessionId, Worktree};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use wire::rpc;
 use wire::{Id, Outbound, PriorView, ProtocolVersion, RpcError, Translator, method};
 
 use super::client_requests::AskClient;
-use super::{Asked, Connection, opening};
+use super::{Connection, OwnRequest, opening};
 use crate::cursor::CursorItem;
 use crate::session::{AttachmentGuard, Session};
 use crate::tail::Tail;
@@ -70,6 +70,8 @@ pub(super) struct Start {
     /// Whether the client is a bridge, which needs to know places.
     pub(super) places: bool,
     pub(super) resume: Option<Resume>,
+    /// The worktree in which it worked.
+    pub(super) worktree: Option<Worktree>,
 }
 
 /// Requests and questions that wait for the cursor.
@@ -122,7 +124,10 @@ impl Attachment {
     pub(super) fn opened_answer(&self, id: Option<&SessionId>) -> Value {
         let mut opened = self.version.session_opened(id, self.translator.menu(), &self.all_commands());
         if self.start.places {
-            opened["_meta"] = json!({ "acpd": { "at": [self.start.head.life, self.start.head.number] } });
+            opened["_meta"]["acpd"]["at"] = json!([self.start.head.life, self.start.head.number]);
+        }
+        if let Some(worktree) = &self.start.worktree {
+            opened["_meta"]["acpd"]["worktree"] = json!(worktree);
         }
         opened
     }
@@ -197,7 +202,9 @@ impl Connection {
         if let Some(left) = self.attachments.remove(session) {
             self.drop_asks(left.asks);
         }
-        self.asks.pending.take_where(|_, asked| matches!(asked, Asked::Question { session: of, .. } if of == session));
+        self.own_requests
+            .pending
+            .take_where(|_, asked| matches!(asked, OwnRequest::Question { session: of, .. } if of == session));
         self.publish();
     }
 
@@ -300,11 +307,9 @@ impl Connection {
                 if let Some(attachment) = self.attachments.get_mut(session) {
                     attachment.waiting.unasked.retain(|(unasked, ..)| *unasked != question);
                 }
-                for (id, _) in self
-                    .asks
-                    .pending
-                    .take_where(|_, asked| matches!(asked, Asked::Question { question: open, .. } if *open == question))
-                {
+                for (id, _) in self.own_requests.pending.take_where(
+                    |_, asked| matches!(asked, OwnRequest::Question { question: open, .. } if *open == question),
+                ) {
                     let params = json!({ "requestId": id });
                     self.outbox.push(&rpc::notification(method::CANCEL_REQUEST, &params));
                 }
@@ -316,7 +321,7 @@ impl Connection {
                 let happened_since = |attachment: &Attachment| number > attachment.start.head.number;
                 if self.prompts.pending.contains_key(&turn) || self.attachments.get(session).is_some_and(happened_since)
                 {
-                    self.withdraw_help_of(session);
+                    self.withdraw_tool_requests_of(session);
                 }
             }
             Outbound::Answer { turn, origin, answer } => {
@@ -341,7 +346,7 @@ impl Connection {
         // Unique across daemons and repeated questions: an old answer never matches a new question.
         let id = Id::from_text(QuestionId::new().as_str());
         self.outbox.push(&rpc::request(&id, method, params));
-        self.asks.pending.insert(id, Asked::Question { session: session.clone(), question, is_form });
+        self.own_requests.pending.insert(id, OwnRequest::Question { session: session.clone(), question, is_form });
     }
 
     /// Asks the questions that were held back until all requests to open the session were answered.

@@ -18,13 +18,13 @@ use wire::client_requests::{self, Answered};
 use wire::{Id, ProtocolVersion, RpcError, method, rpc};
 
 use super::elicitations::Elicitations;
-use super::{Asked, Connection};
+use super::{Connection, OwnRequest};
 use crate::mail::{reaches, report};
 use crate::tail::Tail;
 
 /// How long the client may take for quick requests. A write and a new terminal may wait for the
 /// user, and a command may run for as long as it likes.
-const PATIENCE: Duration = Duration::from_secs(10);
+const QUICK_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Sends a request to the client. The answer is returned over the channel, which closes when the
 /// connection does.
@@ -43,7 +43,7 @@ pub(super) struct AskClient {
 /// A message for the client that needs no answer.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(super) enum TellClient {
+pub(super) enum NotifyClient {
     ClientNotification {
         method: &'static str,
         params: Value,
@@ -68,11 +68,11 @@ struct Awaited {
 }
 
 /// Reports on drop that the caller has given up.
-struct RequestGuard(WeakRecipient<TellClient>);
+struct RequestGuard(WeakRecipient<NotifyClient>);
 
 impl Drop for RequestGuard {
     fn drop(&mut self) {
-        report(&self.0, TellClient::Abandoned);
+        report(&self.0, NotifyClient::Abandoned);
     }
 }
 
@@ -99,7 +99,7 @@ impl Connection {
                 session: session.clone(),
                 capabilities: offered,
                 tail: tail.clone(),
-                elicitations: self.asks.elicitations.clone(),
+                elicitations: self.own_requests.elicitations.clone(),
                 reach: ctx.address().recipient().downgrade(),
                 tell: ctx.address().recipient().downgrade(),
             }) as Arc<dyn Editor>
@@ -111,24 +111,24 @@ impl Connection {
         for attachment in self.attachments.values_mut() {
             attachment.asks.retain(|ask| !ask.is_abandoned());
         }
-        self.withdraw_help(|asked| matches!(asked, Asked::Help { answer, .. } if answer.is_closed()));
+        self.withdraw_tool_requests(|asked| matches!(asked, OwnRequest::ForTool { answer, .. } if answer.is_closed()));
     }
 
     /// Withdraws the requests of a turn that is over. Its tools receive a cancellation, and must
     /// not achieve the effect by other means.
-    pub(super) fn withdraw_help_of(&mut self, session: &SessionId) {
-        self.withdraw_help(|asked| matches!(asked, Asked::Help { session: of, .. } if of == session));
+    pub(super) fn withdraw_tool_requests_of(&mut self, session: &SessionId) {
+        self.withdraw_tool_requests(|asked| matches!(asked, OwnRequest::ForTool { session: of, .. } if of == session));
     }
 
-    fn withdraw_help(&mut self, which: impl Fn(&Asked) -> bool) {
-        for (id, asked) in self.asks.pending.take_where(|_, asked| which(asked)) {
+    fn withdraw_tool_requests(&mut self, which: impl Fn(&OwnRequest) -> bool) {
+        for (id, asked) in self.own_requests.pending.take_where(|_, asked| which(asked)) {
             let params = serde_json::json!({ "requestId": id });
             self.outbox.push(&rpc::notification(method::CANCEL_REQUEST, &params));
-            if let Asked::Help { session, method, answer } = asked {
+            if let OwnRequest::ForTool { session, method, answer } = asked {
                 // The caller may be gone.
                 let _ = answer.send(Err(RpcError::cancelled("the answer is no longer needed")));
                 if method == method::TERMINAL_CREATE {
-                    self.asks.pending.insert(id, Asked::LateTerminal(session));
+                    self.own_requests.pending.insert(id, OwnRequest::LateTerminal(session));
                 }
             }
         }
@@ -166,7 +166,7 @@ impl Connection {
         let id = Id::from_text(QuestionId::new().as_str());
         self.outbox.push(&rpc::request(&id, method, &params));
         if let Some(answer) = answer {
-            self.asks.pending.insert(id, Asked::Help { session, method, answer });
+            self.own_requests.pending.insert(id, OwnRequest::ForTool { session, method, answer });
         }
     }
 
@@ -196,13 +196,15 @@ impl Handler<AskClient> for Connection {
     }
 }
 
-impl Handler<TellClient> for Connection {
+impl Handler<NotifyClient> for Connection {
     type Result = ();
 
-    fn handle(&mut self, tell: TellClient, _: &mut Context<Self>) {
+    fn handle(&mut self, tell: NotifyClient, _: &mut Context<Self>) {
         match tell {
-            TellClient::ClientNotification { method, params } => self.outbox.push(&rpc::notification(method, &params)),
-            TellClient::Abandoned => self.withdraw_abandoned(),
+            NotifyClient::ClientNotification { method, params } => {
+                self.outbox.push(&rpc::notification(method, &params))
+            }
+            NotifyClient::Abandoned => self.withdraw_abandoned(),
         }
     }
 }
@@ -215,7 +217,7 @@ pub(super) struct ClientEditor {
     pub(super) tail: Arc<Tail>,
     pub(super) elicitations: Arc<Elicitations>,
     pub(super) reach: WeakRecipient<AskClient>,
-    pub(super) tell: WeakRecipient<TellClient>,
+    pub(super) tell: WeakRecipient<NotifyClient>,
 }
 
 impl ClientEditor {
@@ -256,7 +258,7 @@ impl ClientEditor {
     ) -> BoxFuture<'static, Result<T, EditorError>> {
         let answer = self.ask(method, params);
         Box::pin(async move {
-            let answer = tokio::time::timeout(PATIENCE, answer).await.map_err(|_| EditorError::Gone)??;
+            let answer = tokio::time::timeout(QUICK_DEADLINE, answer).await.map_err(|_| EditorError::Gone)??;
             read(answer)
         })
     }
@@ -337,6 +339,6 @@ impl Editor for ClientEditor {
             return;
         }
         let params = serde_json::json!({ "elicitationId": id });
-        report(&self.tell, TellClient::ClientNotification { method: method::ELICITATION_COMPLETE, params });
+        report(&self.tell, NotifyClient::ClientNotification { method: method::ELICITATION_COMPLETE, params });
     }
 }

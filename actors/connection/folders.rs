@@ -6,6 +6,7 @@ use domain::link::file_uri;
 use wire::RpcError;
 
 use crate::runtime::Runtime;
+use crate::session::Attached;
 
 pub(super) async fn check_folder(runtime: &Runtime, field: &str, path: &Path) -> Result<PathBuf, RpcError> {
     let resolved = runtime.ports().folders.resolve(path.to_owned()).await;
@@ -31,14 +32,15 @@ pub(super) async fn real_folder(runtime: &Runtime, path: PathBuf) -> PathBuf {
     runtime.ports().folders.resolve(path.clone()).await.unwrap_or(path)
 }
 
-/// Checks that two paths name the same folder: as they are, then with symlinks resolved. The
-/// session's folder may be gone by now.
-pub(super) async fn same_folder(runtime: &Runtime, named: &Path, own: &Path) -> Result<(), RpcError> {
-    if named == own {
+/// Checks that a path names the folder in which the session was opened, or in which it works: as it
+/// is, then with symlinks resolved. The session's folder may be gone by now.
+pub(super) async fn same_folder(runtime: &Runtime, named: &Path, attached: &Attached) -> Result<(), RpcError> {
+    let own = &attached.folders.opened_in;
+    if named == own || named == attached.folders.cwd {
         return Ok(());
     }
     let named = check_folder(runtime, "cwd", named).await?;
-    match runtime.ports().folders.resolve(own.to_owned()).await {
+    match runtime.ports().folders.resolve(own.clone()).await {
         Ok(own) if own == named => Ok(()),
         Ok(_) | Err(_) => Err(RpcError::invalid_params("cwd", &format!("the session works in {}", own.display()))),
     }

@@ -13,7 +13,7 @@ use wire::{method, rpc};
 use super::Connection;
 
 /// The interval between two checks for unwritten answers.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 impl Connection {
     /// Waits, after the sessions have been evicted, until their last answers have reached the
@@ -26,7 +26,7 @@ impl Connection {
         };
         ctx.spawn(until_drained.into_actor(self).map(|drained, _, ctx| {
             let mut held = Some(drained);
-            ctx.run_interval(LOOK, move |this, _| {
+            ctx.run_interval(POLL_INTERVAL, move |this, _| {
                 if this.prompts.pending.is_empty() && *this.outbox.queued().borrow() == 0 {
                     drop(held.take());
                 }

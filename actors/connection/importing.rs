@@ -7,7 +7,7 @@ use std::sync::Arc;
 use actix::{ActorFutureExt, Context, WrapFuture};
 use domain::event::Setting;
 use domain::history::RecordEntry;
-use domain::{Choice, Decision, Event, EventKind, Place, SessionId};
+use domain::{Choice, Decision, Event, EventKind, MessageId, Place, SessionId};
 use serde_json::{Value, json};
 use wire::request;
 use wire::{Id, RpcError};
@@ -45,7 +45,7 @@ impl Importing {
         let ports = self.by.runtime.ports();
         let settings = &ports.settings;
         let events = events.into_iter().map(|event| Arc::new(with_defaults(event, settings))).collect();
-        opening::keep(&self.by.runtime, &self.session, RecordEntry::Prepare { events }).await?;
+        opening::store_entry(&self.by.runtime, &self.session, RecordEntry::Prepare { events }).await?;
         if more {
             return Ok(Part::More(self));
         }
@@ -87,6 +87,11 @@ fn with_defaults(mut event: Event, settings: &Settings) -> Event {
             Decision::Chose(choice) => *choice = once(*choice),
             Decision::Cancelled | Decision::Unanswered | Decision::Dismissed => {}
         },
+        // A worktree would be a folder for tools that the exporter chose.
+        EventKind::Moved { .. } => {
+            let text = "Here the session moved to another folder, which an import does not follow.".to_owned();
+            event.kind = EventKind::Noticed { message: MessageId::new(), text, passing: true };
+        }
         // None of these permits anything. A new kind of event must be sorted here.
         EventKind::Reopened
         | EventKind::TurnStarted { .. }

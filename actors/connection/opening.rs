@@ -15,6 +15,7 @@ use domain::{Event, EventKind, SessionId, SessionState, Trace};
 use serde_json::json;
 use tokio::sync::{oneshot, watch};
 use wire::RpcError;
+use wire::request::WantedWorktree;
 
 use super::draft::Draft;
 use super::folders::{check_folder, own_folder};
@@ -23,8 +24,8 @@ use crate::directory::{Enter, Evict, EvictionReason, Fate, Incarnation, LiveSess
 use crate::mail::{child_guard, tell};
 use crate::runtime::Runtime;
 use crate::session::{
-    Attach, Attached, Beginning, BeingEvicted, PostNotice, Rename, Seed, Session, SetServers, StartAgent, Surroundings,
-    describe,
+    Attach, Attached, Beginning, BeingEvicted, EnterWorktree, PostNotice, Rename, Seed, Session, SessionParts,
+    SetServers, StartAgent, describe,
 };
 use crate::spans;
 
@@ -133,10 +134,10 @@ pub(super) async fn fork(
     }
     let (cwd, real_cwd) = match cwd {
         Some(cwd) => (cwd.clone(), check_folder(&by.runtime, "cwd", &cwd).await?),
-        None => (state.folders.cwd.clone(), own_folder(&by.runtime, &state.folders.cwd).await?),
+        None => (state.folders.opened_in.clone(), own_folder(&by.runtime, &state.folders.opened_in).await?),
     };
     let draft = Draft::new(&by.runtime, to);
-    keep(&by.runtime, to, RecordEntry::Copy { from: from.clone(), last: state.head.number }).await?;
+    store_entry(&by.runtime, to, RecordEntry::Copy { from: from.clone(), last: state.head.number }).await?;
     let created = EventKind::Created {
         cwd,
         extra_roots,
@@ -168,13 +169,13 @@ pub(super) async fn import(by: &Opener, id: &SessionId) -> Result<Addr<Session>,
     let mut state = SessionState::new(id.clone());
     each_event(&by.runtime, id, |event| state.apply(event)).await?;
     // The log may come from another machine, so its folder may not exist here.
-    let real_cwd = by.runtime.ports().folders.resolve(state.folders.cwd.clone()).await.ok();
+    let real_cwd = by.runtime.ports().folders.resolve(state.folders.opened_in.clone()).await.ok();
     Ok(enter(by, Seed { state, beginning: Beginning::Imported { real_cwd } }))
 }
 
 /// Gives an opened session its servers: those that the client names, which are stored for the next
 /// time, or the stored ones.
-pub(super) async fn equipped(
+pub(super) async fn with_servers(
     runtime: &Runtime,
     opened: OpenedSession,
     wanted: Option<Vec<McpServer>>,
@@ -193,11 +194,15 @@ pub(super) async fn equipped(
 }
 
 /// Gives a new session the servers that the client names. Nothing is stored if there are none.
-pub(super) async fn equipped_first(runtime: &Runtime, opened: OpenedSession, servers: Vec<McpServer>) -> OpenedSession {
+pub(super) async fn with_first_servers(
+    runtime: &Runtime,
+    opened: OpenedSession,
+    servers: Vec<McpServer>,
+) -> OpenedSession {
     if servers.is_empty() {
         return OpenedSession { servers: SetServers { wanted: Some(servers), kept: Vec::new() }, ..opened };
     }
-    equipped(runtime, opened, Some(servers)).await
+    with_servers(runtime, opened, Some(servers)).await
 }
 
 /// Starts the child agent of a new session, if it has one. A session whose agent cannot be started is deleted.
@@ -215,6 +220,16 @@ pub(super) async fn start_agent(
     })
 }
 
+/// Moves a new session into the worktree that its client wants.
+pub(super) async fn enter_worktree(addr: &Addr<Session>, wanted: WantedWorktree) -> Result<(), RpcError> {
+    let name = match wanted {
+        WantedWorktree::Any => None,
+        WantedWorktree::Named(name) => Some(name),
+    };
+    let entered = addr.send(EnterWorktree { name }).await.map_err(|_| crashed())?;
+    entered.map_err(|error| RpcError::invalid_params("_meta.acpd.worktree", &error.to_string()))
+}
+
 /// The error for a client whose agent does not work.
 pub(super) fn agent_failed(failure: AgentFailure) -> RpcError {
     let AgentFailure { kind, message, data, prompt_unseen: _ } = failure;
@@ -228,7 +243,7 @@ pub(super) fn agent_failed(failure: AgentFailure) -> RpcError {
 }
 
 /// Stores an entry for a session that cannot be found yet, and waits until it is written.
-pub(super) async fn keep(runtime: &Runtime, session: &SessionId, entry: RecordEntry) -> Result<(), RpcError> {
+pub(super) async fn store_entry(runtime: &Runtime, session: &SessionId, entry: RecordEntry) -> Result<(), RpcError> {
     let (written, kept) = oneshot::channel();
     let receipt = Receipt::new(move |result| {
         // The caller may be gone.
@@ -254,7 +269,7 @@ fn spawn(by: &Opener, seed: Seed) -> LiveSession {
     let card = watch::Sender::new(describe(&seed.state, ActivityCard::Idle, Vec::new(), Proposal::LISTED));
     let card_seen = card.subscribe();
     let directory = by.runtime.directory();
-    let around = Surroundings {
+    let parts = SessionParts {
         ports: (*by.runtime.ports()).clone(),
         evict: directory.clone().recipient().downgrade(),
         eviction_refused: directory.clone().recipient().downgrade(),
@@ -265,7 +280,7 @@ fn spawn(by: &Opener, seed: Seed) -> LiveSession {
         span: spans::session(&by.span, &seed.state.id, by.trace.as_ref()),
     };
     LiveSession {
-        addr: Session::spawn(seed, around, &by.runtime.arbiter()),
+        addr: Session::spawn(seed, parts, &by.runtime.arbiter()),
         incarnation,
         card: card_seen,
         _guard: child_guard,

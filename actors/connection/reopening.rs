@@ -34,7 +34,7 @@ impl Connection {
         let reopen = async move {
             let (addr, attached) = opening::open_attached(&by, &session, &attach).await?;
             let opened = written(&by.runtime, session, addr, attached).await?;
-            Ok(opening::equipped(&by.runtime, opened, None).await)
+            Ok(opening::with_servers(&by.runtime, opened, None).await)
         };
         self.open_then(id, reopen, ctx, |this, id, opened, ctx| {
             if this.half_closed {

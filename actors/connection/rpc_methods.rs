@@ -185,7 +185,7 @@ impl Connection {
 
     fn may_open_another(&self, session: &SessionId) -> Result<(), RpcError> {
         let limit = self.runtime.ports().settings.sessions_per_connection;
-        if self.attachments.len() + Rc::strong_count(&self.opens.under_way) - 1 < limit
+        if self.attachments.len() + Rc::strong_count(&self.opening.under_way) - 1 < limit
             || self.attachments.contains_key(session)
         {
             return Ok(());
@@ -235,9 +235,12 @@ impl Connection {
             let draft = Draft::new(&by.runtime, &session);
             let addr = opening::create(&by, &session, created, real_cwd);
             tell(&addr, session::SetEnvironment(attach.environment.clone()));
+            if let Some(wanted) = new.worktree {
+                opening::enter_worktree(&addr, wanted).await?;
+            }
             opening::start_agent(&by.runtime, &session, &addr, new.servers.clone()).await?;
             let opened = attach_written(&by.runtime, session, addr, attach).await?;
-            Ok(draft.finished(opening::equipped_first(&by.runtime, opened, new.servers).await))
+            Ok(draft.finished(opening::with_first_servers(&by.runtime, opened, new.servers).await))
         };
         self.open_then(id, open, ctx, Self::greet);
     }
@@ -273,7 +276,7 @@ impl Connection {
             tell(&addr, session::SetEnvironment(attach.environment.clone()));
             opening::start_agent(&by.runtime, &session, &addr, servers.clone()).await?;
             let opened = attach_written(&by.runtime, session, addr, attach).await?;
-            Ok(draft.finished(opening::equipped_first(&by.runtime, opened, servers).await))
+            Ok(draft.finished(opening::with_first_servers(&by.runtime, opened, servers).await))
         };
         self.open_then(id, open, ctx, Self::greet);
     }
@@ -304,11 +307,11 @@ impl Connection {
             check_folders(&by.runtime, &open.extra_roots).await?;
             let (addr, attached) = opening::open_attached(&by, &session, &attach).await?;
             if let Some(cwd) = &open.cwd {
-                same_folder(&by.runtime, cwd, &attached.cwd).await?;
+                same_folder(&by.runtime, cwd, &attached).await?;
             }
             tell(&addr, session::SetRoots(open.extra_roots));
             let opened = written(&by.runtime, session, addr, attached).await?;
-            Ok(opening::equipped(&by.runtime, opened, open.servers).await)
+            Ok(opening::with_servers(&by.runtime, opened, open.servers).await)
         };
         self.open_then(id, opened, ctx, move |this, id, opened, ctx| {
             let (session, addr, next) = (opened.session.clone(), opened.addr.clone(), opened.attached.next);
@@ -341,7 +344,7 @@ impl Connection {
     ) {
         let request = id.clone();
         // Counts against the limit until the future completes or is dropped.
-        let place = self.opens.under_way.clone();
+        let place = self.opening.under_way.clone();
         let work = open.into_actor(self).map(move |opened, this, ctx| {
             drop(place);
             match opened {
@@ -450,7 +453,7 @@ pub(super) async fn written(
     attached: Attached,
 ) -> Result<OpenedSession, RpcError> {
     attached.tail.until_written(attached.head).await.map_err(opening::unreadable)?;
-    let place = Workplace { cwd: attached.cwd.clone(), extra_roots: Vec::new(), mode: attached.settings.mode };
+    let place = Workplace { cwd: attached.folders.cwd.clone(), extra_roots: Vec::new(), mode: attached.settings.mode };
     let commands = match &attached.settings.hosted {
         Some(hosted) => hosted.offer.commands.as_ref().map(wire::child::read_commands).unwrap_or_default(),
         None => session::offered(runtime.ports().briefing.commands(place).await),

@@ -16,7 +16,7 @@ use crate::session::{LendEditor, Session};
 
 /// How many sessions are examined when the daemon starts, newest first, and how many of them are
 /// opened. Others come back when a client opens them.
-const LOOKED_AT: usize = 2000;
+const EXAMINED: usize = 2000;
 const OPENED: usize = 64;
 
 /// Opens the sessions whose turns wait for an answer, one after another.
@@ -41,7 +41,7 @@ async fn find_waiting(runtime: &Runtime) -> Result<Vec<SessionId>, HistoryError>
         looked_at += page.sessions.len();
         found.extend(page.sessions.into_iter().filter(|meta| meta.waiting).map(|meta| meta.id));
         cursor = page.next;
-        if cursor.is_none() || looked_at >= LOOKED_AT || found.len() >= OPENED {
+        if cursor.is_none() || looked_at >= EXAMINED || found.len() >= OPENED {
             found.truncate(OPENED);
             return Ok(found);
         }
@@ -62,7 +62,7 @@ impl Connection {
             if is_draining && comes_back {
                 self.requests.close(&request);
             } else if is_draining {
-                self.answer(&request, Err::<Value, _>(put_off()), ctx);
+                self.answer(&request, Err::<Value, _>(waits_for_answer()), ctx);
             } else {
                 self.answer(&request, Err::<Value, _>(error.clone()), ctx);
             }
@@ -78,7 +78,7 @@ impl Connection {
     }
 }
 
-fn put_off() -> RpcError {
+fn waits_for_answer() -> RpcError {
     let advice = "open the session again and answer the permission question; the turn continues from there";
     let data = json!({ "retry": false, "advice": advice });
     RpcError::internal("the daemon stopped while the turn waited for an answer", data)

@@ -156,7 +156,7 @@ impl Stage {
 
 impl Reader {
     /// Fills the client's outbox, or empties it.
-    fn stuff(&mut self, full: bool) {
+    fn fill_outbox(&mut self, full: bool) {
         match (std::mem::replace(&mut self.full, full), full) {
             (false, true) => self.queued.add(1),
             (true, false) => self.queued.remove(1),
@@ -229,7 +229,7 @@ fn play(moves: Vec<Move>) {
             }
             Move::Stuff { who, full } => {
                 let count = readers.len();
-                readers[who % count].stuff(full);
+                readers[who % count].fill_outbox(full);
             }
         }
     }
@@ -239,7 +239,7 @@ fn play(moves: Vec<Move>) {
     stage.tail.settle(1, stage.log.len() as u64, Settled::Synced);
     stage.tail.end();
     for reader in &mut readers {
-        reader.stuff(false);
+        reader.fill_outbox(false);
         reader.read(usize::MAX, &stage.tail);
         reader.check(&stage.log);
     }

@@ -17,7 +17,7 @@ use super::{Session, stop};
 use crate::directory::{Evict, EvictionReason, EvictionRefused, Fate};
 use crate::mail::{ChildGuard, report, tell};
 use crate::tool_executor::{self, Run, ToolExecutor};
-use crate::turn::{CallEnded, Compacted, GoOn, Turn};
+use crate::turn::{CallEnded, Compacted, Continue, Turn};
 
 /// The actors and futures that work for the machine's activity.
 #[derive(Default)]
@@ -158,8 +158,8 @@ impl Session {
             TurnOrder::CallEnded { call, failed, at, conversation } => {
                 tell(turn, CallEnded { call, failed, at, conversation });
             }
-            TurnOrder::GoOn { at, conversation } => {
-                tell(turn, GoOn { at, conversation });
+            TurnOrder::Continue { at, conversation } => {
+                tell(turn, Continue { at, conversation });
             }
             TurnOrder::Compacted { conversation } => {
                 tell(turn, Compacted { conversation });

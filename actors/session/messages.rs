@@ -14,7 +14,7 @@ use domain::history::HistoryError;
 use domain::session::eviction::BeingEvicted;
 use domain::session::input::NewClient;
 use domain::session::{self, Input, PromptRefused, PromptTaken, Reply, WhenBusy};
-use domain::state::{Asked, BackgroundWork, DelegatedCall, OpenCall, OpenTurn, SessionSettings};
+use domain::state::{Asked, BackgroundWork, DelegatedCall, OpenCall, OpenTurn, SessionFolders, SessionSettings};
 use domain::{CallId, ConnectionId, Content, Environment, MessageId, Origin, Place, Trace, TurnId};
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
@@ -66,7 +66,7 @@ pub(crate) struct Attached {
     /// The number of the last event so far.
     pub(crate) head: u64,
     pub(crate) life: u32,
-    pub(crate) cwd: PathBuf,
+    pub(crate) folders: SessionFolders,
     /// The number of messages from the user and from the model.
     pub(crate) messages: u64,
     pub(crate) settings: SessionSettings,
@@ -226,7 +226,7 @@ impl Session {
             next,
             head,
             life: state.head.life,
-            cwd: state.folders.cwd.clone(),
+            folders: state.folders.clone(),
             messages: state.messages,
             settings: state.settings.clone(),
             prompted: self.machine.prompted(),

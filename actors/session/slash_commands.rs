@@ -28,6 +28,10 @@ impl Session {
                     (format!("There is no model `{id}`. {}", self.list_models()), None)
                 }
             }
+            SlashCommand::Worktree(command) => {
+                self.run_worktree_command(command, ctx);
+                return None;
+            }
             SlashCommand::Mcp => (self.describe_servers(), None),
             SlashCommand::Status | SlashCommand::Mode(_) | SlashCommand::Compact | SlashCommand::Restore(_) => {
                 unreachable!("the machine carries these out itself")

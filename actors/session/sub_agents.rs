@@ -20,7 +20,7 @@ use futures_util::future::BoxFuture;
 
 use super::Session;
 use crate::mail::{ChildGuard, child_guard, tell};
-use crate::turn::{CallEnded, Compacted, GoOn, RequestScope, Switch, Turn, TurnBudget, TurnTask};
+use crate::turn::{CallEnded, Compacted, Continue, RequestScope, SwitchModel, Turn, TurnBudget, TurnTask};
 
 pub(super) struct SubAgentTurn {
     id: AgentId,
@@ -42,11 +42,11 @@ impl SubAgentTurn {
     fn clear_results(&mut self, calls: Vec<CallId>, at: u64) {
         self.entered.clear();
         self.record(EventKind::ResultsCleared { calls });
-        tell(&self.turn, GoOn { at, conversation: self.conversation.clone() });
+        tell(&self.turn, Continue { at, conversation: self.conversation.clone() });
     }
 
     pub(super) fn switch(&self, model: Option<Arc<dyn Model>>, thought: ThoughtLevel) {
-        tell(&self.turn, Switch { model: model.filter(|_| self.follows), thought });
+        tell(&self.turn, SwitchModel { model: model.filter(|_| self.follows), thought });
     }
 
     /// Adds an event to the sub-agent's own conversation, which is not built from the log.
@@ -118,7 +118,7 @@ impl Session {
         let place = Workplace { mode, ..self.workplace() };
         let facts =
             self.ports.briefing.facts(Situation { place: place.clone(), left_out: Vec::new(), ..self.situation() });
-        let common = self.ports.briefing.brief(place, model);
+        let common = self.briefing(place, model);
         Box::pin(async move {
             let mut brief = common.await;
             if let Some(facts) = facts {
@@ -153,7 +153,7 @@ impl Session {
             }
             TurnReport::Nudged { text } => {
                 sub.record(prompt(&turn, text));
-                tell(&sub.turn, GoOn { at: after, conversation: sub.conversation.clone() });
+                tell(&sub.turn, Continue { at: after, conversation: sub.conversation.clone() });
             }
             // Retries and similar notices are not shown; the user sees that the call continues.
             TurnReport::Noticed { .. } | TurnReport::Begun { .. } | TurnReport::Summarising { .. } => {}

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use actix::{Actor, AsyncContext, Context, Handler};
+use domain::briefing::{Brief, Workplace};
 use domain::budget::{Costs, Spending};
 use domain::editor::Editor;
 use domain::model::Price;
@@ -11,12 +12,13 @@ use domain::session::effect::StartTurn;
 use domain::session::{Input, TurnReport};
 use domain::tool::ToolSpec;
 use domain::turn::FailureKind;
-use domain::{Cost, Mode, StopReason, Trace, TurnFailure, TurnId, Usage};
+use domain::{Cost, Mode, ModelId, StopReason, Trace, TurnFailure, TurnId, Usage};
+use futures_util::future::BoxFuture;
 
 use super::Session;
 use crate::mail::{child_guard, tell};
 use crate::spans;
-use crate::turn::{RequestScope, Switch, Turn, TurnBudget, TurnEvent, TurnTask};
+use crate::turn::{RequestScope, SwitchModel, Turn, TurnBudget, TurnEvent, TurnTask};
 
 impl Session {
     /// Starts a turn in which the model works on the current contents of the log.
@@ -40,7 +42,7 @@ impl Session {
             turn,
             purpose,
             model,
-            briefing: Some(self.ports.briefing.brief(self.workplace(), state.settings.model.clone())),
+            briefing: Some(self.briefing(self.workplace(), state.settings.model.clone())),
             tools: self.offered_tools(),
             thought: state.settings.thought,
             scope: RequestScope { environment: self.environment(), cache_key: state.id.to_string() },
@@ -59,6 +61,21 @@ impl Session {
         };
         self.work.turn = Some((Turn::new(task, parent_gone).start(), child_guard));
         None
+    }
+
+    /// The instructions of a model: those of acpd, the project and the user, and then what its MCP servers say about
+    /// their use. Like the tools, the latter change only when a server comes or goes.
+    pub(super) fn briefing(&self, place: Workplace, model: ModelId) -> BoxFuture<'static, Brief> {
+        let common = self.ports.briefing.brief(place, model);
+        let servers = self.ports.toolbox.server_instructions(&self.state().id);
+        if servers.is_empty() {
+            return common;
+        }
+        Box::pin(async move {
+            let mut brief = common.await;
+            brief.text.push_str(&servers);
+            brief
+        })
     }
 
     /// The tools that the model gets: those of all modes. The beginning of requests therefore stays
@@ -81,7 +98,7 @@ impl Session {
         let Some((turn, _)) = &self.work.turn else { return };
         let (model, thought) = (self.ports.models.find(&self.state().settings.model), self.state().settings.thought);
         self.work.agents.values().for_each(|agent| agent.switch(model.clone(), thought));
-        tell(turn, Switch { model, thought });
+        tell(turn, SwitchModel { model, thought });
     }
 
     /// Gives each turn a span of its own, from its first event to its last.

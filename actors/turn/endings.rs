@@ -10,7 +10,7 @@ use domain::session::effect::Purpose;
 use domain::turn::FailureKind;
 use domain::{Content, MessageId, StopReason, TurnFailure, Usage};
 
-use super::{Doing, HALVINGS, SummaryForm, Turn};
+use super::{HALVINGS, Phase, SummaryForm, Turn};
 
 /// How often in one turn the model is asked again for a call that the output limit cut off.
 const CUTS: u32 = 2;
@@ -84,15 +84,15 @@ impl Turn {
     /// from its beginning.
     pub(super) fn abandon(&mut self) {
         self.estimate_if_uncounted();
-        self.tally = self.tally.again();
+        self.estimate = self.estimate.again();
         let message = std::mem::replace(&mut self.message, MessageId::new());
-        match &mut self.doing {
-            Doing::Summarising { .. } => self.begin_summary(),
-            Doing::Answering { called, begun } => {
+        match &mut self.phase {
+            Phase::Summarising { .. } => self.begin_summary(),
+            Phase::Answering { called, begun } => {
                 *called = false;
                 begun.clear();
                 self.calls.abandon();
-                self.say(TurnReport::Abandoned { message });
+                self.report(TurnReport::Abandoned { message });
             }
         }
         self.visible = false;
@@ -101,28 +101,28 @@ impl Turn {
 
     /// Reports that a summary begins, if the response is one.
     pub(super) fn begin_summary(&mut self) {
-        if let Doing::Summarising { summary, shown, .. } = &mut self.doing {
+        if let Phase::Summarising { summary, shown, .. } = &mut self.phase {
             summary.clear();
             *shown = 0;
-            self.say(TurnReport::Summarising { message: self.message.clone(), text: String::new() });
+            self.report(TurnReport::Summarising { message: self.message.clone(), text: String::new() });
         }
     }
 
     /// Reports what has been added to the summary, if that is at least `least` bytes.
     pub(super) fn show_summary(&mut self, least: usize) {
-        if let Doing::Summarising { summary, shown, .. } = &mut self.doing
+        if let Phase::Summarising { summary, shown, .. } = &mut self.phase
             && summary.len() >= *shown + least
         {
             let text = summary[*shown..].to_owned();
             *shown = summary.len();
-            self.say(TurnReport::Summarising { message: self.message.clone(), text });
+            self.report(TurnReport::Summarising { message: self.message.clone(), text });
         }
     }
 
     /// The messages of a request, with an instruction added if it is the last request of the turn or
     /// the one before it.
     pub(super) fn with_last_call(&self, mut messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
-        let is_answer = matches!(self.doing, Doing::Answering { .. });
+        let is_answer = matches!(self.phase, Phase::Answering { .. });
         let next_is_last = self.requests.saturating_add(1) == self.task.budget.requests;
         // A turn that has only begun has nothing to report.
         let last = (self.endings.is_last && self.requests > 1).then_some(LAST_REQUEST);
@@ -143,7 +143,7 @@ impl Turn {
     fn take_up_calls(&mut self, ctx: &mut Context<Self>) {
         self.overflowed = false;
         let (message, calls) = (self.message.clone(), self.calls.take_requested());
-        self.say(TurnReport::Requested { message, calls });
+        self.report(TurnReport::Requested { message, calls });
         self.hand_over(ctx);
     }
 
@@ -151,15 +151,15 @@ impl Turn {
         self.task.window_used = usage.total();
         self.endings.spent = self.endings.spent.saturating_add(usage.total());
         let info = self.task.model.info();
-        self.say(TurnReport::Used { usage, window: info.window, price: info.price.clone(), estimated });
+        self.report(TurnReport::Used { usage, window: info.window, price: info.price.clone(), estimated });
     }
 
     /// Estimates the token count if the server reports none, as many servers do. Without a number
     /// the user could not see the window fill up.
     fn estimate_if_uncounted(&mut self) {
-        let is_answered = self.tally.received > 0 || !matches!(self.stopped, StopReason::Failed(_));
-        if is_answered && !self.tally.is_counted {
-            self.count(self.tally.guess(), true);
+        let is_answered = self.estimate.received > 0 || !matches!(self.stopped, StopReason::Failed(_));
+        if is_answered && !self.estimate.is_counted {
+            self.count(self.estimate.guess(), true);
         }
     }
 
@@ -170,23 +170,23 @@ impl Turn {
         self.show_summary(1);
         let overflow = matches!(&self.stopped, StopReason::Failed(failure) if failure.kind == FailureKind::Overflow);
         let may_summarise = overflow && self.may_summarise();
-        match (&mut self.doing, &self.stopped) {
-            (Doing::Answering { .. }, _) if may_summarise => {
+        match (&mut self.phase, &self.stopped) {
+            (Phase::Answering { .. }, _) if may_summarise => {
                 self.overflowed = true;
                 let kept_from = self.least_kept_from();
                 let form = self.in_words(kept_from.as_ref());
                 self.summarise(Purpose::Answer, kept_from, form, ctx);
             }
-            (Doing::Summarising { form: SummaryForm::Conversation, .. }, _) if overflow => self.summarise_words(ctx),
-            (Doing::Summarising { form: SummaryForm::Words { room, halvings }, .. }, _)
+            (Phase::Summarising { form: SummaryForm::Conversation, .. }, _) if overflow => self.summarise_words(ctx),
+            (Phase::Summarising { form: SummaryForm::Words { room, halvings }, .. }, _)
                 if overflow && *halvings < HALVINGS =>
             {
                 *halvings += 1;
                 *room /= 2;
                 self.ask(ctx);
             }
-            (Doing::Answering { called: true, .. }, StopReason::EndTurn) => self.take_up_calls(ctx),
-            (Doing::Answering { called: true, .. }, StopReason::MaxTokens) => {
+            (Phase::Answering { called: true, .. }, StopReason::EndTurn) => self.take_up_calls(ctx),
+            (Phase::Answering { called: true, .. }, StopReason::MaxTokens) => {
                 // The complete calls are carried out, whatever was cut off after them.
                 self.endings.after_calls = match (&self.endings.cut, self.endings.may_mend_cut()) {
                     (None, _) => AfterCalls::AskModel,
@@ -195,20 +195,20 @@ impl Turn {
                 };
                 self.take_up_calls(ctx);
             }
-            (Doing::Answering { called: false, .. }, StopReason::MaxTokens) if self.endings.may_mend_cut() => {
+            (Phase::Answering { called: false, .. }, StopReason::MaxTokens) if self.endings.may_mend_cut() => {
                 let text = self.endings.mend_cut();
-                self.say(TurnReport::Nudged { text });
+                self.report(TurnReport::Nudged { text });
             }
-            (Doing::Answering { called: false, .. }, StopReason::EndTurn) if self.endings.may_mend_silence() => {
-                self.say(TurnReport::Nudged { text: SILENCE.to_owned() });
+            (Phase::Answering { called: false, .. }, StopReason::EndTurn) if self.endings.may_mend_silence() => {
+                self.report(TurnReport::Nudged { text: SILENCE.to_owned() });
             }
-            (Doing::Summarising { summary, form: SummaryForm::Conversation, .. }, StopReason::EndTurn)
+            (Phase::Summarising { summary, form: SummaryForm::Conversation, .. }, StopReason::EndTurn)
                 if summary.trim().is_empty() =>
             {
                 // Some models continue with the task instead, and call a tool.
                 self.summarise_words(ctx);
             }
-            (Doing::Summarising { summary, .. }, StopReason::EndTurn | StopReason::MaxTokens)
+            (Phase::Summarising { summary, .. }, StopReason::EndTurn | StopReason::MaxTokens)
                 if summary.trim().is_empty() =>
             {
                 // An empty summary in place of all messages would lose the conversation.
@@ -216,19 +216,19 @@ impl Turn {
                 let kind = FailureKind::Model;
                 self.end(StopReason::Failed(TurnFailure { kind, message, data: serde_json::Value::Null }));
             }
-            (Doing::Summarising { summary, kept_from, form, .. }, StopReason::EndTurn | StopReason::MaxTokens) => {
+            (Phase::Summarising { summary, kept_from, form, .. }, StopReason::EndTurn | StopReason::MaxTokens) => {
                 let (summary, kept_from) = (std::mem::take(summary), kept_from.take());
                 let most = form.most_of_user();
                 let (message, kept_of_user) = (self.message.clone(), self.threshold().kept_of_user().min(most));
-                self.say(TurnReport::Summarised { message, summary, kept_from, kept_of_user });
+                self.report(TurnReport::Summarised { message, summary, kept_from, kept_of_user });
             }
-            (Doing::Answering { .. } | Doing::Summarising { .. }, reason) => self.end(reason.clone()),
+            (Phase::Answering { .. } | Phase::Summarising { .. }, reason) => self.end(reason.clone()),
         }
     }
 
     /// Asks for the summary again, with the conversation as one text.
     fn summarise_words(&mut self, ctx: &mut Context<Self>) {
-        let Doing::Summarising { then, kept_from, .. } = &mut self.doing else { return };
+        let Phase::Summarising { then, kept_from, .. } = &mut self.phase else { return };
         let (then, kept_from) = (*then, kept_from.take());
         let form = self.in_words(kept_from.as_ref());
         self.summarise(then, kept_from, form, ctx);

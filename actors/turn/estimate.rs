@@ -14,14 +14,14 @@ use domain::{Content, Payload, Usage};
 const BYTES_PER_TOKEN: usize = 4;
 
 /// The overhead of a message or a tool: roles, field names, and start and end markers.
-const AROUND: u64 = 8;
+const OVERHEAD_TOKENS: u64 = 8;
 
 /// The cost of a picture or a page of common size at the large providers, regardless of its size in
 /// bytes.
-const MEDIUM: u64 = 1_600;
+const MEDIUM_TOKENS: u64 = 1_600;
 
-/// The bytes of a PDF per page: many for a page of text, few for a scanned one. Its pages cannot be
-/// counted without reading the whole file.
+/// The assumed bytes of a PDF per page: more than a page of text has, and less than a scanned one.
+/// The pages cannot be counted without reading the whole file.
 const PDF_PAGE: usize = 50_000;
 
 /// The most pages that providers read.
@@ -29,7 +29,7 @@ const MOST_PAGES: usize = 100;
 
 /// The estimated size of one request and its answer.
 #[derive(Default)]
-pub(super) struct Tally {
+pub(super) struct RequestEstimate {
     /// The estimated number of tokens in the request.
     pub(super) sent: u64,
     /// The number of bytes in the answer so far.
@@ -40,7 +40,7 @@ pub(super) struct Tally {
     pdfs: Vec<u64>,
 }
 
-impl Tally {
+impl RequestEstimate {
     /// Estimates a request to a model with this window.
     pub(super) fn of(request: &ModelRequest, window: u64) -> Self {
         let content = request.messages.iter().flat_map(|message| match &**message {
@@ -77,8 +77,8 @@ pub(super) fn tokens(bytes: usize) -> u64 {
 
 pub(super) fn conversation(messages: &[Arc<Message>], tools: &[ToolSpec], window: u64) -> u64 {
     let tools = tools.iter().map(|tool| tool.name.len() + tool.description.len() + tool.schema.to_string().len());
-    let tools = tools.map(|bytes| tokens(bytes) + AROUND).sum::<u64>();
-    tools + messages.iter().map(|one| message(one, window) + AROUND).sum::<u64>()
+    let tools = tools.map(|bytes| tokens(bytes) + OVERHEAD_TOKENS).sum::<u64>();
+    tools + messages.iter().map(|one| message(one, window) + OVERHEAD_TOKENS).sum::<u64>()
 }
 
 fn message(message: &Message, window: u64) -> u64 {
@@ -108,8 +108,8 @@ fn pdf(content: &Content, window: u64) -> Option<u64> {
     }
     // Four characters of base64 are three bytes.
     let pages = (blob.len() / 4 * 3).div_ceil(PDF_PAGE).clamp(1, MOST_PAGES);
-    let most = if window == 0 { u64::MAX } else { (window / 4).max(MEDIUM) };
-    Some((pages as u64 * MEDIUM).min(most))
+    let most = if window == 0 { u64::MAX } else { (window / 4).max(MEDIUM_TOKENS) };
+    Some((pages as u64 * MEDIUM_TOKENS).min(most))
 }
 
 fn block(content: &Content, window: u64) -> u64 {
@@ -117,7 +117,7 @@ fn block(content: &Content, window: u64) -> u64 {
         return tokens;
     }
     match &content.payload {
-        Payload::Image { .. } | Payload::Audio { .. } | Payload::BlobResource { .. } => MEDIUM,
+        Payload::Image { .. } | Payload::Audio { .. } | Payload::BlobResource { .. } => MEDIUM_TOKENS,
         Payload::Text { .. } | Payload::Link { .. } | Payload::TextResource { .. } => tokens(content.weight()),
     }
 }
@@ -152,7 +152,7 @@ mod tests {
         let asked = Message::User { id: MessageId::new(), content: vec![Content::text("x".repeat(400)), picture()] };
         let result = CallResult { call: "c".into(), text: "é".repeat(100), images: vec![picture()], failed: false };
         let results = Message::Results { results: vec![result] };
-        assert_eq!((message(&asked, 0), message(&results, 0)), (100 + MEDIUM, 50 + MEDIUM));
+        assert_eq!((message(&asked, 0), message(&results, 0)), (100 + MEDIUM_TOKENS, 50 + MEDIUM_TOKENS));
         let request = ModelRequest {
             system: "s".repeat(40),
             messages: vec![Arc::new(asked)],
@@ -161,7 +161,10 @@ mod tests {
             environment: Arc::new(Environment::default()),
             cache_key: String::new(),
         };
-        assert_eq!(Tally::of(&request, 0).sent, 10 + (2 + AROUND) + (100 + MEDIUM + AROUND));
+        assert_eq!(
+            RequestEstimate::of(&request, 0).sent,
+            10 + (2 + OVERHEAD_TOKENS) + (100 + MEDIUM_TOKENS + OVERHEAD_TOKENS)
+        );
     }
 
     fn with_pdfs(sizes: &[usize]) -> ModelRequest {
@@ -182,22 +185,22 @@ mod tests {
 
     #[test]
     fn a_pdf_counts_by_its_size_before_it_is_sent() {
-        let sent = |bytes: usize, window: u64| Tally::of(&with_pdfs(&[bytes]), window).sent - AROUND;
-        assert_eq!(sent(3, 0), MEDIUM);
-        assert_eq!(sent(900_000, 0), 18 * MEDIUM);
-        assert_eq!(sent(60_000_000, 0), 100 * MEDIUM, "providers read no more pages");
+        let sent = |bytes: usize, window: u64| RequestEstimate::of(&with_pdfs(&[bytes]), window).sent - OVERHEAD_TOKENS;
+        assert_eq!(sent(3, 0), MEDIUM_TOKENS);
+        assert_eq!(sent(900_000, 0), 18 * MEDIUM_TOKENS);
+        assert_eq!(sent(60_000_000, 0), 100 * MEDIUM_TOKENS, "providers read no more pages");
         assert_eq!(sent(900_000, 32_768), 8_192, "no more of its text is sent");
     }
 
     #[test]
     fn a_pdf_that_is_sent_as_text_counts_by_its_text() {
-        let mut tally = Tally::of(&with_pdfs(&[3, 900_000]), 0);
-        assert_eq!(tally.guess().input, 19 * MEDIUM + AROUND);
-        let mut large = tally.again();
+        let mut estimate = RequestEstimate::of(&with_pdfs(&[3, 900_000]), 0);
+        assert_eq!(estimate.guess().input, 19 * MEDIUM_TOKENS + OVERHEAD_TOKENS);
+        let mut large = estimate.again();
         large.count_text(1, 40_000);
-        assert_eq!(large.guess().input, MEDIUM + 10_000 + AROUND, "the larger one is text");
-        let mut both = Tally::of(&with_pdfs(&[3, 900_000]), 0);
+        assert_eq!(large.guess().input, MEDIUM_TOKENS + 10_000 + OVERHEAD_TOKENS, "the larger one is text");
+        let mut both = RequestEstimate::of(&with_pdfs(&[3, 900_000]), 0);
         both.count_text(2, 40_000);
-        assert_eq!(both.guess().input, 10_000 + AROUND);
+        assert_eq!(both.guess().input, 10_000 + OVERHEAD_TOKENS);
     }
 }

@@ -11,7 +11,7 @@ use domain::turn::{CallStep, NextCall, NextStep};
 use domain::{CallId, StopReason, visible};
 
 use super::endings::AfterCalls;
-use super::{Doing, Turn};
+use super::{Phase, Turn};
 
 /// Reports that a tool call has its outcome. The outcome is in the conversation, and is safe once
 /// event number `at` is.
@@ -46,7 +46,7 @@ impl Turn {
             NextStep::HandOver(batch) => batch.into_iter().for_each(|next| self.carry_out(next)),
             NextStep::AskModel => match std::mem::take(&mut self.endings.after_calls) {
                 AfterCalls::AskModel => self.go_on(ctx),
-                AfterCalls::Nudge(text) => self.say(TurnReport::Nudged { text }),
+                AfterCalls::Nudge(text) => self.report(TurnReport::Nudged { text }),
                 AfterCalls::End => self.end(StopReason::MaxTokens),
             },
         }
@@ -55,19 +55,19 @@ impl Turn {
     /// Reports a call as soon as the model begins to write it. A plan is shown as a plan, not as a
     /// call.
     pub(super) fn begin_call(&mut self, place: usize, tool: String, detail: Option<String>) {
-        let Doing::Answering { begun, .. } = &mut self.doing else { return };
+        let Phase::Answering { begun, .. } = &mut self.phase else { return };
         if tool == UPDATE_PLAN {
             return;
         }
         let (call, _) = begun.entry(place).or_insert_with(|| (CallId::new(), tool.clone())).clone();
         let title = detail.map_or_else(|| tool.clone(), |detail| format!("{tool} {detail}"));
         let title = visible::line(&title).into_owned();
-        self.say(TurnReport::Begun { call, message: self.message.clone(), tool, title });
+        self.report(TurnReport::Begun { call, message: self.message.clone(), tool, title });
     }
 
     fn carry_out(&self, NextCall { call, request, step }: NextCall) {
         let message = self.message.clone();
-        self.say(match step {
+        self.report(match step {
             CallStep::Run => TurnReport::Called { call, message, request },
             CallStep::ShowPlan(entries) => TurnReport::Planned { call, message, entries },
             CallStep::Refuse(reason) => TurnReport::Barred { call, message, request, reason },

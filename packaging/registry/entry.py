@@ -1,20 +1,28 @@
-"""Writes acpd's entry for the ACP registry: entry.py VERSION [RELEASE_URL].
+"""Writes acpd's entry for the ACP registry: entry.py VERSION ARCHIVE [RELEASE_URL].
 
-Without the address of the published tar.gz the entry offers the npm and the PyPI package only.
+Without the address under which the tar.gz ARCHIVE is published, the entry offers the npm and the PyPI package only.
 """
 
+import hashlib
 import json
+import pathlib
 import sys
 
-version, release_url = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else ""
-
+version, packed = sys.argv[1], pathlib.Path(sys.argv[2])
+release_url = sys.argv[3] if len(sys.argv) > 3 else ""
 distribution = {
     "npx": {"package": f"acpd@{version}", "args": ["acp"]},
     "uvx": {"package": f"acpd@{version}", "args": ["acp"]},
 }
 if release_url:
-    archive = f"{release_url.rstrip('/')}/acpd-{version}-linux-x86_64.tar.gz"
-    distribution["binary"] = {"linux-x86_64": {"archive": archive, "cmd": f"./acpd-{version}/bin/acpd", "args": ["acp"]}}
+    distribution["binary"] = {
+        "linux-x86_64": {
+            "archive": f"{release_url.rstrip('/')}/{packed.name}",
+            "sha256": hashlib.sha256(packed.read_bytes()).hexdigest(),
+            "cmd": f"./acpd-{version}/bin/acpd",
+            "args": ["acp"],
+        }
+    }
 
 json.dump(
     {

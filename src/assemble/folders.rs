@@ -13,16 +13,16 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 /// How long a folder may take to answer. On a lost network mount it never does.
-const PATIENCE: Duration = Duration::from_secs(10);
+const DEADLINE: Duration = Duration::from_secs(10);
 
 pub(super) struct LocalFolders;
 
 impl Folders for LocalFolders {
     fn resolve(&self, path: PathBuf) -> BoxFuture<'static, Result<PathBuf, FolderError>> {
-        let late = FolderError::NoAnswer { path: path.clone(), patience: PATIENCE };
+        let late = FolderError::NoAnswer { path: path.clone(), patience: DEADLINE };
         let failed = FolderError::Unreadable { path: path.clone(), reason: "looking at it failed".to_owned() };
         let looked = tokio::task::spawn_blocking(move || look(&path));
-        let looked = tokio::time::timeout(PATIENCE, looked);
+        let looked = tokio::time::timeout(DEADLINE, looked);
         looked
             .map(|found| match found {
                 Ok(Ok(found)) => found,

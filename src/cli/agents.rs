@@ -9,7 +9,7 @@ use crate::commands::completions;
 
 /// List, add, check and remove the agents that can answer sessions in place of acpd's own engine.
 ///
-/// They are the tables `[agents.NAME]` of the configuration file. Without a command, lists them.
+/// Each is a table `[agents.NAME]` of the configuration file. Without a command, lists them.
 #[derive(Debug, Args)]
 pub struct Agents {
     #[command(subcommand)]
@@ -18,7 +18,7 @@ pub struct Agents {
 
 #[derive(Debug, Subcommand)]
 pub enum AgentsAction {
-    /// List the agents of the configuration, and those that acpd knows.
+    /// List the configured agents, and those that acpd knows how to start.
     List {
         /// Print JSON.
         #[arg(long)]
@@ -28,7 +28,7 @@ pub enum AgentsAction {
     ///
     /// Shows the command that sessions will run and how to install it, then asks. Nothing is started or downloaded.
     Add {
-        /// Its name: that of an agent that acpd knows, or any other with --from or a command.
+        /// The agent's name: one that acpd knows, or any name together with --from or a command.
         #[arg(required_unless_present = "from")]
         name: Option<String>,
 
@@ -40,7 +40,7 @@ pub enum AgentsAction {
         #[arg(last = true, value_name = "COMMAND")]
         command: Vec<String>,
 
-        /// Add it without a question.
+        /// Add it without asking.
         #[arg(long)]
         yes: bool,
     },
@@ -49,6 +49,7 @@ pub enum AgentsAction {
     /// Opens an empty session at the agent, because only that shows whether a login is needed. The exit status is 1 if the
     /// agent cannot be used.
     Check {
+        /// The agent's name in the configuration.
         #[arg(add = ArgValueCompleter::new(completions::hosted_agents))]
         name: String,
 
@@ -58,10 +59,11 @@ pub enum AgentsAction {
     },
     /// Remove an agent from the configuration file. The program stays installed.
     Remove {
+        /// The agent's name in the configuration.
         #[arg(add = ArgValueCompleter::new(completions::hosted_agents))]
         name: String,
 
-        /// Remove it without a question.
+        /// Remove it without asking.
         #[arg(long)]
         yes: bool,
     },

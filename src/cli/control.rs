@@ -32,9 +32,9 @@ pub enum Action {
     /// Show one session: its history in numbers, cost, permissions, clients and open questions.
     Session {
         #[command(flatten)]
-        which: Which,
+        which: SessionArgument,
     },
-    /// Show all sessions on a live screen, with keys to allow, deny, cancel and open them.
+    /// Show all sessions on a live screen, with keys to follow them, answer their questions and cancel their turns.
     Top(Top),
     /// List the connected clients.
     Connections,
@@ -45,7 +45,7 @@ pub enum Action {
     /// Prints the answers on stdout and the rest on stderr, like `ask`. With --json it prints one line per update.
     Tail {
         #[command(flatten)]
-        which: Which,
+        which: SessionArgument,
     },
     /// Allow what a session asks permission for. Prints everything that is allowed.
     Allow {
@@ -69,23 +69,23 @@ pub enum Action {
     /// Cancel the running turn of a session.
     Cancel {
         #[command(flatten)]
-        which: Which,
+        which: SessionArgument,
     },
     /// Cancel the running turn of a session and remove the session from memory. Its history stays.
     Close {
         #[command(flatten)]
-        which: Which,
+        which: SessionArgument,
     },
     /// Delete a session and its history.
     Delete {
         #[command(flatten)]
-        which: Which,
+        which: SessionArgument,
     },
     Search(Search),
     /// Change the title of a session.
     Rename {
         #[command(flatten)]
-        which: Which,
+        which: SessionArgument,
 
         /// The new title. Several words are joined.
         #[arg(required = true)]
@@ -94,7 +94,7 @@ pub enum Action {
     /// Restore the files that the last turn changed.
     Undo {
         #[command(flatten)]
-        which: Which,
+        which: SessionArgument,
 
         /// Redo the changes that were undone.
         #[arg(long)]
@@ -109,7 +109,7 @@ pub enum Action {
     /// Show what a session may do without asking, and what it may not do.
     Permissions {
         #[command(flatten)]
-        which: Which,
+        which: SessionArgument,
     },
     /// Show the daemon's log: the journal under systemd, its log file otherwise.
     Logs(Logs),
@@ -168,16 +168,16 @@ pub struct Sessions {
 
     /// Print one line per session in this form, such as `{id} {state} {title}`.
     ///
-    /// Fields: id, title, folder, updated, messages and state (waiting, running, idle; with --all also stored); and, for
-    /// sessions in memory, model, mode, agent, clients, tokens, cost and asks. `\t` stands for a tab, `{{` and `}}` for
-    /// braces.
+    /// Fields: id, title, folder, worktree, updated, messages and state (waiting, running, idle; with --all also
+    /// stored); and, for sessions in memory, model, mode, agent, clients, tokens, cost and asks. `\t` stands for a tab,
+    /// `{{` and `}}` for braces.
     #[arg(long, value_name = "FORM", conflicts_with_all = ["quiet", "json"], value_parser = SessionFormat::parse)]
     pub format: Option<SessionFormat>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SortBy {
-    /// Waiting, then running, then idle; of each the last changed first.
+    /// Waiting first, then running, then idle; within each, the last changed first.
     State,
     Updated,
     Title,
@@ -186,21 +186,21 @@ pub enum SortBy {
 
 /// Search the prompts and answers of all stored sessions.
 ///
-/// Ignores the case of letters. Shows the newest sessions first, at most three places of each.
+/// Ignores the case of letters. Shows the newest sessions first, with at most three matches of each.
 #[derive(Debug, Args)]
 pub struct Search {
     /// The text to search for. Several words are joined.
     #[arg(required = true)]
     pub text: Vec<String>,
 
-    /// The most results.
-    #[arg(short = 'n', long, value_name = "COUNT", default_value = "20")]
-    pub most: usize,
+    /// The maximum number of results.
+    #[arg(short = 'n', long = "limit", alias = "most", value_name = "COUNT", default_value = "20")]
+    pub limit: usize,
 }
 
 /// A session, by its id.
 #[derive(Debug, Args)]
-pub struct Which {
+pub struct SessionArgument {
     /// The session's id, or a unique part of its start or end.
     #[arg(add = ids())]
     pub id: String,
@@ -208,7 +208,7 @@ pub struct Which {
 
 #[derive(Debug, Args)]
 pub struct Top {
-    /// Seconds between two refreshes.
+    /// Seconds between refreshes.
     #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = clap::value_parser!(u16).range(1..))]
     pub every: u16,
 }
@@ -252,7 +252,7 @@ pub struct Answer {
     /// The question's id, if several are open; `ctl sessions` shows it.
     pub question: Option<String>,
 
-    /// Give the same answer from now on, to everything that "always" covers according to the question.
+    /// Give the same answer from now on to everything that "always" covers; the question says what that is.
     #[arg(long)]
     pub always: bool,
 }
@@ -280,7 +280,7 @@ pub struct Reply {
 #[derive(Debug, Args)]
 pub struct Export {
     #[command(flatten)]
-    pub which: Which,
+    pub which: SessionArgument,
 
     /// Write Markdown for reading. It cannot be imported.
     #[arg(long)]

@@ -44,15 +44,15 @@ pub struct Doctor {
     pub json: bool,
 }
 
-/// List the models that sessions can use, test them, or choose the default.
+/// List the models that sessions can use, test them, override facts about them, or choose the default.
 ///
-/// Asks every provider that is configured, has a key, or answers on this machine, each time. (A daemon asks again after an
-/// hour, and at once after `acpd ctl reload`.) Needs no daemon. Facts that neither the provider nor the configuration states
-/// come from the table of models that is built into acpd.
+/// Without a command, lists them. Asks every provider that is configured, has a key, or answers on this machine, each time.
+/// (A daemon asks again after an hour, and at once after `acpd ctl reload`.) Needs no daemon. Facts that neither the provider
+/// nor the configuration states come from the table of models that is built into acpd.
 #[derive(Debug, Args)]
 pub struct Models {
     #[command(subcommand)]
-    pub action: ModelsAction,
+    pub action: Option<ModelsAction>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -86,11 +86,30 @@ pub enum ModelsAction {
         #[arg(long, conflicts_with = "model")]
         reset: bool,
     },
+    /// Set facts about a model that its provider or the built-in table does not know or has wrong.
+    ///
+    /// Writes them under `models.overrides` into the configuration file, whose comments and layout stay, and has a running
+    /// daemon reload it. The facts are name, window, output, images, audio, documents, thinks, thinking, efforts, dialect,
+    /// price.input, price.output, price.cached_read, price.cached_write and price.currency.
+    Override {
+        /// The model, as `acpd models list` names it, with or without its provider. A `*` at the end stands for any ending.
+        #[arg(add = models())]
+        model: String,
+
+        /// A fact, such as window=65536.
+        #[arg(value_name = "FACT=VALUE", required_unless_present = "reset")]
+        facts: Vec<String>,
+
+        /// Remove the facts that the file sets for this model.
+        #[arg(long, conflicts_with = "facts")]
+        reset: bool,
+    },
 }
 
 /// Print an editor's settings for acpd, or write them.
 #[derive(Debug, Args)]
 pub struct Setup {
+    /// The editor to set up.
     #[arg(value_enum)]
     pub editor: Editor,
 
@@ -98,8 +117,7 @@ pub struct Setup {
     #[arg(long)]
     pub write: bool,
 
-    /// Settings for an entry of its own that is answered by this agent: one of `[agents]` in the configuration, or
-    /// `native`.
+    /// Make a separate entry, whose sessions this agent answers: one of `[agents]` in the configuration, or `native`.
     #[arg(long, value_name = "NAME")]
     pub agent: Option<String>,
 }

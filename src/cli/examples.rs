@@ -5,7 +5,7 @@ use clap::{Command, CommandFactory};
 use super::Cli;
 
 /// The command, and lines that can be typed as they are.
-const EXAMPLES: [(&str, &[&str]); 51] = [
+const EXAMPLES: [(&str, &[&str]); 52] = [
     ("acpd", &["acpd ask \"What files are in this folder?\"", "acpd setup zed --write", "acpd doctor"]),
     ("acpd serve", &["acpd serve --set session.mode=safe"]),
     ("acpd acp", &["acpd acp"]),
@@ -53,14 +53,22 @@ const EXAMPLES: [(&str, &[&str]); 51] = [
     ("acpd ctl reload", &["acpd ctl reload"]),
     ("acpd ctl restart", &["acpd ctl restart"]),
     ("acpd ctl stop", &["acpd ctl stop"]),
-    ("acpd login", &["acpd login anthropic", "acpd login --agent codex"]),
+    ("acpd login", &["acpd login anthropic", "acpd login --agent codex", "acpd login --mcp tickets"]),
     ("acpd logout", &["acpd logout anthropic"]),
     ("acpd setup", &["acpd setup zed --write", "acpd setup neovim", "acpd setup zed --agent codex --write"]),
     ("acpd doctor", &["acpd doctor"]),
-    ("acpd models", &["acpd models list", "acpd models default"]),
+    ("acpd models", &["acpd models", "acpd models list sonnet", "acpd models default"]),
     ("acpd models default", &["acpd models default anthropic/claude-sonnet-4-5", "acpd models default --reset"]),
     ("acpd config", &["acpd config show --changed", "acpd config check"]),
     ("acpd models list", &["acpd models list sonnet"]),
+    (
+        "acpd models override",
+        &[
+            "acpd models override my-server/qwen3 window=65536 images=true",
+            "acpd models override gpt-5.1 price.input=1.25 price.output=10",
+            "acpd models override gpt-5.1 --reset",
+        ],
+    ),
     ("acpd models test", &["acpd models test"]),
     ("acpd agents", &["acpd agents", "acpd agents add codex", "acpd agents check codex"]),
     ("acpd agents list", &["acpd agents", "acpd agents list --json"]),

@@ -4,34 +4,37 @@
 //! that breaks is reopened after the last event that arrived. When the client drops the pipe, a
 //! DELETE request ends the connection.
 
+use std::io;
 use std::net::IpAddr;
+use std::pin::pin;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt, stream};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::{Response, StatusCode, Url};
 use serde_json::{Value, json};
+use sse_stream::{Sse, SseStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
 use tokio::sync::oneshot;
 use wire::frame::{Decoder, Framing, encode};
 use wire::rpc::{self, Id, RpcError};
 
-use super::events::Events;
-
 const PIPE: usize = 64 << 10;
-const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 /// How long one message may take to be accepted.
-const ACCEPT: Duration = Duration::from_secs(60);
+const ACCEPT_DEADLINE: Duration = Duration::from_secs(60);
 /// How long the request that ends the connection may take.
-const LEAVE: Duration = Duration::from_secs(2);
+const CLOSE_DEADLINE: Duration = Duration::from_secs(2);
 /// After this long without data a stream counts as broken, because the daemon sends comments to
 /// keep it alive.
-const SILENCE: Duration = Duration::from_secs(60);
+const SILENCE_DEADLINE: Duration = Duration::from_secs(60);
 /// How many times in a row to reopen a stream that breaks at once, and the pause between two
 /// attempts.
-const TRIES: u32 = 20;
-const STEP: Duration = Duration::from_millis(250);
+const MAX_RETRIES: u32 = 20;
+const RETRY_PAUSE: Duration = Duration::from_millis(250);
 
 /// The thread behind the pipe. Dropping this waits until the connection has ended.
 pub(super) struct Remote(Option<JoinHandle<()>>);
@@ -92,7 +95,7 @@ impl Daemon {
         let http = reqwest::Client::builder()
             .default_headers(HeaderMap::from_iter([(AUTHORIZATION, bearer)]))
             .redirect(reqwest::redirect::Policy::none())
-            .connect_timeout(CONNECT);
+            .connect_timeout(CONNECT_DEADLINE);
         // A daemon on this machine is reached without a proxy and without certificates.
         let http = if local && base.scheme() == "http" { http.no_proxy().tls_certs_only([]) } else { http };
         Ok(Self { http: http.build()?, post_url: place("/acp/rpc")?, stream_url: place("/acp/sse")? })
@@ -114,7 +117,7 @@ impl Daemon {
             let failure = rpc::failure(&Id::null(), &RpcError::retry(format!("{error:#}")));
             let _ = writer.write_all(&encode(Framing::Lines, &failure)).await;
         }
-        let _ = self.http.delete(self.stream_url.clone()).timeout(LEAVE).send().await;
+        let _ = self.http.delete(self.stream_url.clone()).timeout(CLOSE_DEADLINE).send().await;
     }
 
     /// Sends every line from the client, one after the other.
@@ -122,7 +125,7 @@ impl Daemon {
         let mut lines = Decoder::new(usize::MAX);
         loop {
             while let Some(line) = lines.next() {
-                let post = self.http.post(self.post_url.clone()).timeout(ACCEPT).body(line?);
+                let post = self.http.post(self.post_url.clone()).timeout(ACCEPT_DEADLINE).body(line?);
                 let answer = post.header("content-type", "application/json").send().await.map_err(plain)?;
                 accepted(answer).await?;
             }
@@ -132,27 +135,26 @@ impl Daemon {
         }
     }
 
-    async fn receive_all(&self, mut stream: Response, writer: &mut WriteHalf<DuplexStream>) -> anyhow::Result<()> {
+    async fn receive_all(&self, mut response: Response, writer: &mut WriteHalf<DuplexStream>) -> anyhow::Result<()> {
         let mut last = None;
         let mut tries = 0;
         loop {
-            let mut events = Events::default();
-            while let Ok(Ok(Some(bytes))) = tokio::time::timeout(SILENCE, stream.chunk()).await {
-                for event in events.push(&bytes) {
-                    tries = 0;
-                    last = event.id.or(last);
-                    if writer.write_all(&encode(Framing::Lines, &event.data)).await.is_err() {
-                        return Ok(());
-                    }
+            let mut events = pin!(SseStream::from_bytes_stream(bytes_of(response)));
+            while let Some(Ok(Sse { id, data, .. })) = events.next().await {
+                tries = 0;
+                last = id.and_then(|id| id.parse().ok()).or(last);
+                let Some(data) = data else { continue };
+                if writer.write_all(&encode(Framing::Lines, data.as_bytes())).await.is_err() {
+                    return Ok(());
                 }
             }
-            stream = loop {
-                ensure!(tries < TRIES, "the daemon's event stream broke {TRIES} times in a row");
+            response = loop {
+                ensure!(tries < MAX_RETRIES, "the daemon's event stream broke {MAX_RETRIES} times in a row");
                 tries += 1;
-                tokio::time::sleep(STEP).await;
+                tokio::time::sleep(RETRY_PAUSE).await;
                 match self.stream(last).await {
                     Ok(stream) => break stream,
-                    Err(error) if tries >= TRIES || error.is::<Turned>() => return Err(error),
+                    Err(error) if tries >= MAX_RETRIES || error.is::<RefusedByDaemon>() => return Err(error),
                     Err(_) => {}
                 }
             };
@@ -166,17 +168,27 @@ impl Daemon {
     }
 }
 
+/// The bytes of a response, until it ends, breaks or is silent for too long.
+fn bytes_of(response: Response) -> impl Stream<Item = io::Result<Bytes>> {
+    stream::unfold(response, |mut response| async move {
+        match tokio::time::timeout(SILENCE_DEADLINE, response.chunk()).await {
+            Ok(Ok(Some(bytes))) => Some((Ok(bytes), response)),
+            Ok(Ok(None) | Err(_)) | Err(_) => None,
+        }
+    })
+}
+
 /// The daemon refused the request.
 #[derive(Debug)]
-struct Turned(String);
+struct RefusedByDaemon(String);
 
-impl std::fmt::Display for Turned {
+impl std::fmt::Display for RefusedByDaemon {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Turned {}
+impl std::error::Error for RefusedByDaemon {}
 
 async fn accepted(answer: Response) -> anyhow::Result<Response> {
     let status = answer.status();
@@ -189,7 +201,7 @@ async fn accepted(answer: Response) -> anyhow::Result<Response> {
         StatusCode::UNAUTHORIZED => "; give its file with --token-file, or the token itself as ACPD_TOKEN",
         _ => "",
     };
-    Err(Turned(format!("the daemon refused ({}): {why}{hint}", status.as_u16())).into())
+    Err(RefusedByDaemon(format!("the daemon refused ({}): {why}{hint}", status.as_u16())).into())
 }
 
 /// Converts an error and removes the address, which contains a random client id.

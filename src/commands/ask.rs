@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::Value;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook_tokio::Signals;
 use terminal::picker::Picker;
 use terminal::session_printer::SessionPrinter;
@@ -35,17 +35,17 @@ use self::line_editor::{LineEditor, Typed};
 use self::opening::{Opened, Session};
 use self::output::Output;
 use self::prompt_source::PromptSource;
-use self::turn::HungUp;
+use self::turn::DaemonClosed;
 use crate::cli::Ask;
 use crate::client::{Client, Message, Refused};
 use crate::commands::Ending;
 use crate::paths::Places;
 
 /// How many messages are kept while the user types. The daemon holds back further ones.
-const KEPT: usize = 1000;
+const MAX_HELD_MESSAGES: usize = 1000;
 
 /// How long to wait for messages that have already arrived.
-const MOMENT: Duration = Duration::from_millis(1);
+const ARRIVAL_WAIT: Duration = Duration::from_millis(1);
 
 /// The id of the built-in model.
 const REHEARSAL: &str = "rehearsal";
@@ -61,7 +61,7 @@ pub fn run(places: &Places, args: &Ask) -> anyhow::Result<Ending> {
         let once = matches!(source, PromptSource::Once(_));
         let mut client = opening::connect(&endpoint, once).await?;
         let mut output = if args.json { Output::Json } else { Output::Text(Box::new(SessionPrinter::stdio())) };
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])?;
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCONT])?;
         let wanted = if args.resume {
             match slash::pick_session(&mut client, &mut output, &mut signals, "", &places.home).await? {
                 Some(session) => Session::Named(session),
@@ -211,7 +211,7 @@ impl Conversation {
         loop {
             tokio::select! {
                 typed = &mut line => return Ok(typed.unwrap_or(Typed::End)),
-                message = self.client.next(), if !self.gone && self.kept.len() < KEPT => match message {
+                message = self.client.next(), if !self.gone && self.kept.len() < MAX_HELD_MESSAGES => match message {
                     Ok(Some(message)) => {
                         offer_commands(&message, lines);
                         self.kept.push_back(message);
@@ -255,7 +255,7 @@ impl Conversation {
                 self.output.trouble(&error.to_string())?;
                 Ok(true)
             }
-            Err(error) if error.is::<HungUp>() => {
+            Err(error) if error.is::<DaemonClosed>() => {
                 self.gone = true;
                 self.output.trouble(&format!("{error:#}"))?;
                 Ok(true)
@@ -267,8 +267,8 @@ impl Conversation {
     /// Receives the messages that have already arrived, in order to notice a lost daemon before
     /// sending it a prompt.
     async fn take_in(&mut self) {
-        while !self.gone && self.kept.len() < KEPT {
-            match tokio::time::timeout(MOMENT, self.client.next()).await {
+        while !self.gone && self.kept.len() < MAX_HELD_MESSAGES {
+            match tokio::time::timeout(ARRIVAL_WAIT, self.client.next()).await {
                 Ok(Ok(Some(message))) => self.kept.push_back(message),
                 Ok(Ok(None) | Err(_)) => self.gone = true,
                 Err(_) => return,

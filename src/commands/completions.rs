@@ -31,7 +31,7 @@ use crate::paths::Places;
 const VARIABLE: &str = "ACPD_COMPLETE";
 
 /// How long to wait for the daemon. A completion must be quick; without an answer it offers less.
-const PATIENCE: Duration = Duration::from_millis(500);
+const DEADLINE: Duration = Duration::from_millis(500);
 
 pub fn run(args: &Completions) -> anyhow::Result<Ending> {
     let shell: &dyn EnvCompleter = match args.shell {
@@ -101,6 +101,13 @@ pub(crate) fn hosted_agents(typed: &OsStr) -> Vec<CompletionCandidate> {
     fitting(typed, configured_agents().into_iter())
 }
 
+/// Returns the MCP servers of the configuration at which one can log in.
+pub(crate) fn mcp_servers(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let servers = configured().map(|(_, config)| config.mcp.servers).unwrap_or_default();
+    let remote = servers.into_iter().filter(|(_, server)| server.is_remote());
+    fitting(typed, remote.map(|(name, _)| (name, String::new())))
+}
+
 fn configured_agents() -> Vec<(String, String)> {
     let entries = configured().map(|(_, config)| config.agents.entries).unwrap_or_default();
     entries.into_iter().map(|(name, agent)| (name, agent.command)).collect()
@@ -156,6 +163,6 @@ fn visit_daemon<T>(requests: impl AsyncFnOnce(&mut DaemonClient) -> anyhow::Resu
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut daemon = DaemonClient::begin(&places, false)?;
-        tokio::time::timeout(PATIENCE, requests(&mut daemon)).await?
+        tokio::time::timeout(DEADLINE, requests(&mut daemon)).await?
     })
 }

@@ -10,7 +10,7 @@ use super::session_lookup;
 use crate::client::Client;
 
 /// The number of characters that are shown on each side of a match.
-const AROUND: usize = 40;
+const CONTEXT_CHARS: usize = 40;
 
 /// The most results from one session; more would hide the other sessions.
 const PER_SESSION: usize = 3;
@@ -55,7 +55,7 @@ pub(super) async fn search(client: &mut Client, wanted: &str, most: usize) -> an
 }
 
 async fn of_session(client: &mut Client, session: &Value, wanted: &str) -> anyhow::Result<Vec<Hit>> {
-    let mut texts = Texts { wanted: wanted.to_lowercase(), found: Vec::new(), message: None };
+    let mut texts = TextSearch { wanted: wanted.to_lowercase(), found: Vec::new(), message: None };
     let mut from = Some(1);
     while let Some(number) = from {
         let params = json!({ "sessionId": session["sessionId"], "from": number });
@@ -79,13 +79,13 @@ async fn of_session(client: &mut Client, session: &Value, wanted: &str) -> anyho
 }
 
 /// Searches the texts of a log. The pieces of one answer are joined first.
-struct Texts {
+struct TextSearch {
     wanted: String,
     found: Vec<(&'static str, String)>,
     message: Option<(MessageId, String)>,
 }
 
-impl Texts {
+impl TextSearch {
     fn add(&mut self, event: EventKind) {
         match event {
             EventKind::AgentText { message, text } => match &mut self.message {
@@ -127,7 +127,7 @@ fn snippet(text: &str, wanted: &str) -> Option<String> {
         return None;
     }
     let at = lower.windows(wanted.len()).position(|window| window == wanted)?;
-    let (start, end) = (at.saturating_sub(AROUND), (at + wanted.len() + AROUND).min(letters.len()));
+    let (start, end) = (at.saturating_sub(CONTEXT_CHARS), (at + wanted.len() + CONTEXT_CHARS).min(letters.len()));
     let middle: String = letters[start..end].iter().collect();
     let (before, after) = (if start > 0 { "…" } else { "" }, if end < letters.len() { "…" } else { "" });
     Some(format!("{before}{middle}{after}"))
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn the_pieces_of_an_answer_are_one_text() {
-        let mut texts = Texts { wanted: "two words".to_owned(), found: Vec::new(), message: None };
+        let mut texts = TextSearch { wanted: "two words".to_owned(), found: Vec::new(), message: None };
         for text in ["two wo", "rds"] {
             texts.add(EventKind::AgentText { message: "m".into(), text: text.to_owned() });
         }

@@ -27,10 +27,10 @@ use crate::{config, launch};
 use bridge::socket;
 
 /// How long a running daemon may take to report its state.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 
 /// How long a daemon may take to shut down. It has its own, shorter deadline.
-const STOP_PATIENCE: Duration = Duration::from_secs(20);
+const STOP_DEADLINE: Duration = Duration::from_secs(20);
 
 enum Step {
     Write {
@@ -263,7 +263,7 @@ struct Serving {
 /// start a daemon.
 async fn look_at_daemon(places: &Places) -> Option<Serving> {
     let holder = launch::daemon_pid(places)?;
-    let asked = tokio::time::timeout(PATIENCE, async {
+    let asked = tokio::time::timeout(ANSWER_DEADLINE, async {
         let mut client = Client::over(socket::connect(&places.socket)?)?;
         let status: StatusCard = client.call(method::STATUS, json!({})).await?;
         let live = session_lookup::in_memory(&mut client).await?;
@@ -287,7 +287,7 @@ async fn stop_daemon(places: &Places) -> anyhow::Result<()> {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(STOP_PATIENCE, gone).await.context("the daemon did not stop in time")
+    tokio::time::timeout(STOP_DEADLINE, gone).await.context("the daemon did not stop in time")
 }
 
 fn explain_linger() {

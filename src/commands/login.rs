@@ -1,7 +1,10 @@
 //! `acpd login` and `acpd logout`: ask for a provider's key at the terminal, check it, and store it
-//! in a file that only its owner can read. The daemon reads the file with its next request.
+//! in a file that only its owner can read. The daemon reads the file with its next request. `mcp`
+//! logs in at MCP servers.
 
 #![allow(clippy::print_stdout, reason = "this is what the user reads")]
+
+mod mcp;
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::sync::Arc;
@@ -25,6 +28,9 @@ use crate::paths::{Places, private_folder};
 pub fn run(places: &Places, args: &Login) -> anyhow::Result<Ending> {
     if let Some(agent) = &args.agent {
         return agents::log_in(places, agent, args.method.as_deref());
+    }
+    if let Some(server) = &args.mcp {
+        return mcp::log_in(places, server, !args.no_browser);
     }
     let config = config::load(&places.config, crate::launch::environment(), &[])?;
     let accounts = accounts(places)?;
@@ -55,6 +61,9 @@ pub fn run(places: &Places, args: &Login) -> anyhow::Result<Ending> {
 }
 
 pub fn forget(places: &Places, args: &Logout) -> anyhow::Result<Ending> {
+    if let Some(server) = &args.mcp {
+        return mcp::log_out(places, server);
+    }
     let accounts = accounts(places)?;
     let known = accounts.names();
     let list = known.join(", ");

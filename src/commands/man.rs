@@ -51,14 +51,17 @@ fn write(command: &Command, name: &str, folder: &Path) -> io::Result<()> {
 fn page(command: &Command, name: &str) -> io::Result<Vec<u8>> {
     let command = command.clone().disable_help_subcommand(true).display_name(name.replace(' ', "-"));
     let status = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-    let man = clap_mangen::Man::new(command);
+    let has_subcommands = command.get_subcommands().any(|sub| !sub.is_hide_set());
+    let man = clap_mangen::Man::new(command).source(format!("acpd {}", env!("CARGO_PKG_VERSION")));
     let mut page = Vec::new();
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;
     man.render_synopsis_section(&mut page)?;
     man.render_description_section(&mut page)?;
     man.render_options_section(&mut page)?;
-    man.render_subcommands_section(&mut page)?;
+    if has_subcommands {
+        man.render_subcommands_section(&mut page)?;
+    }
     let status = status.strip_prefix("Exit status: ").unwrap_or("0 done; 1 failed; 2 the command line is wrong.");
     writeln!(page, ".SH \"EXIT STATUS\"\n{}", escaped(status))?;
     listed(&mut page, "ENVIRONMENT", &ENVIRONMENT)?;

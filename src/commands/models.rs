@@ -1,12 +1,14 @@
 //! `acpd models`: lists the available models and what is known about them, tests whether they
-//! answer, and sets the default (`default_model`).
+//! answer, sets the default (`default_model`), and overrides facts (`override_facts`).
 //!
 //! It queries the providers itself, with the same settings as a session started here; no daemon is
 //! needed. It prints no key.
 
 #![allow(clippy::print_stdout, reason = "the list and the results are printed")]
 
+mod config_file;
 mod default_model;
+mod override_facts;
 
 use std::time::{Duration, Instant};
 
@@ -32,10 +34,12 @@ const LISTED_WITHIN: Duration = Duration::from_secs(10);
 const ANSWERED_WITHIN: Duration = Duration::from_secs(60);
 
 pub fn run(places: &Places, args: &Models) -> anyhow::Result<Ending> {
+    let list_all = ModelsAction::List { filter: None, json: false };
+    let action = args.action.as_ref().unwrap_or(&list_all);
     let mut config = Layers::read(&places.config, launch::environment(), &[])?.check()?;
     let environment: Environment = launch::environment().collect();
     let configured = config.models.default.clone();
-    if matches!(args.action, ModelsAction::Default { .. }) {
+    if matches!(action, ModelsAction::Default { .. }) {
         // A default that does not exist must not prevent the user from setting another.
         config.models.default = None;
     }
@@ -43,17 +47,18 @@ pub fn run(places: &Places, args: &Models) -> anyhow::Result<Ending> {
     ResolvedNetwork::of(&config.network, &environment, &Environment::default()).install();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ending = runtime.block_on(async {
-        if let ModelsAction::Default { reset: true, .. } = args.action {
-            return default_model::set(places, None).await;
-        }
-        let offered = providers.offered(&environment, LISTED_WITHIN).await;
-        let known = Known { providers: &providers, environment: &environment, offered: &offered };
-        match &args.action {
-            ModelsAction::List { filter, json } => list(&known, filter.as_deref(), *json),
-            ModelsAction::Test { model } => test(&known, model.as_deref()).await,
+        let ask = async || {
+            let offered = providers.offered(&environment, LISTED_WITHIN).await;
+            Known { providers: &providers, environment: &environment, offered }
+        };
+        match action {
+            ModelsAction::List { filter, json } => list(&ask().await, filter.as_deref(), *json),
+            ModelsAction::Test { model } => test(&ask().await, model.as_deref()).await,
+            ModelsAction::Default { reset: true, .. } => default_model::set(places, None).await,
             ModelsAction::Default { model, .. } => {
-                default_model::run(places, &known, model.as_deref(), configured.as_deref()).await
+                default_model::run(places, &ask().await, model.as_deref(), configured.as_deref()).await
             }
+            ModelsAction::Override { model, facts, .. } => override_facts::run(places, model, facts).await,
         }
     });
     // A provider that hangs is abandoned.
@@ -65,7 +70,7 @@ pub fn run(places: &Places, args: &Models) -> anyhow::Result<Ending> {
 struct Known<'a> {
     providers: &'a Providers,
     environment: &'a Environment,
-    offered: &'a [Offered],
+    offered: Vec<Offered>,
 }
 
 impl Known<'_> {

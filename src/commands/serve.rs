@@ -33,7 +33,7 @@ use crate::{assemble, daemon, launch, logging};
 const REHEARSAL_DEADLINE: Duration = Duration::from_secs(20);
 
 /// How long a daemon that cannot start answers connecting clients.
-const TURN_AWAY: Duration = Duration::from_secs(3);
+const REFUSAL_PERIOD: Duration = Duration::from_secs(3);
 
 /// The exit code for an unknown argument, as from a version that does not know `--rehearse`.
 const WRONG_USAGE: i32 = 2;
@@ -102,7 +102,7 @@ fn turn_away(listener: &UnixListener, reason: &str) {
     let hint = "fix this, then check with `acpd doctor`; the log: journalctl --user --unit acpd.service";
     let error = RpcError::internal("The acpd daemon cannot start", json!({ "reason": reason, "hint": hint }));
     let line = encode(Framing::Lines, &rpc::failure(&Id::null(), &error));
-    let deadline = Instant::now() + TURN_AWAY;
+    let deadline = Instant::now() + REFUSAL_PERIOD;
     if listener.set_nonblocking(true).is_err() {
         return;
     }

@@ -14,10 +14,10 @@ use wire::method;
 use crate::client::{Client, Refused};
 
 /// The number of characters of a whole id.
-const WHOLE: usize = 36;
+const ID_LENGTH: usize = 36;
 
 /// The search stops after this many matches, because more would not be listed.
-const SHOWN: usize = 8;
+const MAX_MATCHES: usize = 8;
 
 /// There is no such session, or the id is ambiguous.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ pub(super) async fn find(client: &mut Client, given: &str) -> anyhow::Result<Str
         return Ok(given.to_owned());
     }
     let mut cursor = Value::Null;
-    while given.len() < WHOLE && found.len() <= SHOWN {
+    while given.len() < ID_LENGTH && found.len() <= MAX_MATCHES {
         let (page, next) = page(client, None, &cursor).await?;
         let stored = page.iter().filter_map(|session| session["sessionId"].as_str()).filter(|id| fits(id, given));
         for id in stored {
@@ -105,7 +105,7 @@ pub(super) fn fits(id: &str, given: &str) -> bool {
 
 /// Whether a session with exactly this id is stored. Reading the whole list instead would be slow.
 async fn is_stored(client: &mut Client, given: &str) -> anyhow::Result<bool> {
-    if given.len() != WHOLE {
+    if given.len() != ID_LENGTH {
         return Ok(false);
     }
     let beyond_its_end = json!({ "sessionId": given, "from": u64::MAX });
@@ -123,8 +123,8 @@ fn choose(mut found: Vec<String>, given: &str) -> anyhow::Result<String> {
         ))),
         1 => Ok(found.remove(0)),
         many => {
-            let more = if many > SHOWN { "\n  ..." } else { "" };
-            found.truncate(SHOWN);
+            let more = if many > MAX_MATCHES { "\n  ..." } else { "" };
+            found.truncate(MAX_MATCHES);
             let list = found.join("\n  ");
             Err(no_session(format!("`{given}` matches several sessions; give more of the id\n  {list}{more}")))
         }

@@ -15,7 +15,7 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use serde_json::Value;
 
-use self::editors::{Recipe, SettingsFile};
+use self::editors::{EditorSetup, SettingsFile};
 use crate::cli::Setup;
 use crate::commands::{Ending, agents, file_replacement};
 use crate::launch;
@@ -23,43 +23,43 @@ use crate::paths::Places;
 
 pub fn run(places: &Places, args: &Setup) -> anyhow::Result<Ending> {
     let program = launch::own_program()?;
-    let mut recipes = editors::recipes(args.editor, places);
+    let mut setups = editors::setups(args.editor, places);
     if let Some(agent) = &args.agent {
         agents::find(places, agent)?;
-        recipes = recipes.into_iter().map(|recipe| recipe.for_agent(agent)).collect();
+        setups = setups.into_iter().map(|setup| setup.for_agent(agent)).collect();
     }
-    for recipe in &recipes {
-        match &recipe.file {
-            Some(file) if args.write => write(recipe, file, &program)?,
+    for setup in &setups {
+        match &setup.file {
+            Some(file) if args.write => write(setup, file, &program)?,
             None if args.write => {
-                let title = recipe.title;
+                let title = setup.title;
                 bail!(
                     "acpd cannot write the settings of {title}, because they are code; run this without --write and paste the output"
                 );
             }
-            Some(_) | None => print(recipe, &program, args)?,
+            Some(_) | None => print(setup, &program, args)?,
         }
     }
     warn_of_build_folder(&program);
     Ok(Ending::Done)
 }
 
-fn print(recipe: &Recipe, program: &Path, args: &Setup) -> anyhow::Result<()> {
-    eprintln!("{}:\n", recipe.title);
-    print!("{}", recipe.text(program));
+fn print(setup: &EditorSetup, program: &Path, args: &Setup) -> anyhow::Result<()> {
+    eprintln!("{}:\n", setup.title);
+    print!("{}", setup.text(program));
     io::stdout().flush()?;
-    match &recipe.file {
+    match &setup.file {
         Some(file) => {
             eprintln!("\nPut it into {}, or let", file.path.display());
             let agent = args.agent.as_ref().map(|agent| format!(" --agent {agent}")).unwrap_or_default();
-            eprintln!("`acpd setup {}{agent} --write` do so. {}", args.editor.name(), recipe.then);
+            eprintln!("`acpd setup {}{agent} --write` do so. {}", args.editor.name(), setup.then);
         }
-        None => eprintln!("\n{}\n", recipe.then),
+        None => eprintln!("\n{}\n", setup.then),
     }
     Ok(())
 }
 
-fn write(recipe: &Recipe, file: &SettingsFile, program: &Path) -> anyhow::Result<()> {
+fn write(setup: &EditorSetup, file: &SettingsFile, program: &Path) -> anyhow::Result<()> {
     // The settings file may be a link to a file elsewhere; the link stays.
     let path = fs::canonicalize(&file.path).unwrap_or_else(|_| file.path.clone());
     let before = match fs::read_to_string(&path) {
@@ -67,8 +67,8 @@ fn write(recipe: &Recipe, file: &SettingsFile, program: &Path) -> anyhow::Result
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
     };
-    let whole = recipe.text(program);
-    let after = if before.trim().is_empty() { whole } else { merge(&before, file, &recipe.entry, &whole, &path)? };
+    let whole = setup.text(program);
+    let after = if before.trim().is_empty() { whole } else { merge(&before, file, &setup.entry, &whole, &path)? };
     if after == before {
         eprintln!("{} already has these settings; nothing was changed", path.display());
         return Ok(());
@@ -79,7 +79,7 @@ fn write(recipe: &Recipe, file: &SettingsFile, program: &Path) -> anyhow::Result
         eprintln!("copied {} to {}", path.display(), backup.display());
     }
     file_replacement::replace(&path, &after)?;
-    eprintln!("wrote {}\n{}", path.display(), recipe.then);
+    eprintln!("wrote {}\n{}", path.display(), setup.then);
     Ok(())
 }
 

@@ -11,11 +11,11 @@ use tokio::process::Command;
 const DEADLINE: Duration = Duration::from_secs(40);
 
 /// The deadline for queries, which need no work.
-const QUICK: Duration = Duration::from_secs(5);
+const QUERY_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Returns why there is no user manager, or None if there is one.
 pub(super) async fn absence() -> Option<String> {
-    match output(&["show", "--property=Version"], QUICK).await {
+    match output(&["show", "--property=Version"], QUERY_DEADLINE).await {
         Ok(output) if output.status.success() => None,
         Ok(output) => Some(words(&output)),
         Err(error) => Some(format!("{error:#}")),
@@ -33,7 +33,7 @@ pub(super) async fn run(arguments: &[&str]) -> anyhow::Result<()> {
 
 /// Returns one property of a unit, or an empty string if there is none.
 pub(super) async fn property(unit: &str, name: &str) -> String {
-    match output(&["show", unit, "--value", "--property", name], QUICK).await {
+    match output(&["show", unit, "--value", "--property", name], QUERY_DEADLINE).await {
         Ok(output) => String::from_utf8_lossy(&output.stdout).trim().to_owned(),
         Err(_) => String::new(),
     }

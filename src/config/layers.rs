@@ -54,6 +54,16 @@ impl Layers {
         ]))
     }
 
+    /// Replaces the text of the file, so that a change can be checked before it is written.
+    #[must_use]
+    pub fn with_file_text(mut self, text: String) -> Self {
+        let file = self.0.iter_mut().find(|layer| matches!(layer.origin, LayerOrigin::File(_)));
+        if let Some(file) = file {
+            file.text = text;
+        }
+        self
+    }
+
     /// Checks all layers and returns the merged configuration.
     ///
     /// Each layer is first checked alone over the defaults, so an error can name the layer at

@@ -13,7 +13,7 @@ use super::layers::{LayerOrigin, Layers, variable_of};
 
 /// Tables whose members are secret; below, names of keys whose values are secret.
 const SECRET_TABLES: [&str; 2] = ["headers", "env"];
-const SECRET_NAMES: [&str; 4] = ["token", "password", "secret", "authorization"];
+const SECRET_NAMES: [&str; 5] = ["token", "password", "secret", "client_secret", "authorization"];
 
 type Values = BTreeMap<String, (Value, String)>;
 
@@ -169,7 +169,9 @@ mod tests {
                     key = { command = \"pass show hush\", env = \"P_KEY\" }\n\
                     base_url = \"https://me:hush@x.example/v1\"\n\
                     [mcp.servers.s]\ncommand = \"s\"\nargs = [\"--token\", \"sk-hush-12345\"]\n\
-                    [[permissions.project]]\nfolder = \"/a\"\ndeny = [\"bash\"]\n";
+                    [[permissions.project]]\nfolder = \"/a\"\ndeny = [\"bash\"]\n\
+                    [mcp.servers.t]\nurl = \"https://t.example\"\n\
+                    oauth = { client_id = \"me\", client_secret = \"hush\" }\n";
         fs::write(&file, text).unwrap();
         let environment = [("ACPD__SESSION__APPROVAL".to_owned(), "accept-edits".to_owned())];
         let flags = ["permissions.deny=[\"bash(rm)\"]".to_owned(), "log.filter=warn,acpd=debug".to_owned()];
@@ -182,6 +184,9 @@ mod tests {
             log.filter = "warn,acpd=debug"  --set
             mcp.servers.s.args = ["--token","(hidden)"]  DIR/config.toml:11
             mcp.servers.s.command = "s"  DIR/config.toml:10
+            mcp.servers.t.oauth.client_id = "me"  DIR/config.toml:17
+            mcp.servers.t.oauth.client_secret = "(hidden)"  DIR/config.toml:17
+            mcp.servers.t.url = "https://t.example"  DIR/config.toml:16
             models.providers.p.base_url = "https://(hidden)@x.example/v1"  DIR/config.toml:8
             models.providers.p.headers.X = "(hidden)"  DIR/config.toml:6
             models.providers.p.key.command = "pass (hidden)"  DIR/config.toml:7

@@ -1,6 +1,6 @@
 //! `[protocol]`: what acpd sends to clients beyond the stable protocol.
 
-use domain::{Extra, ExtraSet, ExtrasPolicy, Spared};
+use domain::{ClientExclusion, Extra, ExtraSet, ExtrasPolicy};
 use serde::{Deserialize, Deserializer, de};
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -47,7 +47,7 @@ impl Protocol {
             (Extra::Fork, fork),
         ];
         let left_out = keys.into_iter().filter(|(_, is_sent)| self.strict || !**is_sent);
-        let spared = self.clients.iter().map(|rule| Spared {
+        let excluded = self.clients.iter().map(|rule| ClientExclusion {
             name: rule.name.clone(),
             from: rule.from.clone(),
             below: rule.below.clone(),
@@ -55,7 +55,7 @@ impl Protocol {
         });
         ExtrasPolicy {
             offered: left_out.fold(ExtraSet::ALL, |offered, (extra, _)| offered.without(extra)),
-            spared: spared.collect(),
+            excluded: excluded.collect(),
         }
     }
 }

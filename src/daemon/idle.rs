@@ -8,17 +8,17 @@ use tokio::time::Instant;
 use crate::config::ExitWhenIdle;
 
 /// The default limit if a service manager starts the daemon again.
-const USUAL: Duration = Duration::from_secs(3600);
+const DEFAULT_LIMIT: Duration = Duration::from_secs(3600);
 
 /// The longest pause between two checks. Each check wakes the process, so only short limits are
 /// checked more often.
-const LOOK: Duration = Duration::from_secs(60);
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Returns how long the daemon may be idle, or None if it never exits.
 pub(super) fn limit(setting: ExitWhenIdle, activated: bool) -> Option<Duration> {
     match setting {
         ExitWhenIdle::Off => None,
-        ExitWhenIdle::Auto => activated.then_some(USUAL),
+        ExitWhenIdle::Auto => activated.then_some(DEFAULT_LIMIT),
         ExitWhenIdle::After(time) => Some(time),
     }
 }
@@ -27,7 +27,7 @@ pub(super) fn limit(setting: ExitWhenIdle, activated: bool) -> Option<Duration> 
 /// connects at this very moment receives a goodbye, like any other, and reaches the next daemon.
 pub(super) async fn over(runtime: &Runtime, patience: Option<Duration>) {
     let Some(patience) = patience else { return std::future::pending().await };
-    let pause = (patience / 4).clamp(Duration::from_millis(50), LOOK);
+    let pause = (patience / 4).clamp(Duration::from_millis(50), MAX_POLL_INTERVAL);
     let mut empty_since: Option<Instant> = None;
     loop {
         tokio::time::sleep(pause).await;
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn only_one_that_is_started_again_leaves_by_itself() {
-        assert_eq!(limit(ExitWhenIdle::Auto, true), Some(USUAL));
+        assert_eq!(limit(ExitWhenIdle::Auto, true), Some(DEFAULT_LIMIT));
         assert_eq!(limit(ExitWhenIdle::Auto, false), None);
         assert_eq!(limit(ExitWhenIdle::Off, true), None);
         let minute = Duration::from_secs(60);

@@ -15,16 +15,16 @@ use interprocess::local_socket::traits::tokio::Listener as _;
 use super::admission::Admission;
 use super::folder_watch::FolderWatch;
 use super::{ACCEPT_PAUSE, Inherited};
-use crate::daemon::socket::{self, Claim, Listener};
+use crate::daemon::socket::{self, Listener, SocketFile};
 use crate::launch::beside;
 use crate::paths::{Places, private_folder};
 use bridge::lock::{Attempt, Lock};
 
 /// How long to wait before the next attempt to bind a deleted socket.
-const RETRY: Duration = Duration::from_secs(1);
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The longest pause between two checks of the socket file.
-const LOOK: Duration = Duration::from_secs(60);
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Another process now listens on the path of this daemon's socket.
 pub(super) struct SocketTaken;
@@ -32,13 +32,13 @@ pub(super) struct SocketTaken;
 pub(super) struct ListeningSocket {
     listener: Listener,
     /// The socket file. None if it was deleted before it could be inspected.
-    file: Option<Claim>,
+    file: Option<SocketFile>,
     /// Whether acpd created the file and must remove it. Otherwise a service manager created it.
     is_ours: bool,
     /// The path at which clients look for the daemon.
     place: PathBuf,
     /// The path at which the daemon listens while the usual one cannot be used.
-    refuge: PathBuf,
+    fallback: PathBuf,
     /// Whether the loss of the socket is already in the log.
     is_lost: bool,
     watch: FolderWatch,
@@ -66,15 +66,15 @@ impl ListeningSocket {
     pub(super) fn open(places: &Places, inherited: Option<Inherited>, locks: Locks) -> anyhow::Result<Self> {
         let place = places.socket.clone();
         let (listener, file, is_ours) = match inherited {
-            Some(Inherited { listener, ours }) => (socket::adopt(listener)?, Claim::on(&place).ok(), ours),
+            Some(Inherited { listener, ours }) => (socket::adopt(listener)?, SocketFile::on(&place).ok(), ours),
             None => {
-                let (listener, claim) = socket::bind(&place)?;
-                (listener, Some(claim), true)
+                let (listener, file) = socket::bind(&place)?;
+                (listener, Some(file), true)
             }
         };
-        let watch = FolderWatch::on(places.socket_folder(), LOOK);
-        let refuge = places.refuge();
-        let mut socket = Self { listener, file, is_ours, place, refuge, is_lost: false, watch, locks };
+        let watch = FolderWatch::on(places.socket_folder(), MAX_POLL_INTERVAL);
+        let fallback = places.fallback_socket();
+        let mut socket = Self { listener, file, is_ours, place, fallback, is_lost: false, watch, locks };
         let place = socket.place.clone();
         socket.note(&place);
         Ok(socket)
@@ -148,42 +148,43 @@ impl ListeningSocket {
     /// Binds the socket at its usual path or, until that is possible, in the state folder.
     async fn bind_again(&mut self) {
         match bind(self.place.clone()).await {
-            Ok((listener, claim)) => {
+            Ok((listener, file)) => {
                 tracing::warn!(socket = %self.place.display(), "the socket file was deleted and has been created again");
                 let place = self.place.clone();
-                self.replace(listener, claim);
+                self.replace(listener, file);
                 self.note(&place);
                 self.is_lost = false;
-                self.watch = FolderWatch::on(place.parent().unwrap_or(Path::new("/")), LOOK);
+                self.watch = FolderWatch::on(place.parent().unwrap_or(Path::new("/")), MAX_POLL_INTERVAL);
             }
             Err(error) => {
                 if !std::mem::replace(&mut self.is_lost, true) {
                     tracing::warn!("the socket file was deleted and cannot be created again yet: {error:#}");
                 }
-                let is_in_refuge = self.file.as_ref().is_some_and(|file| file.path() == self.refuge && file.is_ours());
-                if !is_in_refuge && self.refuge != self.place {
-                    self.flee().await;
+                let is_at_fallback =
+                    self.file.as_ref().is_some_and(|file| file.path() == self.fallback && file.is_ours());
+                if !is_at_fallback && self.fallback != self.place {
+                    self.listen_at_fallback().await;
                 }
-                self.watch.look_again_in(RETRY);
+                self.watch.look_again_in(RETRY_INTERVAL);
             }
         }
     }
 
-    async fn flee(&mut self) {
-        match bind(self.refuge.clone()).await {
-            Ok((listener, claim)) => {
-                tracing::warn!(socket = %self.refuge.display(), "listening in the state folder until the socket can be created again");
-                let refuge = self.refuge.clone();
-                self.replace(listener, claim);
-                self.note(&refuge);
+    async fn listen_at_fallback(&mut self) {
+        match bind(self.fallback.clone()).await {
+            Ok((listener, file)) => {
+                tracing::warn!(socket = %self.fallback.display(), "listening in the state folder until the socket can be created again");
+                let fallback = self.fallback.clone();
+                self.replace(listener, file);
+                self.note(&fallback);
             }
             Err(error) => tracing::debug!("cannot listen in the state folder: {error:#}"),
         }
     }
 
-    fn replace(&mut self, listener: Listener, claim: Claim) {
+    fn replace(&mut self, listener: Listener, file: SocketFile) {
         self.listener = listener;
-        if let Some(before) = self.file.replace(claim).filter(|_| self.is_ours) {
+        if let Some(before) = self.file.replace(file).filter(|_| self.is_ours) {
             before.release();
         }
         self.is_ours = true;
@@ -203,7 +204,7 @@ impl ListeningSocket {
     }
 }
 
-async fn bind(path: PathBuf) -> anyhow::Result<(Listener, Claim)> {
+async fn bind(path: PathBuf) -> anyhow::Result<(Listener, SocketFile)> {
     let folder = path.parent().unwrap_or(Path::new("/")).to_owned();
     tokio::task::spawn_blocking(move || private_folder(&folder)).await??;
     socket::bind(&path)

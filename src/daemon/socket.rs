@@ -22,13 +22,13 @@ pub type Listener = uds_local_socket::tokio::Listener;
 
 /// How long a dead daemon's socket may stay open. When a daemon is killed while it starts a
 /// command, that child holds its lock and its socket for a moment, and may release the lock first.
-const LEFT_OPEN: Duration = Duration::from_millis(500);
-const STEP: Duration = Duration::from_millis(10);
+const STALE_SOCKET_DEADLINE: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Binds the socket with mode 0600, and replaces the file of a daemon that died. The caller holds
 /// the daemon's lock, so no other daemon binds at the same time. Must be called inside a tokio
 /// runtime.
-pub fn bind(path: &Path) -> anyhow::Result<(Listener, Claim)> {
+pub fn bind(path: &Path) -> anyhow::Result<(Listener, SocketFile)> {
     clear(path)?;
     let address = Address::of(path)?;
     // By default the crate removes any file with this name when the listener is dropped, even a
@@ -37,7 +37,7 @@ pub fn bind(path: &Path) -> anyhow::Result<(Listener, Claim)> {
     let options = ListenerOptions::new().name(name).mode(0o600).reclaim_name(false);
     let listener =
         options.create_tokio_as::<Listener>().with_context(|| format!("cannot bind the socket {}", path.display()))?;
-    Ok((listener, Claim::on(path)?))
+    Ok((listener, SocketFile::on(path)?))
 }
 
 fn clear(path: &Path) -> anyhow::Result<()> {
@@ -45,10 +45,10 @@ fn clear(path: &Path) -> anyhow::Result<()> {
     if !found.file_type().is_socket() {
         bail!("{} exists and is not a socket; move it or choose another path with --socket", path.display());
     }
-    let patience = Instant::now() + LEFT_OPEN;
+    let patience = Instant::now() + STALE_SOCKET_DEADLINE;
     loop {
         match connect(path) {
-            Ok(_) if Instant::now() < patience => thread::sleep(STEP),
+            Ok(_) if Instant::now() < patience => thread::sleep(POLL_INTERVAL),
             Ok(_) => {
                 bail!("another program listens on {}; end it or choose another path with --socket", path.display())
             }
@@ -72,7 +72,7 @@ pub fn adopt(listener: UnixListener) -> anyhow::Result<Listener> {
 /// The socket file that we bound. Releasing it removes the file, unless another file has that name
 /// by then.
 #[derive(Clone)]
-pub struct Claim {
+pub struct SocketFile {
     path: PathBuf,
     file: Identity,
 }
@@ -81,7 +81,7 @@ pub struct Claim {
 /// a freed inode.
 type Identity = (u64, u64, i64, i64);
 
-impl Claim {
+impl SocketFile {
     pub fn on(path: &Path) -> anyhow::Result<Self> {
         let file = identity(path).with_context(|| format!("the socket {} was deleted", path.display()))?;
         Ok(Self { path: path.to_owned(), file })
@@ -122,7 +122,7 @@ mod tests {
         let path = folder.path().join("x.sock");
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
 
-        let (_first, _claim) = bind(&path).unwrap();
+        let (_first, _file) = bind(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         let Err(refused) = bind(&path) else { panic!("a live socket was displaced") };
         assert!(refused.to_string().starts_with("another program listens on"));
@@ -144,27 +144,27 @@ mod tests {
     async fn a_touched_socket_is_still_ours_and_a_replacement_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.sock");
-        let (_first, claim) = bind(&path).unwrap();
+        let (_first, file) = bind(&path).unwrap();
         let now = rustix::fs::Timespec { tv_sec: 7, tv_nsec: 7 };
         let times = rustix::fs::Timestamps { last_access: now, last_modification: now };
         rustix::fs::utimensat(rustix::fs::CWD, &path, &times, rustix::fs::AtFlags::empty()).unwrap();
-        assert!(claim.is_ours());
+        assert!(file.is_ours());
         fs::remove_file(&path).unwrap();
-        assert!(!claim.is_ours());
-        let (_second, _claim) = bind(&path).unwrap();
-        assert!(!claim.is_ours());
+        assert!(!file.is_ours());
+        let (_second, _file) = bind(&path).unwrap();
+        assert!(!file.is_ours());
     }
 
     #[tokio::test]
     async fn releasing_spares_the_socket_of_a_successor() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.sock");
-        let (first, claim) = bind(&path).unwrap();
+        let (first, file) = bind(&path).unwrap();
         drop(first);
-        let (_second, second_claim) = bind(&path).unwrap();
-        claim.release();
+        let (_second, second_file) = bind(&path).unwrap();
+        file.release();
         connect(&path).unwrap();
-        second_claim.release();
+        second_file.release();
         assert!(!path.exists());
     }
 
@@ -174,9 +174,9 @@ mod tests {
         let deep = folder.path().join("d".repeat(200));
         fs::create_dir(&deep).unwrap();
         let path = deep.join("x.sock");
-        let (_listener, claim) = bind(&path).unwrap();
+        let (_listener, file) = bind(&path).unwrap();
         connect(&path).unwrap();
-        claim.release();
+        file.release();
         assert!(!path.exists());
         assert!(connect(&deep.join("n".repeat(150))).unwrap_err().to_string().contains("too long"));
     }

@@ -30,7 +30,8 @@ async fn commands_are_answered_without_the_model_and_it_does_not_see_them() {
         - `/mcp`: Show the MCP servers, their tools and prompts
         - `/skills`: Show the skills and custom agents that can be used here
         - `/undo`: Put files back to what they were before the last turn that changed any
-        - `/redo`: Make the changes again that were undone last"},"messageId":"#2"}
+        - `/redo`: Make the changes again that were undone last
+        - `/worktree [a name | status | merge | leave | remove [name] [--ignored]]`: Move the session into a git worktree of its own, or merge or remove that worktree"},"messageId":"#2"}
         zed    < 3 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#3"}}}
         zed    > 4 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"/mode"}]}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"The mode is `full`. There are `full`, `read-only`, `safe`, `sandbox`, `plan`."},"messageId":"#4"}
@@ -106,6 +107,20 @@ async fn status_says_what_the_session_is() {
         - tokens: 0 in, 0 out; the window holds 0 now
         - cache: 0 of the input tokens read (0 %), 0 written"#]]
     .assert_eq(&text);
+}
+
+#[actix::test]
+async fn status_shows_how_much_of_the_input_came_from_the_cache() {
+    let usage = Usage { input: 120, output: 30, cached_read: 90, cached_write: 10, thought: 0 };
+    let scene = Scene::new(vec![vec![Step::text("Hello"), Step::Usage(usage), Step::end()]]);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    let prompt = zed.prompt(&session, "hi").await;
+    zed.answer(prompt).await;
+    let prompt = zed.prompt(&session, "/status").await;
+    zed.answer(prompt).await;
+    let shown = scene.transcript.take();
+    assert!(shown.contains("- tokens: 120 in, 30 out;"), "{shown}");
+    assert!(shown.contains("- cache: 90 of the input tokens read (75 %), 10 written"), "{shown}");
 }
 
 #[actix::test]

@@ -1,5 +1,8 @@
 //! Sessions that a child agent answers. The child is played by the test, over a pipe in memory.
 
+mod failures;
+mod options;
+mod questions;
 mod second_version;
 
 use std::sync::Arc;
@@ -116,6 +119,17 @@ async fn opened(scene: &Scene, children: &mut Children) -> (Editor, String, Chil
     (editor, session, child)
 }
 
+/// A permission question of a child.
+fn ask(id: u64) -> Value {
+    let options = json!([
+        { "optionId": "yolo", "name": "Do it", "kind": "allow_once" },
+        { "optionId": "nope", "name": "Do not", "kind": "reject_once" },
+    ]);
+    let call = json!({ "toolCallId": "t1", "title": "Run it", "kind": "execute", "rawInput": { "command": "make" } });
+    let params = json!({ "sessionId": "c1", "toolCall": call, "options": options });
+    json!({ "jsonrpc": "2.0", "id": id, "method": "session/request_permission", "params": params })
+}
+
 #[actix::test]
 async fn a_childs_actions_are_in_the_log_and_reach_every_client() {
     let (scene, mut children) = scene();
@@ -160,6 +174,8 @@ async fn a_childs_actions_are_in_the_log_and_reach_every_client() {
         let Some((_, after)) = rest.split_once(part) else { panic!("{part} is missing or out of order:\n{seen}") };
         rest = after;
     }
+    let resumed = vim.call("session/resume", json!({ "sessionId": session })).await;
+    assert_eq!(resumed["result"]["_meta"]["acpd"]["agent"], "child", "{resumed}");
     let list = vim.call("session/list", json!({})).await;
     assert_eq!(list["result"]["sessions"][0]["_meta"]["acpd"]["agent"], "child", "{list}");
     let cards = vim.call("_acpd/sessions", json!({})).await;
@@ -182,173 +198,6 @@ async fn an_update_that_acpd_does_not_interpret_is_kept_and_passed_on_as_it_is()
     let events = export["result"]["events"].as_array().unwrap();
     let relayed = events.iter().find(|event| event["news"]["hosted"] == "relayed").unwrap();
     assert_eq!(relayed["news"]["update"]["_meta"]["sky"], "blue");
-}
-
-fn ask(id: u64) -> Value {
-    let options = json!([
-        { "optionId": "yolo", "name": "Do it", "kind": "allow_once" },
-        { "optionId": "nope", "name": "Do not", "kind": "reject_once" },
-    ]);
-    let call = json!({ "toolCallId": "t1", "title": "Run it", "kind": "execute", "rawInput": { "command": "make" } });
-    let params = json!({ "sessionId": "c1", "toolCall": call, "options": options });
-    json!({ "jsonrpc": "2.0", "id": id, "method": "session/request_permission", "params": params })
-}
-
-#[actix::test]
-async fn a_childs_question_reaches_both_editors_and_is_answered_once() {
-    let (scene, mut children) = scene();
-    let (mut zed, session, mut child) = opened(&scene, &mut children).await;
-    let mut vim = scene.editor("vim").await;
-    vim.call("session/resume", json!({ "sessionId": session })).await;
-    let id = zed.prompt(&session, "make it").await;
-    let prompt = child.receive("session/prompt").await;
-    child.send(ask(70)).await;
-    let first = zed.receive("session/request_permission").await;
-    let second = vim.receive("session/request_permission").await;
-    for asked in [&first, &second] {
-        let options = &asked["params"]["options"];
-        assert_eq!((&options[0]["optionId"], &options[1]["name"]), (&json!("yolo"), &json!("Do not")), "{asked}");
-    }
-    vim.choose(&second, "yolo").await;
-    let answer = child.next().await;
-    assert_eq!(
-        answer,
-        json!({ "jsonrpc": "2.0", "id": 70, "result": { "outcome": { "outcome": "selected", "optionId": "yolo" } } })
-    );
-    zed.receive("$/cancel_request").await;
-    child.end(&prompt).await;
-    zed.answer(id).await;
-}
-
-#[actix::test]
-async fn ctl_answers_a_question_of_a_child_by_its_kind() {
-    let (scene, mut children) = scene();
-    let (mut zed, session, mut child) = opened(&scene, &mut children).await;
-    let id = zed.prompt(&session, "make it").await;
-    let prompt = child.receive("session/prompt").await;
-    child.send(ask(70)).await;
-    zed.receive("session/request_permission").await;
-    let mut ctl = scene.editor("ctl").await;
-    ctl.call("_acpd/answer", json!({ "sessionId": session, "optionId": "reject_once" })).await;
-    assert_eq!(child.next().await["result"]["outcome"]["optionId"], "nope");
-    child.end(&prompt).await;
-    zed.answer(id).await;
-}
-
-#[actix::test]
-async fn a_child_that_dies_ends_its_turn_and_resumes_with_the_next_prompt() {
-    let (scene, mut children) = scene();
-    let (mut zed, session, mut child) = opened(&scene, &mut children).await;
-    let id = zed.prompt(&session, "go").await;
-    child.receive("session/prompt").await;
-    child.send(ask(70)).await;
-    zed.receive("session/request_permission").await;
-    drop(child);
-    let failed = zed.until(|message| message["id"] == id).await;
-    assert_eq!(failed["error"]["code"], -32603, "{failed}");
-    assert!(failed["error"]["message"].as_str().unwrap().contains("the agent `child`"), "{failed}");
-
-    let id = zed.prompt(&session, "again").await;
-    let mut child = children.next().await;
-    let resumed = child.open("session/resume").await;
-    assert_eq!(resumed["params"]["sessionId"], "c1");
-    let prompt = child.receive("session/prompt").await;
-    assert_eq!(prompt["params"]["prompt"][0]["text"], "again");
-    child.end(&prompt).await;
-    zed.answer(id).await;
-}
-
-#[actix::test]
-async fn a_child_that_lost_its_session_gets_a_summary_and_the_person_a_notice() {
-    let (scene, mut children) = scene();
-    let (mut zed, session, mut child) = opened(&scene, &mut children).await;
-    let id = zed.prompt(&session, "remember blue").await;
-    let prompt = child.receive("session/prompt").await;
-    child.say("I remember blue.").await;
-    child.end(&prompt).await;
-    zed.answer(id).await;
-    drop(child);
-
-    let id = zed.prompt(&session, "which colour?").await;
-    let mut child = children.next().await;
-    child.initialize(json!([])).await;
-    for method in ["session/resume", "session/load"] {
-        let request = child.receive(method).await;
-        child.refuse(&request, -32602).await;
-    }
-    let request = child.receive("session/new").await;
-    child.answer(&request, json!({ "sessionId": "c1" })).await;
-    let prompt = child.receive("session/prompt").await;
-    let blocks = prompt["params"]["prompt"].as_array().unwrap();
-    let summary = blocks[0]["text"].as_str().unwrap();
-    assert!(summary.contains("User: remember blue") && summary.contains("I remember blue."), "{summary}");
-    assert!(!summary.contains("which colour?"), "{summary}");
-    assert_eq!(blocks[1]["text"], "which colour?");
-    let notice = zed.update("agent_message_chunk").await;
-    assert!(notice.to_string().contains("goes on in a new one"), "{notice}");
-    child.end(&prompt).await;
-    zed.answer(id).await;
-}
-
-#[actix::test]
-async fn a_child_that_does_not_end_a_cancelled_turn_is_ended() {
-    let (scene, mut children) = scene();
-    let (mut zed, session, mut child) = opened(&scene, &mut children).await;
-    let id = zed.prompt(&session, "go").await;
-    child.receive("session/prompt").await;
-    zed.notify("session/cancel", json!({ "sessionId": session })).await;
-    child.receive("session/cancel").await;
-    assert_eq!(zed.answer(id).await["result"]["stopReason"], "cancelled");
-    assert_eq!(child.lines.next_line().await.unwrap(), None, "its pipe is closed");
-}
-
-#[actix::test]
-async fn a_cancelled_childs_updates_count_until_it_reports_its_end() {
-    let (scene, mut children) = scene();
-    let (mut zed, session, mut child) = opened(&scene, &mut children).await;
-    let id = zed.prompt(&session, "go").await;
-    let prompt = child.receive("session/prompt").await;
-    child.send(ask(70)).await;
-    zed.receive("session/request_permission").await;
-    zed.notify("session/cancel", json!({ "sessionId": session })).await;
-    child.receive("session/cancel").await;
-    assert_eq!(child.next().await["result"]["outcome"]["outcome"], "cancelled");
-    child.say("Stopped.").await;
-    child.answer(&prompt, json!({ "stopReason": "cancelled" })).await;
-    zed.update("agent_message_chunk").await;
-    assert_eq!(zed.answer(id).await["result"]["stopReason"], "cancelled");
-    // The child is still there.
-    let id = zed.prompt(&session, "again").await;
-    let prompt = child.receive("session/prompt").await;
-    child.end(&prompt).await;
-    zed.answer(id).await;
-}
-
-#[actix::test]
-async fn the_modes_of_a_child_are_its_own_and_are_set_again_when_it_forgets_them() {
-    let (scene, mut children) = scene();
-    let (mut zed, session, mut child) = opened(&scene, &mut children).await;
-    let mut vim = scene.editor("vim").await;
-    let resumed = vim.call("session/resume", json!({ "sessionId": session })).await;
-    assert_eq!(resumed["result"]["modes"]["currentModeId"], "ask", "{resumed}");
-    assert_eq!(resumed["result"]["modes"]["availableModes"].as_array().unwrap().len(), 2);
-    let set = zed.request("session/set_mode", json!({ "sessionId": session, "modeId": "code" })).await;
-    let request = child.receive("session/set_mode").await;
-    assert_eq!(request["params"], json!({ "sessionId": "c1", "modeId": "code" }));
-    child.answer(&request, json!({})).await;
-    zed.answer(set).await;
-    assert_eq!(vim.update("current_mode_update").await["params"]["update"]["currentModeId"], "code");
-    drop(child);
-
-    let id = zed.prompt(&session, "go").await;
-    let mut child = children.next().await;
-    child.open("session/resume").await;
-    let request = child.receive("session/set_mode").await;
-    assert_eq!(request["params"]["modeId"], "code");
-    let prompt = child.receive("session/prompt").await;
-    child.answer(&request, json!({})).await;
-    child.end(&prompt).await;
-    zed.answer(id).await;
 }
 
 #[actix::test]
@@ -378,22 +227,6 @@ async fn a_childs_updates_without_a_prompt_are_shown_and_marked() {
 }
 
 #[actix::test]
-async fn a_child_that_wants_a_login_refuses_the_session_with_its_methods() {
-    let (scene, mut children) = scene();
-    let mut zed = scene.editor("zed").await;
-    let id = zed.request("session/new", json!({ "cwd": "/work", "mcpServers": [] })).await;
-    let mut child = children.next().await;
-    child.initialize(json!([{ "id": "browser", "name": "Log in" }])).await;
-    let request = child.receive("session/new").await;
-    child.refuse(&request, -32000).await;
-    let refused = zed.until(|message| message["id"] == id).await;
-    assert_eq!(refused["error"]["code"], -32000, "{refused}");
-    assert_eq!(refused["error"]["data"]["authMethods"][0]["id"], "browser");
-    let sessions = zed.call("_acpd/sessions", json!({})).await;
-    assert_eq!(sessions["result"]["sessions"], json!([]));
-}
-
-#[actix::test]
 async fn a_client_chooses_the_native_engine_or_an_agent_by_name() {
     let (scene, _children) = scene();
     let mut zed = scene.editor("zed").await;
@@ -413,6 +246,7 @@ async fn a_client_of_version_2_sees_a_child_in_its_own_words() {
     vim.initialize_v2().await;
     let resumed = vim.call("session/resume", json!({ "sessionId": session, "cwd": "/work" })).await;
     assert_eq!(resumed["result"]["configOptions"][0]["configId"], "mode", "{resumed}");
+    assert_eq!(resumed["result"]["_meta"]["acpd"]["agent"], "child", "{resumed}");
     let id = zed.prompt(&session, "go").await;
     let prompt = child.receive("session/prompt").await;
     let call = json!({ "sessionUpdate": "tool_call", "toolCallId": "t1", "title": "List", "kind": "read" });
@@ -429,142 +263,69 @@ async fn a_client_of_version_2_sees_a_child_in_its_own_words() {
 }
 
 #[actix::test]
-async fn a_childs_question_to_the_person_is_a_form_at_the_editor_and_ends_with_the_prompt() {
+async fn a_fork_shows_what_was_and_has_a_session_of_its_own_at_the_agent() {
     let (scene, mut children) = scene();
-    let mut zed = scene.client("zed");
-    let can = json!({ "elicitation": { "form": {} } });
-    zed.call("initialize", json!({ "protocolVersion": 1, "clientCapabilities": can })).await;
-    let open = async {
-        let mut child = children.next().await;
-        child.open("session/new").await;
-        child
-    };
-    let (session, mut child) = tokio::join!(zed.new_session(), open);
-    let id = zed.prompt(&session, "go").await;
+    let (mut zed, session, mut child) = opened(&scene, &mut children).await;
+    let id = zed.prompt(&session, "remember blue").await;
     let prompt = child.receive("session/prompt").await;
-    let elicit = |id: u64, mode: Value| {
-        let mut params = json!({ "sessionId": "c1", "message": "Which name?" });
-        params.as_object_mut().unwrap().extend(mode.as_object().unwrap().clone());
-        json!({ "jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": params })
-    };
-    let schema = json!({ "type": "object", "properties": { "name": { "type": "string" } } });
-    let form = json!({ "mode": "form", "requestedSchema": schema });
-    child.send(elicit(80, form.clone())).await;
-    let asked = zed.receive("elicitation/create").await;
-    assert_eq!((&asked["params"]["message"], &asked["params"]["sessionId"]), (&json!("Which name?"), &json!(session)));
-    zed.reply(&asked, json!({ "action": "accept", "content": { "name": "Ada" } })).await;
-    let answer = child.next().await;
-    assert_eq!(answer["result"], json!({ "action": "accept", "content": { "name": "Ada" } }), "{answer}");
-    // The editor shows no pages.
-    child.send(elicit(81, json!({ "mode": "url", "url": "https://a.example/", "elicitationId": "e" }))).await;
-    assert_eq!(child.next().await["result"]["action"], "decline");
-    child.send(elicit(82, form)).await;
-    zed.receive("elicitation/create").await;
+    child.say("I remember blue.").await;
     child.end(&prompt).await;
-    zed.receive("$/cancel_request").await;
-    assert_eq!(child.next().await["result"]["action"], "cancel");
+    zed.answer(id).await;
+    let id = zed.request("session/fork", json!({ "sessionId": session, "cwd": "/work", "mcpServers": [] })).await;
+    let mut second = children.next().await;
+    second.open("session/new").await;
+    let forked = zed.answer(id).await["result"].clone();
+    assert_eq!(forked["_meta"]["acpd"]["agent"], "child", "{forked}");
+    let fork = forked["sessionId"].as_str().unwrap();
+    let mut vim = scene.editor("vim").await;
+    scene.transcript.take();
+    vim.call("session/load", json!({ "sessionId": fork, "cwd": "/work", "mcpServers": [] })).await;
+    let seen = scene.transcript.take();
+    assert!(seen.contains("remember blue") && seen.contains("I remember blue."), "{seen}");
+    // Each goes on by itself. The agent of the fork is told what was said.
+    let id = zed.prompt(fork, "which colour?").await;
+    let prompt = second.receive("session/prompt").await;
+    assert!(prompt["params"]["prompt"][0]["text"].as_str().unwrap().contains("User: remember blue"), "{prompt}");
+    second.end(&prompt).await;
+    zed.answer(id).await;
+    let id = zed.prompt(&session, "go on").await;
+    let prompt = child.receive("session/prompt").await;
+    assert_eq!(prompt["params"]["prompt"], json!([{ "type": "text", "text": "go on" }]));
+    child.end(&prompt).await;
     zed.answer(id).await;
 }
 
 #[actix::test]
-async fn a_child_that_floods_its_session_is_still_cancelled() {
-    let (scene, mut children) = scene();
-    let (mut zed, session, child) = opened(&scene, &mut children).await;
-    let id = zed.prompt(&session, "go").await;
-    let Child { mut lines, mut writer } = child;
-    let (ended, mut end) = mpsc::unbounded_channel::<Value>();
-    let speak = async {
-        let text = json!({ "type": "text", "text": "and on " });
-        let update = json!({ "sessionUpdate": "agent_message_chunk", "content": text });
-        let params = json!({ "sessionId": "c1", "update": update });
-        let message = format!("{}\n", json!({ "jsonrpc": "2.0", "method": "session/update", "params": params }));
-        loop {
-            match end.try_recv() {
-                Ok(answer) => return writer.write_all(format!("{answer}\n").as_bytes()).await.unwrap(),
-                Err(_) => writer.write_all(message.as_bytes()).await.unwrap(),
-            }
-        }
-    };
-    let listen = async {
-        let prompt: Value = serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap();
-        let cancel: Value = serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap();
-        assert_eq!(cancel["method"], "session/cancel");
-        let result = json!({ "stopReason": "cancelled" });
-        ended.send(json!({ "jsonrpc": "2.0", "id": prompt["id"], "result": result })).unwrap();
-    };
-    let watch = async {
-        zed.update("agent_message_chunk").await;
-        zed.notify("session/cancel", json!({ "sessionId": session })).await;
-        zed.answer(id).await
-    };
-    let (answer, (), ()) = tokio::join!(watch, speak, listen);
-    assert_eq!(answer["result"]["stopReason"], "cancelled", "{answer}");
-}
-
-#[actix::test]
-async fn a_child_that_never_begins_is_given_up_and_the_next_session_starts_another() {
+async fn a_child_gets_the_servers_that_it_can_use_and_a_notice_names_the_others() {
     let (scene, mut children) = scene();
     let mut zed = scene.editor("zed").await;
-    let params = json!({ "cwd": "/work", "mcpServers": [] });
-    let id = zed.request("session/new", params.clone()).await;
-    let mut silent = children.next().await;
-    silent.receive("initialize").await;
-    let refused = zed.until(|message| message["id"] == id).await;
-    assert!(refused["error"]["message"].as_str().unwrap().contains("was not ready within 60 s"), "{refused}");
-    assert_eq!(silent.lines.next_line().await.unwrap(), None, "its pipe is closed");
-    let id = zed.request("session/new", params).await;
+    let servers = json!([
+        { "name": "files", "command": "/bin/files", "args": ["-v"], "env": [{ "name": "A", "value": "1" }] },
+        { "type": "http", "name": "web", "url": "http://127.0.0.1:9/", "headers": [] },
+    ]);
+    let id = zed.request("session/new", json!({ "cwd": "/work", "mcpServers": servers })).await;
     let mut child = children.next().await;
-    child.open("session/new").await;
-    assert!(zed.answer(id).await["result"]["sessionId"].is_string());
+    let request = child.open("session/new").await;
+    assert_eq!(request["params"]["mcpServers"], json!([servers[0]]), "{request}");
+    let session = zed.answer(id).await["result"]["sessionId"].as_str().unwrap().to_owned();
+    zed.prompt(&session, "go").await;
+    let notice = zed.update("agent_message_chunk").await;
+    assert!(notice.to_string().contains("cannot use these MCP servers and folders: web"), "{notice}");
 }
 
 #[actix::test]
-async fn a_question_that_a_child_asks_without_a_prompt_is_cancelled_at_once() {
+async fn a_hosted_session_answers_that_it_cannot_move_unless_its_child_has_worktrees() {
     let (scene, mut children) = scene();
     let (mut zed, session, mut child) = opened(&scene, &mut children).await;
-    child.send(ask(70)).await;
-    assert_eq!(child.next().await["result"]["outcome"]["outcome"], "cancelled");
-    let id = zed.prompt(&session, "go").await;
+    let id = zed.prompt(&session, "/worktree fix").await;
+    let said = zed.update("agent_message_chunk").await;
+    assert!(said["params"]["update"]["content"]["text"].as_str().unwrap().contains("cannot move a running agent"));
+    assert_eq!(zed.answer(id).await["result"]["stopReason"], "end_turn");
+    let commands = json!([{ "name": "worktree", "description": "Use a worktree" }]);
+    child.update(json!({ "sessionUpdate": "available_commands_update", "availableCommands": commands })).await;
+    zed.update("available_commands_update").await;
+    let id = zed.prompt(&session, "/worktree fix").await;
     let prompt = child.receive("session/prompt").await;
     child.end(&prompt).await;
-    zed.answer(id).await;
-}
-
-#[actix::test]
-async fn an_option_that_is_on_or_off_reaches_the_clients_that_show_such_options() {
-    let (scene, mut children) = scene();
-    let (mut zed, session, mut child) = opened(&scene, &mut children).await;
-    let mut able = scene.client("able");
-    let capabilities = json!({ "session": { "configOptions": { "boolean": {} } } });
-    able.call("initialize", json!({ "protocolVersion": 1, "clientCapabilities": capabilities })).await;
-    able.call("session/resume", json!({ "sessionId": session })).await;
-    let mut new = scene.client("new");
-    new.initialize_v2().await;
-    new.call("session/resume", json!({ "sessionId": session, "cwd": "/work" })).await;
-    let options = |fast: bool| {
-        json!([
-            { "type": "select", "id": "effort", "name": "Effort", "currentValue": "high",
-              "options": [{ "value": "high", "name": "High" }] },
-            { "type": "boolean", "id": "fast", "name": "Fast", "category": "model_config", "currentValue": fast },
-        ])
-    };
-    child.update(json!({ "sessionUpdate": "config_option_update", "configOptions": options(false) })).await;
-    let shown = async |editor: &mut Editor| {
-        editor.update("config_option_update").await["params"]["update"]["configOptions"].clone()
-    };
-    assert_eq!(shown(&mut zed).await.as_array().unwrap().len(), 1);
-    assert_eq!(shown(&mut able).await, options(false));
-    let fast = shown(&mut new).await[1].clone();
-    assert_eq!((&fast["type"], &fast["configId"]), (&json!("boolean"), &json!("fast")));
-    assert_eq!((&fast["category"], &fast["currentValue"]), (&json!("model_config"), &json!(false)));
-    let set =
-        |kind: &str, value: Value| json!({ "sessionId": session, "configId": "fast", "type": kind, "value": value });
-    let refused = new.call("session/set_config_option", set("id", json!("on"))).await;
-    assert_eq!(refused["error"]["code"], -32602);
-    let change = new.request("session/set_config_option", set("boolean", json!(true))).await;
-    let request = child.receive("session/set_config_option").await;
-    assert_eq!(request["params"], json!({ "sessionId": "c1", "configId": "fast", "type": "boolean", "value": true }));
-    child.answer(&request, json!({ "configOptions": options(true) })).await;
-    assert_eq!(new.answer(change).await["result"]["configOptions"][1]["currentValue"], true);
-    assert_eq!(shown(&mut able).await, options(true));
+    assert_eq!(zed.answer(id).await["result"]["stopReason"], "end_turn");
 }

@@ -262,3 +262,41 @@ async fn a_plan_that_is_not_approved_changes_nothing_and_the_words_reach_the_mod
     assert!(transcript.contains("wants to keep planning. The mode is still `plan`. The user wrote: write c.txt too"));
     assert!(!transcript.contains("current_mode_update"), "{transcript}");
 }
+
+#[actix::test]
+async fn a_late_answer_to_a_plan_leaves_the_mode_that_the_user_has_set_meanwhile() {
+    tokio::time::pause();
+    for (option, expected) in [
+        ("safe", "The user approved the plan, and has set the mode `read-only` meanwhile"),
+        ("decline", "wants to keep planning. The mode is `read-only`."),
+    ] {
+        let (mut at, prompt) = planning(json!({})).await;
+        let question = at.zed.receive("session/request_permission").await;
+        at.configure("mode", "read-only").await;
+        at.zed.choose(&question, option).await;
+        at.zed.answer(prompt).await;
+        assert!(!at.folder.path().join("b.txt").exists());
+        let transcript = at.transcript();
+        assert!(transcript.contains(expected), "{transcript}");
+        assert!(!transcript.contains(r#""currentModeId":"safe""#), "{transcript}");
+    }
+}
+
+#[actix::test]
+async fn a_call_that_was_asked_about_in_another_mode_does_not_run_when_it_is_allowed() {
+    tokio::time::pause();
+    let write = Step::call("write_file", json!({ "path": "b.txt", "content": "b\n" }));
+    let answers = || vec![vec![write.clone(), Step::end()], vec![Step::text("Done."), Step::end()]];
+    for (mode, runs) in [("plan", false), ("sandbox", false), ("full", true)] {
+        let mut at = Project::new(json!({}), &[], answers(), |_| {}).await;
+        at.configure("mode", if mode == "full" { "safe" } else { "full" }).await;
+        let prompt = at.zed.prompt(&at.session, "write it").await;
+        let question = at.zed.receive("session/request_permission").await;
+        at.configure("mode", mode).await;
+        at.zed.choose(&question, "allow_once").await;
+        at.zed.answer(prompt).await;
+        assert_eq!(at.folder.path().join("b.txt").exists(), runs, "{mode}");
+        let denied = format!("Permission denied: the user has set the mode `{mode}` since");
+        assert_eq!(at.transcript().contains(&denied), !runs, "{mode}");
+    }
+}

@@ -52,3 +52,4 @@ mod steering;
 mod traces;
 mod turns;
 mod undo;
+mod worktrees;

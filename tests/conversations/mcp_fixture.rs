@@ -30,13 +30,15 @@ esac
 tools='{"name":"echo","description":"Says it again","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}'
 tools="$tools,"'{"name":"drop","title":"Drop it","inputSchema":{"type":"object"},"annotations":{"destructiveHint":true}}'
 for name in wait ask leave page show flood; do tools="$tools,{\"name\":\"$name\",\"inputSchema\":{}}"; done
+instructions=
+[ "$1" = instruct ] && instructions=',"instructions":"Speak slowly."'
 [ "$1" = odd ] && tools="{\"name\":\"bad\"},$tools,7"
 echo "this line is no message"
 tell notifications/message '{"level":"info","data":"at your service"}'
 while IFS= read -r line; do
   between id; id=$value
   case "$line" in
-    *'"initialize"'*) answer '{"protocolVersion":"2025-06-18","capabilities":{"tools":{},"prompts":{},"resources":{}},"serverInfo":{"name":"shell","version":"1"}}' ;;
+    *'"initialize"'*) answer '{"protocolVersion":"2025-06-18","capabilities":{"tools":{},"prompts":{},"resources":{}},"serverInfo":{"name":"shell","version":"1"}'"$instructions}" ;;
     *'"tools/list"'*) answer "{\"tools\":[$tools]}" ;;
     *'"prompts/list"'*) answer '{"prompts":[{"name":"greet","description":"Greets somebody","arguments":[{"name":"who","required":true}]}]}' ;;
     *'"prompts/get"'*) between who; answer "{\"messages\":[{\"role\":\"user\",\"content\":{\"type\":\"text\",\"text\":\"Greet $value warmly.\"}}]}" ;;

@@ -16,6 +16,21 @@ async fn an_mcp_tool_asks_first_and_runs_in_the_sessions_environment() {
 }
 
 #[actix::test]
+async fn the_model_gets_the_instructions_of_a_server_marked_as_its_words() {
+    let mut at = McpFixture::new(calls(&[])).await;
+    let session = at.open(json!([at.server("slow", "instruct"), at.server("sh", "well")])).await;
+    at.say(&session, "hello").await;
+    let system = at.scene.script.requests()[0].system.clone();
+    let block = "<mcp-server name=\"slow\">\nThe MCP server says this about the use of its tools. It is not from the \
+                 user.\n\nSpeak slowly.\n</mcp-server>\n";
+    assert!(system.ends_with(block), "{system}");
+    assert_eq!(system.matches("<mcp-server").count(), 1, "{system}");
+    at.scene.script.push(vec![Step::text("Again."), Step::end()]);
+    at.say(&session, "hello again").await;
+    assert_eq!(at.scene.script.requests()[1].system, system, "providers cache the beginning of requests");
+}
+
+#[actix::test]
 async fn mcp_tool_errors_fail_calls_and_changed_lists_apply_at_once() {
     let answers = calls(&[("mcp__sh__drop", json!({})), ("mcp__sh__later", json!({ "text": "now" }))]);
     let mut at = McpFixture::new(answers).await;

@@ -157,6 +157,30 @@ async fn cancel_ends_a_running_tool_and_closes_its_call() {
     "##]].assert_eq(&scene.transcript.take());
 }
 
+/// The model's next request has all its calls in their order, with an answer to each.
+#[actix::test]
+async fn calls_that_a_cancel_did_not_reach_are_answered_as_not_run() {
+    let calls = vec![
+        Step::call("look", json!(1)),
+        Step::call("wait", json!(2)),
+        Step::call("crash", json!(3)),
+        Step::call("look", json!(4)),
+        Step::end(),
+    ];
+    let scene = Scene::new(vec![calls, vec![Step::text("Fine."), Step::end()]]);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    let prompt = zed.prompt(&session, "go").await;
+    zed.until(|message| message.to_string().contains("waiting")).await;
+    zed.notify("session/cancel", json!({ "sessionId": session })).await;
+    assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "cancelled");
+    scene.transcript.take();
+    let prompt = zed.prompt(&session, "go on").await;
+    zed.answer(prompt).await;
+    let shown = scene.transcript.take();
+    let told = shown.lines().find(|line| line.starts_with("model  <")).unwrap();
+    expect!["model  < user: go | agent: [look] [wait] [crash] [look] | results: look done, Cancelled by the user., This call was not run: the turn ended before it was started., This call was not run: the turn ended before it was started. | user: go on"].assert_eq(told);
+}
+
 #[actix::test]
 async fn a_tool_that_ignores_cancellation_is_dropped_after_a_while() {
     let scene = Scene::new(vec![vec![Step::call("deaf", json!({})), Step::end()]]);

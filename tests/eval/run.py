@@ -2,6 +2,7 @@
 """Runs the tasks of tasks.py with a configured model and reports how it went.
 
     run.py --acpd target/release/acpd [--model ID] [--only NAME ...] [--out report.json]
+    run.py --loop --acpd target/debug/acpd     checks acpd's own loop with a scripted model, in a temporary home
     run.py --check        proves that every hidden check fails before its solution and passes after it
 
 Each task runs in a folder of its own, as one turn of `acpd ask --allow --json`, in the daemon and with
@@ -10,6 +11,7 @@ with one entry per task and sums, so that two versions or two models can be comp
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -18,6 +20,7 @@ import sys
 import tempfile
 import time
 
+import scripted
 from tasks import TASKS
 
 TURN_SECONDS = 900
@@ -98,6 +101,36 @@ def measure(lines, error):
     return found
 
 
+@contextlib.contextmanager
+def scripted_home(acpd):
+    """A home of its own for a daemon whose model is the scripted one. The daemon is stopped at the end."""
+    with tempfile.TemporaryDirectory() as name:
+        home = pathlib.Path(name)
+        for folder in ("run", "config/acpd", "state"):
+            (home / folder).mkdir(mode=0o700, parents=True)
+        (home / "config/acpd/config.toml").write_text(scripted.configuration(scripted.serve()))
+        os.environ.update(HOME=name, XDG_CONFIG_HOME=f"{name}/config", XDG_STATE_HOME=f"{name}/state",
+                          XDG_RUNTIME_DIR=f"{name}/run")
+        os.environ.pop("ACPD_SOCKET", None)
+        try:
+            yield
+        finally:
+            subprocess.run([acpd, "ctl", "stop"], capture_output=True)
+
+
+def loop(tasks, arguments):
+    """Runs the tasks with the scripted model, which solves all of them in a known number of requests."""
+    failures = []
+    with scripted_home(arguments.acpd):
+        for task in tasks:
+            result = run(task, arguments)
+            expected = {"solved": True, "requests": scripted.REQUESTS, "stop": "end_turn"}
+            if any(result[key] != value for key, value in expected.items()):
+                failures.append(f"{task['name']}: {result}")
+    print("\n".join(failures) or f"{len(tasks)} tasks: each was solved in {scripted.REQUESTS} requests of the scripted model")
+    return 1 if failures else 0
+
+
 def report(results, arguments):
     version = subprocess.run([arguments.acpd, "--version"], capture_output=True, text=True).stdout.strip()
     costs = [result["cost"] for result in results if result["cost"] is not None]
@@ -116,12 +149,15 @@ def main():
     parser.add_argument("--only", nargs="*")
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--loop", action="store_true")
     arguments = parser.parse_args()
     if arguments.check:
         return check()
     if os.sep in arguments.acpd:
         arguments.acpd = os.path.abspath(arguments.acpd)
     chosen = [task for task in TASKS if not arguments.only or task["name"] in arguments.only]
+    if arguments.loop:
+        return loop(chosen, arguments)
     results = []
     for task in chosen:
         results.append(run(task, arguments))

@@ -16,4 +16,5 @@ mod mcp_fixture;
 mod mcp_servers;
 mod model_server;
 mod real_agents;
+mod sdk_agents;
 mod second_version;

@@ -2,6 +2,7 @@
 //! daemon and themselves, ask all editors, and leave no process behind.
 
 use std::fs;
+use std::path::Path;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -17,7 +18,8 @@ struct World {
 }
 
 impl World {
-    fn new(format: Format) -> Self {
+    /// An agent that is offered this version of the protocol first.
+    fn new(format: Format, version: u8) -> Self {
         let (home, model) = (Home::new(), ModelServer::start(format));
         let address = &model.server.address;
         let user = home.path().join("home");
@@ -57,39 +59,64 @@ impl World {
         let env: Vec<String> = env.iter().map(|(name, value)| format!("{name} = {value:?}")).collect();
         home.configure(&format!(
             "[agents]\ndefault = \"real\"\n[agents.real]\ncommand = {command:?}\nargs = {args:?}\n\
-             env = {{ {} }}\nstart_seconds = 110\n",
+             env = {{ {} }}\nstart_seconds = 110\nversion = {version}\n",
             env.join(", ")
         ));
         Self { home, model }
     }
 
-    /// The processes of the agent: those of this home that are not acpd's own.
     fn agent_processes(&self) -> Vec<u32> {
-        let is_acpd = |pid: &u32| {
-            let program = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
-            program == std::path::Path::new(env!("CARGO_BIN_EXE_acpd"))
-        };
-        self.home.processes().into_iter().filter(|pid| !is_acpd(pid)).collect()
+        agent_processes(&self.home)
     }
 
     fn editor(&self, session: &str) -> Peer {
-        let mut editor = self.home.bridge();
-        editor.initialize();
-        let params = json!({ "sessionId": session, "cwd": self.home.work(), "mcpServers": [] });
-        editor.ask("session/load", params);
-        editor
+        attached(&self.home, session)
     }
 
     fn until_idle(&self) {
-        until("the turn to end", || {
-            let sessions = self.home.json(&["ctl", "sessions", "--json"]);
-            (sessions["sessions"][0]["state"] == "idle").then_some(())
-        });
+        until_idle(&self.home);
     }
 }
 
+/// The processes of a home's agent: those that are not acpd's own.
+pub(crate) fn agent_processes(home: &Home) -> Vec<u32> {
+    // The bridge is a program of its own, beside acpd.
+    let own = Path::new(env!("CARGO_BIN_EXE_acpd")).parent().unwrap();
+    let is_acpd = |pid: &u32| {
+        let program = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+        program.parent() == Some(own)
+    };
+    home.processes().into_iter().filter(|pid| !is_acpd(pid)).collect()
+}
+
+/// An editor that has loaded a session.
+pub(crate) fn attached(home: &Home, session: &str) -> Peer {
+    let mut editor = home.bridge();
+    editor.initialize();
+    editor.ask("session/load", json!({ "sessionId": session, "cwd": home.work(), "mcpServers": [] }));
+    editor
+}
+
+pub(crate) fn until_idle(home: &Home) {
+    until("the turn to end", || {
+        let sessions = home.json(&["ctl", "sessions", "--json"]);
+        (sessions["sessions"][0]["state"] == "idle").then_some(())
+    });
+}
+
+/// Kills the daemon, and waits until its agent is gone.
+pub(crate) fn kill_daemon(home: &Home) {
+    let before = agent_processes(home);
+    assert!(!before.is_empty());
+    home.kill_daemon();
+    until("the agent to be gone with its daemon", || {
+        let now = agent_processes(home);
+        before.iter().all(|pid| !now.contains(pid)).then_some(())
+    });
+}
+
 /// Waits until the agent has said this word, and keeps the message.
-fn hear(editor: &mut Peer, word: &str) {
+pub(crate) fn hear(editor: &mut Peer, word: &str) {
     let message = editor.wait_for(|message| {
         let update = &message["params"]["update"];
         update["sessionUpdate"] == "agent_message_chunk" && update["content"]["text"].as_str().unwrap().contains(word)
@@ -118,13 +145,7 @@ fn outlives_its_editor(world: &World) -> (Peer, String) {
 
 /// The bridge stays when the daemon is killed, and the next prompt resumes the agent's own session.
 fn outlives_the_daemon(world: &World, editor: &mut Peer, session: &str) {
-    let before = world.agent_processes();
-    assert!(!before.is_empty());
-    world.home.kill_daemon();
-    until("the agent to be gone with its daemon", || {
-        let now = world.agent_processes();
-        before.iter().all(|pid| !now.contains(pid)).then_some(())
-    });
+    kill_daemon(&world.home);
     prompts(world, editor, session);
 }
 
@@ -168,8 +189,8 @@ fn asks_all_editors_once(world: &World, editor: &mut Peer, session: &str) {
     assert!(world.home.work().join("asked").exists(), "the command did not run");
 }
 
-fn shows_everything(format: Format) {
-    let world = World::new(format);
+fn shows_everything(format: Format, version: u8) {
+    let world = World::new(format, version);
     let (mut editor, session) = outlives_its_editor(&world);
     outlives_the_daemon(&world, &mut editor, &session);
     outlives_itself(&world, &mut editor, &session);
@@ -177,21 +198,26 @@ fn shows_everything(format: Format) {
     editor.ask("session/close", json!({ "sessionId": session }));
     until("the agent to be gone", || world.agent_processes().is_empty().then_some(()));
     let checked = world.home.json(&["agents", "check", "real", "--json"]);
-    assert_eq!(checked["state"], "ready", "{checked}");
+    assert_eq!((&checked["state"], &checked["protocolVersion"]), (&json!("ready"), &json!(version)), "{checked}");
     assert!(world.agent_processes().is_empty());
 }
 
 #[test]
 fn codex_is_a_hosted_agent_with_everything_that_acpd_promises() {
-    shows_everything(Format::Codex);
+    shows_everything(Format::Codex, 1);
 }
 
 #[test]
 fn claude_is_a_hosted_agent_with_everything_that_acpd_promises() {
-    shows_everything(Format::Claude);
+    shows_everything(Format::Claude, 1);
+}
+
+#[test]
+fn claude_is_a_hosted_agent_with_everything_that_acpd_promises_in_version_2() {
+    shows_everything(Format::Claude, 2);
 }
 
 #[test]
 fn opencode_is_a_hosted_agent_with_everything_that_acpd_promises() {
-    shows_everything(Format::OpenCode);
+    shows_everything(Format::OpenCode, 1);
 }

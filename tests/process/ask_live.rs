@@ -3,11 +3,12 @@
 
 use std::fs;
 
+use rustix::process::Signal;
 use serde_json::Value;
 use testkit::answers::{AnswerPart, Dialect, ModelAnswer};
 use testkit::provider::{Reply, Server};
 
-use crate::harness::{Home, Terminal, until};
+use crate::harness::{Home, Terminal, pause, signal, until};
 
 const CTRL_C: &str = "\u{3}";
 
@@ -102,6 +103,23 @@ fn the_letters_of_a_word_that_was_being_typed_do_not_answer_a_question() {
 }
 
 #[test]
+fn pasted_text_answers_no_question_and_is_sent_as_a_whole() {
+    let home = Home::new();
+    let mut terminal = ask(&home, &["run the command: touch made"]);
+    terminal.shows("[y]es");
+    terminal.type_in("\u{1b}[200~yes,\rlist the files\u{1b}[201~");
+    terminal.shows("list the files");
+    terminal.shows("Enter sends the line that you were typing");
+    terminal.type_in("\r");
+    terminal.shows("> yes,\nlist the files");
+    assert!(!home.work().join("made").exists());
+    terminal.type_in("n");
+    assert_eq!(terminal.wait().code(), Some(0));
+    assert!(!home.work().join("made").exists());
+    assert_eq!(prompts(&home)[1], ("yes,\nlist the files".to_owned(), true));
+}
+
+#[test]
 fn leaving_a_turn_says_that_the_daemon_goes_on() {
     let home = Home::new();
     let mut terminal = ask(&home, &["--allow", "run the command: trap '' INT TERM; touch began; sleep 100; sleep 100"]);
@@ -111,6 +129,41 @@ fn leaving_a_turn_says_that_the_daemon_goes_on() {
     terminal.type_in(CTRL_C);
     assert_eq!(terminal.wait().code(), Some(130));
     assert!(terminal.screen().contains("the daemon goes on, and `acpd ask --session "), "{}", terminal.screen());
+}
+
+#[test]
+fn a_turn_goes_on_when_its_terminal_is_closed() {
+    let home = Home::new();
+    let mut terminal = ask(&home, &[&format!("{WAITS}, then run the command: touch made")]);
+    terminal.shows("[y]es");
+    terminal.type_in("y");
+    began(&home);
+    signal(terminal.id(), Signal::HUP);
+    assert_eq!(terminal.wait().code(), Some(130));
+    go(&home);
+    let session = until("the second question", || {
+        let found = home.json(&["ctl", "sessions", "--json"])["sessions"][0].clone();
+        (found["questions"][0]["title"] == "touch made").then(|| found["id"].as_str().unwrap().to_owned())
+    });
+    home.stdout(&["ctl", "allow", &session]);
+    until("the rest of the turn", || home.work().join("made").exists().then_some(()));
+}
+
+#[test]
+fn a_turn_that_was_stopped_in_the_shell_takes_its_terminal_again() {
+    let home = Home::new();
+    let mut terminal = ask(&home, &["--allow", WAITS]);
+    began(&home);
+    terminal.shows("Ctrl-C cancels");
+    pause(terminal.id());
+    terminal.make_usual();
+    signal(terminal.id(), Signal::CONT);
+    until("the terminal to be taken", || (!terminal.is_as_usual()).then_some(()));
+    terminal.type_in("half");
+    terminal.shows("» half");
+    go(&home);
+    assert_eq!(terminal.wait().code(), Some(0));
+    assert!(terminal.is_as_usual() && terminal.screen().contains("not sent: half"), "{}", terminal.screen());
 }
 
 #[test]
@@ -195,7 +248,7 @@ fn files_are_attached_by_an_at_sign_an_option_and_with_completion() {
         assert!(prompt.contains("the contents"), "{prompt}");
     }
     let wrong = home.run(&["ask", "--image", "notes.txt", "hello"]);
-    assert!(String::from_utf8(wrong.stderr).unwrap().contains("is no PNG"));
+    assert!(String::from_utf8(wrong.stderr).unwrap().contains("is not a PNG"));
 }
 
 /// A home whose model answers with this text.

@@ -174,3 +174,73 @@ fn every_screen_shows_the_whole_of_what_it_asks_about() {
     assert_eq!(named, cases.iter().map(|case| case.name).collect::<Vec<_>>());
     cases.iter().for_each(check);
 }
+
+#[test]
+fn every_key_of_an_inquiry_is_shown_at_any_width() {
+    let choices = ["Rewrite the parser with a table of states", "Keep it\u{1b}[2J"];
+    let input = json!({ "question": "Which way?", "choices": choices, "free_text": true });
+    let (home, _server) = home(&Case::new("an inquiry", "ask_user", input, &[]));
+    let mut terminal = Terminal::start(&home.acpd(&["ask", "do it"]));
+    terminal.shows("[1] Rewrite");
+    for columns in [80, 40, 24] {
+        terminal.resize(columns, 40);
+        let keys = ["[1] Rewrite", "[2] Keep it", "[t]ype", "[n] Decline", "[r]eason", "[?]"];
+        terminal.shows_that("every key", |screen| keys.iter().all(|key| screen.contains(key)));
+    }
+    terminal.type_in("2");
+    assert_eq!(terminal.wait().code(), Some(0));
+    assert!(!terminal.seen().contains("\u{1b}[2J"), "a label is escaped: {:?}", terminal.seen());
+}
+
+#[test]
+fn ctl_answers_an_inquiry_with_a_choice_or_in_words() {
+    let input = json!({ "question": "Which colour?", "choices": ["Red", "Blue"], "free_text": true });
+    let case = Case::new("an inquiry", "ask_user", input, &["Which colour?", "Red", "Blue"]);
+    let (home, server) = home(&case);
+    let mut bridge = home.bridge();
+    let session = bridge.open(&home.work());
+    for (answer, expected) in [
+        (["--choice", "2"], "The user chose: Blue"),
+        (["--choice", "red"], "The user chose: Red"),
+        (["--text", "Green"], "The user answered: Green"),
+    ] {
+        let prompt = bridge.start_prompt(&session, "paint it");
+        bridge.question();
+        let wrong = home.run(&["ctl", "answer", &session, "--choice", "Pink"]);
+        assert!(!wrong.status.success());
+        let refused = home.run(&["ctl", "allow", &session]);
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("ctl answer"), "{refused:?}");
+        let said = home.stdout(&["ctl", "answer", &session, answer[0], answer[1]]);
+        shows_all("ctl answer", &said, &case);
+        assert!(said.contains("answered: "), "{said}");
+        assert_eq!(bridge.answer(prompt)["result"]["stopReason"], "end_turn");
+        let last = server.requests().last().map(|request| request.body.clone()).unwrap_or_default();
+        assert!(last.contains(expected), "{expected}: {last}");
+    }
+}
+
+#[test]
+fn top_chooses_an_answer_to_an_inquiry_by_its_number() {
+    let input = json!({ "question": "Which colour?", "choices": ["Red", "Blue"] });
+    let case = Case::new("an inquiry", "ask_user", input, &["Which colour?", "Red", "Blue"]);
+    let (home, server) = home(&case);
+    let mut bridge = home.bridge();
+    let session = bridge.open(&home.work());
+    let prompt = bridge.start_prompt(&session, "paint it");
+    bridge.question();
+    let mut top = Terminal::start(&home.acpd(&["ctl", "top"]));
+    top.shows("asks: ");
+    top.type_in("v");
+    top.shows("1-9 choose");
+    top.type_in("a");
+    top.shows("choose with a number: 1 Red  2 Blue");
+    top.type_in("3");
+    top.shows("choose with a number");
+    top.type_in("2");
+    top.shows("answered: Blue");
+    top.type_in("q");
+    top.wait();
+    assert_eq!(bridge.answer(prompt)["result"]["stopReason"], "end_turn");
+    let last = server.requests().last().map(|request| request.body.clone()).unwrap_or_default();
+    assert!(last.contains("The user chose: Blue"), "{last}");
+}

@@ -243,6 +243,9 @@ fn there_is_a_man_page_for_every_command() {
         for section in ["\"EXIT STATUS\"", "ENVIRONMENT", "FILES", "EXAMPLES"] {
             assert!(page.contains(&format!(".SH {section}\n")), "{section} in {}", path.display());
         }
+        let subcommands = page.split_once(".SH SUBCOMMANDS\n").map(|(_, rest)| rest);
+        assert!(subcommands.is_none_or(|rest| rest.starts_with(".TP")), "an empty section in {}", path.display());
+        assert!(page.contains("\"acpd 0.1.0\""), "the program is named in {}: {page}", path.display());
         let is_about_help = path.ends_with("help.1") || page.contains("\\-help(1)");
         assert!(!is_about_help, "{} repeats the help", path.display());
     }

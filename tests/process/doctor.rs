@@ -7,7 +7,7 @@ use std::process::Command;
 use expect_test::expect;
 use serde_json::Value;
 
-use crate::harness::{Home, finish, script, until};
+use crate::harness::{Home, finish, pause, script, until};
 
 /// Runs with a PATH that is the same on every machine: the shell's tools and nothing else.
 fn doctor(home: &Home, args: &[&str]) -> Command {
@@ -230,7 +230,7 @@ fn a_store_that_was_removed_under_the_daemon_is_seen() {
 fn doctor_recognises_a_suspended_daemon_and_a_lost_socket() {
     let home = Home::new();
     let daemon = home.serve();
-    daemon.send(rustix::process::Signal::STOP);
+    pause(daemon.id());
     let (state, said, advice) = says(&checks(&home), "daemon");
     assert_eq!(state, "fail");
     assert!(said.contains("is suspended") && said.contains(&format!("process {}", daemon.id())), "{said}");

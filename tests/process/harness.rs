@@ -49,6 +49,21 @@ pub(crate) fn is_alive(pid: u32) -> bool {
     }
 }
 
+/// Stops a process and returns when every thread has stopped. The kernel delivers the signal thread
+/// by thread, each when it is scheduled, so a busy machine takes a while.
+pub(crate) fn pause(pid: u32) {
+    signal(pid, Signal::STOP);
+    until("every thread to be stopped", || is_stopped(pid).then_some(()));
+}
+
+fn is_stopped(pid: u32) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    threads.flatten().all(|thread| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+    })
+}
+
 pub(crate) fn signal(pid: u32, signal: Signal) {
     let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
     let _ = rustix::process::kill_process(pid, signal);

@@ -10,8 +10,9 @@ use crate::harness::{Home, Peer, is_alive, signal, until};
 
 /// An agent that writes its process id and that of a detached child to `pids`, and notes how its session was opened. It
 /// speaks until the file `go` exists if the prompt says `wait`, ends itself if it says `die`, and writes a file through
-/// its client if it says `write`. For `escape` it tries to write beside the session's folder. With `PROTOCOL=2` it speaks
-/// version 2.
+/// its client if it says `write`. For `escape` it tries to write beside the session's folder, for `strange` it sends an
+/// update that acpd does not know, for `grumble` it writes to its standard error, and for `flood` it speaks for ever,
+/// whatever its client says. With `PROTOCOL=2` it speaks version 2.
 const AGENT: &str = r##"
 setsid sleep 1000 &
 echo "$$ $!" >> pids
@@ -34,6 +35,10 @@ while IFS= read -r line; do
           while [ ! -e go ]; do sleep 0.05; done
           for n in 1 2 3; do say "after $n;"; done ;;
         *die*) say "dying"; exit 3 ;;
+        *strange*) printf '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"c1","update":{"sessionUpdate":"weather","sky":"blue"}}}\n'
+          say "fine;" ;;
+        *grumble*) echo "out of cheese" >&2; say "hm" ;;
+        *flood*) while :; do say "and on "; done ;;
         *escape*) (echo x > inside) && say "inside;"; (echo x > ../outside) 2>/dev/null || say "no outside;" ;;
         *write*) printf '{"jsonrpc":"2.0","id":900,"method":"fs/write_text_file","params":{"sessionId":"c1","path":"%s/written","content":"by acpd"}}\n' "$PWD"
           read -r answer; echo "$answer" > answer
@@ -55,11 +60,21 @@ done
 "##;
 
 fn home() -> Home {
+    home_with("")
+}
+
+/// A home with more configuration for the agent.
+fn home_with(more: &str) -> Home {
     let home = Home::new();
     fs::write(home.work().join("agent.sh"), AGENT).unwrap();
-    home.configure("[agents]\ndefault = \"shell\"\n[agents.shell]\ncommand = \"sh\"\nargs = [\"agent.sh\"]\n");
+    home.configure(&format!(
+        "[agents]\ndefault = \"shell\"\n[agents.shell]\ncommand = \"sh\"\nargs = [\"agent.sh\"]\n{more}\n"
+    ));
     home
 }
+
+/// The configuration of an agent that speaks version 2.
+const SECOND: &str = "version = 2\nenv = { PROTOCOL = \"2\" }\n";
 
 fn pids(home: &Home) -> Vec<u32> {
     let text = fs::read_to_string(home.work().join("pids")).unwrap_or_default();
@@ -112,9 +127,7 @@ fn a_killed_daemon_ends_its_agent_and_the_next_prompt_resumes_it() {
 
 #[test]
 fn an_agent_of_version_2_outlives_its_editor_and_resumes_after_kills() {
-    let home = home();
-    let agent = "command = \"sh\"\nargs = [\"agent.sh\"]\nversion = 2\nenv = { PROTOCOL = \"2\" }\n";
-    home.configure(&format!("[agents]\ndefault = \"shell\"\n[agents.shell]\n{agent}"));
+    let home = home_with(SECOND);
     let mut editor = home.bridge();
     let session = editor.open(&home.work());
     editor.start_prompt(&session, "wait");
@@ -156,6 +169,63 @@ fn an_agent_that_dies_fails_its_turn_and_resumes_with_the_next_prompt() {
     assert_eq!(opened(&home), "new\nresumed\nresumed\n");
 }
 
+#[test]
+fn what_an_agent_writes_to_its_standard_error_is_in_the_log() {
+    let home = home();
+    let _daemon = home.serve();
+    let mut editor = home.bridge();
+    let session = editor.open(&home.work());
+    editor.prompt(&session, "grumble");
+    until("the log to have it", || home.log().contains("wrote: out of cheese").then_some(()));
+    assert_eq!(editor.agent_text(), "hm");
+}
+
+#[test]
+fn an_agent_that_speaks_for_ever_is_ended_after_a_cancel_and_resumes() {
+    for version in ["", SECOND] {
+        let home = home_with(&format!("cancel_seconds = 1\n{version}"));
+        let mut editor = home.bridge();
+        let session = editor.open(&home.work());
+        let id = editor.start_prompt(&session, "flood");
+        editor.wait_for(|message| message.to_string().contains("and on "));
+        editor.notify("session/cancel", json!({ "sessionId": session }));
+        assert_eq!(editor.answer(id)["result"]["stopReason"], "cancelled");
+        gone(&pids(&home));
+        editor.prompt(&session, "hello");
+        assert_eq!(opened(&home), "new\nresumed\n");
+    }
+}
+
+#[test]
+fn an_update_that_acpd_does_not_know_is_kept_and_reaches_clients_of_the_agents_version() {
+    for (version, number) in [("", 1), (SECOND, 2)] {
+        let home = home_with(version);
+        let strange = |message: &Value| message["params"]["update"]["sessionUpdate"] == "weather";
+        let clients = |protocol: u64| {
+            let mut editor = home.bridge().unchecked();
+            editor.ask("initialize", json!({ "protocolVersion": protocol, "info": { "name": "t", "version": "1" } }));
+            editor
+        };
+        let mut editor = clients(1);
+        let session = editor.new_session(&home.work());
+        editor.prompt(&session, "strange");
+        assert!(editor.agent_text().contains("fine;"));
+        assert_eq!(editor.received.iter().any(strange), number == 1, "{:?}", editor.received);
+        let mut other = clients(number);
+        let params = json!({ "sessionId": session, "cwd": home.work(), "mcpServers": [] });
+        match number {
+            1 => other.ask("session/load", params),
+            _ => other.ask(
+                "session/resume",
+                json!({ "sessionId": session, "cwd": home.work(), "replayFrom": { "type": "start" } }),
+            ),
+        };
+        let replayed =
+            other.received.iter().find(|message| strange(message)).unwrap_or_else(|| panic!("{:?}", other.received));
+        assert_eq!(replayed["params"]["update"]["sky"], "blue");
+    }
+}
+
 fn prompt(session: &str, text: &str) -> Value {
     json!({ "sessionId": session, "prompt": [{ "type": "text", "text": text }] })
 }
@@ -180,7 +250,10 @@ fn an_editor_chooses_its_agent_on_the_command_line_and_ctl_shows_it() {
     native.open(&home.work());
     assert!(pids(&home).is_empty());
     let mut hosted = Peer::spawn(home.acpd(&["acp", "--agent", "shell"]));
-    let session = hosted.open(&home.work());
+    hosted.initialize();
+    let opened = hosted.ask("session/new", json!({ "cwd": home.work(), "mcpServers": [] }));
+    assert_eq!(opened["_meta"]["acpd"]["agent"], "shell", "{opened}");
+    let session = opened["sessionId"].as_str().unwrap().to_owned();
     hosted.prompt(&session, "hello");
     assert_eq!(hosted.agent_text(), "hello");
     let shown = home.stdout(&["ctl", "sessions"]);
@@ -191,10 +264,7 @@ fn an_editor_chooses_its_agent_on_the_command_line_and_ctl_shows_it() {
 
 #[test]
 fn a_sandboxed_agent_writes_in_the_sessions_folders_only() {
-    let home = home();
-    home.configure(
-        "[agents]\ndefault = \"shell\"\n[agents.shell]\ncommand = \"sh\"\nargs = [\"agent.sh\"]\nsandbox = true\n",
-    );
+    let home = home_with("sandbox = true");
     let mut editor = home.bridge();
     let session = editor.open(&home.work());
     editor.prompt(&session, "escape");

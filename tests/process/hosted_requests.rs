@@ -184,3 +184,94 @@ fn the_commands_of_an_agent_in_the_sandbox_are_in_it_too() {
     until("the command to have run", || home.work().join("inside").exists().then_some(()));
     assert!(!outside.exists());
 }
+
+#[test]
+fn an_agent_does_not_write_gits_own_files_through_its_client() {
+    let home = home("", "");
+    let git = root(&home).join("project/.git/hooks");
+    fs::create_dir_all(&git).unwrap();
+    fs::write(git.join("../config"), "mine").unwrap();
+    let write = |name: &str| {
+        ("fs/write_text_file", json!({ "path": root(&home).join("project").join(name), "content": "[alias]" }))
+    };
+    std::os::unix::fs::symlink(".git", root(&home).join("project/alias")).unwrap();
+    let requests = [write(".git/hooks/pre-commit"), write(".git/config"), write("alias/config"), write("gitless")];
+    prepare(&home, &requests);
+    for files in [false, true] {
+        let mut editor = home.bridge();
+        let capabilities = json!({ "fs": { "readTextFile": files, "writeTextFile": files } });
+        editor.ask("initialize", json!({ "protocolVersion": 1, "clientCapabilities": capabilities }));
+        let session = editor.new_session(&root(&home));
+        editor.start_prompt(&session, "go");
+        if files {
+            // Only the last request reaches the editor.
+            let asked = editor.wait_for(|message| message["method"] == "fs/write_text_file");
+            assert!(asked["params"]["path"].as_str().unwrap().ends_with("gitless"), "{asked}");
+            editor.reply(&asked["id"], json!({}));
+        }
+        editor.wait_for(|message| message["result"]["stopReason"] == "end_turn");
+        let answers = answers(&home);
+        for answer in &answers[..3] {
+            assert!(answer["error"]["message"].as_str().is_some_and(|text| text.contains("git's own")), "{answer}");
+        }
+        assert!(answers[3]["result"].is_object(), "{answers:?}");
+        fs::remove_file(root(&home).join("answers")).unwrap();
+    }
+    assert_eq!(fs::read_to_string(git.join("../config")).unwrap(), "mine");
+    assert!(!git.join("pre-commit").exists());
+}
+
+#[test]
+fn a_command_that_a_rule_may_deny_is_refused_whether_or_not_rules_ask() {
+    for ask in ["", "ask = [\"bash(git push)\"]"] {
+        let home = home("", &format!("[permissions]\ndeny = [\"bash(rm)\"]\n{ask}"));
+        fs::write(root(&home).join("free"), "f").unwrap();
+        // What these commands run shows only when they run.
+        let doubtful = ["$(echo rm) free", "R=rm; $R free", "eval \"$X free\""];
+        let mut requests: Vec<_> = doubtful.iter().map(|command| terminal(command, &[])).collect();
+        // A rule that asks is not compared: the agent asks the user itself.
+        requests.push(terminal("git push --help", &[]));
+        requests.push(terminal("echo x", &[]));
+        prepare(&home, &requests);
+        let mut editor = home.bridge();
+        let session = editor.open(&root(&home));
+        editor.prompt(&session, "go");
+        let answers = answers(&home);
+        let (refused, run) = answers.split_at(doubtful.len());
+        for answer in refused {
+            assert!(answer["error"]["message"].as_str().is_some_and(|text| text.contains("may forbid")), "{answer}");
+        }
+        assert!(run.iter().all(|answer| answer["result"]["terminalId"].is_string()), "{run:?}");
+        assert!(root(&home).join("free").exists());
+    }
+}
+
+#[test]
+fn an_agent_in_the_sandbox_gets_neither_files_nor_terminals_of_an_editor() {
+    let home = home("sandbox = true", "");
+    let at = |name: &str| home.work().join(name);
+    fs::write(at("note"), "on disk").unwrap();
+    let requests = [
+        ("fs/read_text_file", json!({ "path": at("note") })),
+        ("fs/write_text_file", json!({ "path": at("made"), "content": "by acpd" })),
+        ("terminal/create", json!({ "command": "true", "cwd": home.work() })),
+    ];
+    prepare(&home, &requests);
+    for name in ["agent.sh", "requests"] {
+        fs::copy(root(&home).join(name), at(name)).unwrap();
+    }
+    let mut editor = home.bridge();
+    let files = json!({ "readTextFile": true, "writeTextFile": true });
+    let capabilities = json!({ "fs": files, "terminal": true });
+    editor.ask("initialize", json!({ "protocolVersion": 1, "clientCapabilities": capabilities }));
+    let session = editor.new_session(&home.work());
+    editor.start_prompt(&session, "go");
+    let is_request = |message: &Value| message["method"].is_string() && message.get("id").is_some();
+    let next = editor.wait_for(|message| is_request(message) || message["result"]["stopReason"] == "end_turn");
+    assert!(!is_request(&next), "an editor was asked for {next}");
+    let text = fs::read_to_string(at("answers")).unwrap();
+    let answers: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(answers[0]["result"]["content"], "on disk", "{answers:?}");
+    assert_eq!(fs::read_to_string(at("made")).unwrap(), "by acpd", "{answers:?}");
+    assert!(answers[2]["result"]["terminalId"].as_str().is_some_and(|id| id.starts_with("acpd-")), "{answers:?}");
+}

@@ -39,8 +39,8 @@ fn a_daemon_whose_socket_path_is_blocked_listens_in_the_state_folder() {
     let run = home.path().join("run");
     fs::remove_dir_all(&run).unwrap();
     fs::write(&run, "in the way").unwrap();
-    let refuge = home.state().join("acpd.sock");
-    until("the daemon to listen elsewhere", || refuge.exists().then_some(()));
+    let fallback = home.state().join("acpd.sock");
+    until("the daemon to listen elsewhere", || fallback.exists().then_some(()));
     // The runtime folder is unusable, so the variable is not followed; the lock file leads to the
     // daemon.
     assert_eq!(home.json(&["ctl", "status", "--json"])["pid"], daemon);

@@ -40,6 +40,13 @@ fn models_are_listed_filtered_and_said_to_be_guessed_where_they_are() {
             ("openai/gpt-4.1".to_owned(), json!(1_047_576), false),
         ]
     );
+    let table = &list["table"];
+    assert_eq!((&table["version"], table["date"].as_str().map(str::len)), (&json!(1), Some(10)), "{table}");
+    for maker in ["Anthropic", "OpenAI", "Google", "DeepSeek", "Mistral", "xAI"] {
+        assert!(table["sources"][maker].as_str().is_some_and(|source| source.len() > 20), "{maker}: {table}");
+    }
+    let all = |args: &[&str]| String::from_utf8(acpd_models(&home, &server, args).stdout).unwrap();
+    assert_eq!((all(&[]), all(&[]).lines().count()), (all(&["list"]), 2), "the list needs no subcommand");
     let output = acpd_models(&home, &server, &["list", "INSTRUCT"]);
     let said = String::from_utf8(output.stdout).unwrap();
     assert_eq!(said.lines().count(), 1, "{said}");
@@ -205,4 +212,37 @@ fn overrides_replace_what_the_list_and_the_table_say_and_are_shown() {
     let output = acpd_models_with(&config, &["list", "gpt"]);
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.contains("9,000 tokens, images, 1.5 in, 2.5 out USD per million, configured: window price"), "{said}");
+}
+
+#[test]
+fn facts_are_written_to_the_configuration_and_used() {
+    let (home, server) = (Home::new(), provider());
+    let config = "# my settings\n[models.local]\nprobe = false # no servers here\n";
+    home.configure(config);
+    let written = || fs::read_to_string(home.path().join("home/.config/acpd/config.toml")).unwrap();
+    let override_facts = |args: &[&str]| acpd_models(&home, &server, &[&["override"], args].concat());
+    for (args, said) in [
+        (&["scripted-instruct", "windw=9"][..], "windw: unknown key; did you mean `window`?"),
+        (&["scripted-instruct", "price.input=1"], "price"),
+        (&["scripted-instruct", "window"], "does not have the form FACT=VALUE"),
+        (&["scripted-instruct", "dialect=gemini"], "`dialect` is `chat` or `responses`"),
+        (&["scripted-instruct", "--reset"], "no facts about `scripted-instruct` are overridden"),
+    ] {
+        let output = override_facts(args);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(1) && error.contains(said), "{args:?} {error}");
+        assert_eq!(written(), config, "{args:?}");
+    }
+
+    let output = override_facts(&["scripted-*", "window=9000", "price.input=1.5", "price.output=2.5", "images=true"]);
+    assert!(output.status.success(), "{output:?}");
+    assert!(written().starts_with(config), "{}", written());
+    let list = acpd_models(&home, &server, &["list", "scripted"]).stdout;
+    let list = String::from_utf8(list).unwrap();
+    let facts = "9,000 tokens, images, 1.5 in, 2.5 out USD per million, configured: window images price";
+    assert!(list.contains(facts) && !list.contains("guessed"), "{list}");
+
+    assert!(override_facts(&["scripted-*", "--reset"]).status.success());
+    let list = acpd_models(&home, &server, &["list", "scripted"]).stdout;
+    assert!(String::from_utf8(list).unwrap().contains("32,768 tokens, guessed from an unknown name"));
 }

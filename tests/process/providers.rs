@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use testkit::Transcript;
 use testkit::answers::{AnswerPart, Dialect, ModelAnswer};
 use testkit::provider::{Action, Reply, Server};
-use testkit::validation::{self, Check, PICTURE};
+use testkit::validation::{self, PICTURE, PROVIDERS, Provider};
 
 use crate::harness::{Home, Peer, until};
 
@@ -192,27 +192,18 @@ fn a_provider_is_reached_over_tls_only_if_its_authority_is_trusted() {
     }
 }
 
-const VALIDATING: [(&str, Dialect, Check, &str); 7] = [
-    ("anthropic", Dialect::Anthropic, validation::anthropic, "claude-sonnet-4-5"),
-    ("vertex", Dialect::Anthropic, validation::vertex, "claude-sonnet-4-5"),
-    ("openai", Dialect::Chat, validation::chat, "some-model"),
-    ("openai", Dialect::Mistral, validation::mistral, "mistral-large-latest"),
-    ("openai_responses", Dialect::Responses, validation::responses, "gpt-5.1"),
-    ("gemini", Dialect::Gemini, validation::gemini, "gemini-3-pro-preview"),
-    ("ollama", Dialect::Ollama, validation::ollama, "qwen3:8b"),
-];
-
 /// The servers refuse requests as strictly as the providers do. The task has parallel calls, a
 /// picture, and a break in the middle.
 #[test]
 fn the_program_does_a_task_of_five_steps_at_every_validating_server() {
     let mut ends = String::new();
-    for (kind, dialect, check, name) in VALIDATING {
+    for Provider { name, kind, base, model, check, dialect, .. } in PROVIDERS {
         let server = validation::server(dialect, check);
         let home = home(kind, &server);
         let config = fs::read_to_string(home.path().join("home/.config/acpd/config.toml")).unwrap();
-        let config = config.replace("fake/fake", &format!("fake/{name}"));
-        let config = config.replace("id = \"fake\"", &format!("id = \"{name}\"\nimages = true"));
+        let config = config.replace(&server.address, &format!("{}{base}", server.address));
+        let config = config.replace("fake/fake", &format!("fake/{model}"));
+        let config = config.replace("id = \"fake\"", &format!("id = \"{model}\"\nimages = true"));
         // Without a configured window, Ollama is asked for the default one, which its server checks.
         home.configure(&config.replace("window = 100000\n", ""));
         for file in ["a", "b", "c", "d"] {
@@ -224,18 +215,22 @@ fn the_program_does_a_task_of_five_steps_at_every_validating_server() {
         let answer = editor.prompt(&session, "Do it.");
         let requests = server.requests();
         let reason = &answer["result"]["stopReason"];
-        ends.push_str(&format!("{kind}, {name}: {reason} after {} requests\n", requests.len()));
-        assert!(editor.agent_text().ends_with("Done."), "{kind}: {answer}: {}", editor.agent_text());
-        assert!(requests.iter().any(|request| request.body.contains(&PICTURE[..40])), "{kind} was shown no picture");
+        ends.push_str(&format!("{name}, {model}: {reason} after {} requests\n", requests.len()));
+        assert!(editor.agent_text().ends_with("Done."), "{name}: {answer}: {}", editor.agent_text());
+        assert!(requests.iter().any(|request| request.body.contains(&PICTURE[..40])), "{name} was shown no picture");
     }
-    // Five steps, one of them twice. Mistral refuses a picture right after a tool's message, once.
+    // Five steps, one of them twice. DeepSeek and Mistral refuse parts of requests.
     expect![[r#"
         anthropic, claude-sonnet-4-5: "end_turn" after 6 requests
         vertex, claude-sonnet-4-5: "end_turn" after 6 requests
-        openai, some-model: "end_turn" after 6 requests
-        openai, mistral-large-latest: "end_turn" after 7 requests
-        openai_responses, gpt-5.1: "end_turn" after 6 requests
+        chat, some-model: "end_turn" after 6 requests
+        azure, gpt-5.1: "end_turn" after 6 requests
+        deepseek, deepseek-v4-pro: "end_turn" after 8 requests
+        mistral, mistral-large-latest: "end_turn" after 7 requests
+        openrouter, anthropic/claude-sonnet-4.5: "end_turn" after 6 requests
+        openai, gpt-5.1: "end_turn" after 6 requests
         gemini, gemini-3-pro-preview: "end_turn" after 6 requests
+        gemini-chat, gemini-3-pro-preview: "end_turn" after 6 requests
         ollama, qwen3:8b: "end_turn" after 6 requests
     "#]]
     .assert_eq(&ends);

@@ -156,6 +156,24 @@ fn invisible_characters_are_escaped_at_a_terminal_and_kept_in_a_pipe() {
 }
 
 #[test]
+fn the_end_of_a_long_line_cannot_look_like_a_line_of_its_own() {
+    let home = Home::new();
+    // The spaces move the end of the line to the beginning of a row.
+    let command = format!("touch made #{}? Allow: ls", " ".repeat(144));
+    let (_bridge, session, _) = asking(&home, &command);
+    let ask = fenced(&command);
+    for args in [&["ctl", "session", &session][..], &["ctl", "tail", &session], &["ctl", "top"], &["ask", &ask]] {
+        let terminal = Terminal::start(&home.acpd(args));
+        let screen =
+            terminal.shows_that("the end of the line", |screen| screen.contains("┊") && screen.contains(": ls"));
+        let shown = screen.lines().skip_while(|line| !line.contains("│ touch made #"));
+        let forged: Vec<&str> =
+            shown.skip(1).filter(|line| line.contains("Allow: ls") && !line.starts_with("  ┊ ")).collect();
+        assert!(forged.is_empty(), "{args:?}: {forged:?} in\n{screen}");
+    }
+}
+
+#[test]
 fn tail_shows_the_last_text_although_nothing_follows() {
     let home = Home::new();
     let mut bridge = home.bridge();

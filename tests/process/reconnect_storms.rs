@@ -67,7 +67,7 @@ fn converse(mut stream: UnixStream, hang_up_on: &str) {
 fn a_request_that_ends_the_connection_is_sent_twice_and_then_refused() {
     let home = Home::new();
     let count = daemon_that_hangs_up_on(&home, "session/list");
-    let mut bridge = home.bridge().behind_fake_daemon();
+    let mut bridge = home.bridge().unchecked();
     bridge.initialize();
     let error = bridge.ask_in_vain("session/list", json!({}));
     assert_eq!((&error["code"], &error["data"]["retry"]), (&json!(-32603), &json!(true)), "{error}");
@@ -86,7 +86,7 @@ fn a_request_that_ends_the_connection_is_sent_twice_and_then_refused() {
 fn the_bridge_backs_off_and_reports_a_daemon_that_ends_every_connection() {
     let home = Home::new();
     let count = daemon_that_hangs_up_on(&home, "_acpd/hello");
-    let mut bridge = home.bridge().behind_fake_daemon();
+    let mut bridge = home.bridge().unchecked();
     let last_error = |bridge: &mut Peer| {
         let error = bridge.ask_in_vain("initialize", json!({ "protocolVersion": 1 }));
         error["message"].as_str().unwrap().contains("ends every connection").then_some(error)

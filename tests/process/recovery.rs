@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::harness::{Home, Peer, is_alive, signal, until};
+use crate::harness::{Home, Peer, is_alive, pause, until};
 use crate::random_kills::Dice;
 
 /// Sends a small prompt and checks that the conversation continues.
@@ -42,7 +42,7 @@ fn a_prompt_that_a_killed_daemon_never_read_is_resent_and_runs_once() {
     let mut bridge = home.bridge();
     let session = bridge.open(&home.work());
     bridge.wait_for(|message| message["params"]["update"]["sessionUpdate"] == "available_commands_update");
-    signal(home.daemon().unwrap(), Signal::STOP);
+    pause(home.daemon().unwrap());
     let prompt = bridge.start_prompt(&session, "list the files");
     assert!(bridge.is_silent());
     home.kill_daemon();

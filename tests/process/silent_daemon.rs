@@ -6,9 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::process::Output;
 
-use rustix::process::Signal;
-
-use crate::harness::{Home, finish, is_alive, until};
+use crate::harness::{Home, finish, is_alive, pause, until};
 
 /// The subcommands that only need a daemon.
 const COMMANDS: [&[&str]; 12] = [
@@ -42,7 +40,7 @@ fn a_stopped_daemon_is_named_by_every_command_and_killed_by_force() {
     let home = Home::new();
     let mut daemon = home.serve();
     let pid = daemon.id();
-    daemon.send(Signal::STOP);
+    pause(pid);
     for args in COMMANDS {
         let output = impatient(&home, args);
         assert_eq!(output.status.code(), Some(1), "{args:?}: {output:?}");
@@ -86,7 +84,7 @@ fn a_silent_listener_that_is_not_acpd_is_named_and_never_killed() {
 fn a_daemon_without_its_socket_is_found_by_its_lock() {
     let home = Home::new();
     let mut daemon = home.serve();
-    daemon.send(Signal::STOP);
+    pause(daemon.id());
     fs::remove_file(home.socket()).unwrap();
     let output = impatient(&home, &["ctl", "stop"]);
     assert!(said(&output).contains(&format!("kills process {}", daemon.id())), "{}", said(&output));

@@ -71,7 +71,7 @@ fn no_space() -> Value {
 fn a_prompt_waits_for_a_slow_session_while_other_requests_continue() {
     let home = Home::new();
     let (resume, prompts) = slow_daemon(&home);
-    let mut bridge = home.bridge().behind_fake_daemon();
+    let mut bridge = home.bridge().unchecked();
     let session = bridge.open(&home.work());
     let refused = bridge.prompt(&session, "one");
     assert_eq!((&refused["error"]["code"], &refused["error"]["data"]["retry"]), (&json!(-32603), &json!(true)));
@@ -95,7 +95,7 @@ fn a_prompt_waits_for_a_slow_session_while_other_requests_continue() {
 fn a_session_that_fails_to_resume_refuses_held_requests_with_the_reason() {
     let home = Home::new();
     let (resume, prompts) = slow_daemon(&home);
-    let mut bridge = home.bridge().behind_fake_daemon();
+    let mut bridge = home.bridge().unchecked();
     let session = bridge.open(&home.work());
     bridge.prompt(&session, "one");
     prompts.recv().unwrap();

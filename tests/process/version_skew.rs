@@ -78,7 +78,7 @@ fn this_bridge_works_with_an_older_or_newer_daemon() {
     ] {
         let home = Home::new();
         other_daemon(&home, answers);
-        let mut bridge = home.bridge().behind_fake_daemon();
+        let mut bridge = home.bridge().unchecked();
         assert_eq!(bridge.initialize()["protocolVersion"], 1);
         // The bridge passes on messages that it does not know.
         bridge.wait_for(|message| message["method"] == "_acpd/news");
@@ -90,7 +90,7 @@ fn this_bridge_works_with_an_older_or_newer_daemon() {
 fn a_daemon_without_support_for_bridges_is_reported_to_the_editor() {
     let home = Home::new();
     other_daemon(&home, |_| None);
-    let error = home.bridge().behind_fake_daemon().ask_in_vain("initialize", json!({ "protocolVersion": 1 }));
+    let error = home.bridge().unchecked().ask_in_vain("initialize", json!({ "protocolVersion": 1 }));
     assert_eq!(error["code"], -32601, "{error}");
 }
 
@@ -123,7 +123,7 @@ fn a_bridge_comes_back_to_a_daemon_of_another_version() {
         "session/list" => Some(json!({ "sessions": ["of the other"] })),
         _ => None,
     });
-    let mut bridge = home.bridge().behind_fake_daemon();
+    let mut bridge = home.bridge().unchecked();
     bridge.initialize();
     for _ in 0..3 {
         bridge.notify(HANG_UP, json!({}));

@@ -26,7 +26,7 @@ const BLOCKING: [&str; 15] = [
 ];
 
 /// The traits that actors call, by the file in crates/domain/src that declares them.
-const PORTS: [(&str, &str); 13] = [
+const PORTS: [(&str, &str); 14] = [
     ("account.rs", "Accounts"),
     ("briefing.rs", "Briefing"),
     ("budget.rs", "Ledger"),
@@ -40,10 +40,11 @@ const PORTS: [(&str, &str); 13] = [
     ("tool.rs", "Job"),
     ("tool/host.rs", "ToolHost"),
     ("tool.rs", "Toolbox"),
+    ("worktree.rs", "Worktrees"),
 ];
 
 /// The methods of ports that return at once, and why they can.
-const IMMEDIATE: [(&str, &str); 36] = [
+const IMMEDIATE: [(&str, &str); 38] = [
     ("Accounts::variables", "a list that the configuration fixed"),
     ("AgentLink::answer", "queues an order"),
     ("AgentLink::cancel", "queues an order"),
@@ -62,6 +63,7 @@ const IMMEDIATE: [(&str, &str); 36] = [
     ("Catalogue::default_model", "looks at lists in memory, which a task of their own refreshes"),
     ("Catalogue::fallback", "looks at lists in memory, which a task of their own refreshes"),
     ("Catalogue::find", "looks at lists in memory, which a task of their own refreshes"),
+    ("Catalogue::known", "looks at lists in memory, and never causes one to be refreshed"),
     ("Catalogue::list", "looks at lists in memory, which a task of their own refreshes"),
     ("Catalogue::offers", "looks at lists in memory, which a task of their own refreshes"),
     ("Catalogue::remarks", "looks at lists in memory, which a task of their own refreshes"),
@@ -78,6 +80,7 @@ const IMMEDIATE: [(&str, &str); 36] = [
     ("Toolbox::forget", "starts a blocking task"),
     ("Toolbox::notify", "starts a task"),
     ("Toolbox::offer", "looks at tables in memory"),
+    ("Toolbox::server_instructions", "looks at what servers have said, in memory"),
     ("Toolbox::servers", "looks at a table in memory"),
     ("Toolbox::stop_background", "signals a task"),
 ];

@@ -1,4 +1,5 @@
-//! Pages that must match the code: the tests that they name, and the methods that they list.
+//! Pages that must match the code: the tests that they name, and the methods that they list. Their
+//! lines have at most 100 columns.
 
 use std::collections::BTreeSet;
 
@@ -35,6 +36,32 @@ fn undocumented_methods(files: &[File]) -> Vec<String> {
     missing.map(|method| format!("docs/protocol.md: say how far `{method}` is, and which test proves it")).collect()
 }
 
+/// Lines of a page. Code, tables and the addresses of links cannot be wrapped.
+fn too_wide(files: &[File]) -> Vec<String> {
+    const WIDEST: usize = 100;
+    let mut complaints = Vec::new();
+    for file in files.iter().filter(|file| file.path.ends_with(".md")) {
+        let mut fence = None;
+        for (at, line) in file.text.lines().enumerate() {
+            let ticks = line.trim_start().chars().take_while(|letter| *letter == '`').count();
+            let is_code = fence.is_some() || ticks >= 3;
+            if ticks >= fence.unwrap_or(3) {
+                fence = if fence.is_none() { Some(ticks) } else { None };
+            }
+            let is_whole = is_code || line.starts_with(['|', '[']);
+            if !is_whole && line.chars().count() > WIDEST {
+                complaints.push(format!("{}:{}: wrap the line at {WIDEST} columns", file.path, at + 1));
+            }
+        }
+    }
+    complaints
+}
+
+#[test]
+fn the_lines_of_pages_are_wrapped() {
+    hold(too_wide(&tree()));
+}
+
 #[test]
 fn the_tests_that_the_docs_name_exist() {
     hold(unknown_tests(&tree()));
@@ -54,4 +81,7 @@ fn docs_are_held_against_the_code() {
     let methods = file("crates/wire/src/method.rs", "pub const A: &str = \"a/b\";\n");
     assert_eq!(undocumented_methods(&[methods.clone(), file("docs/protocol.md", "`a/b`")]).len(), 0);
     assert_eq!(undocumented_methods(&[methods, file("docs/protocol.md", "a/b")]).len(), 1);
+    let wide = "word ".repeat(21);
+    let count = |text: String| too_wide(&[page(&text)]).len();
+    assert_eq!(count(format!("{wide}\n| {wide}\n```\n{wide}\n```\n{wide}")), 2);
 }

@@ -31,7 +31,7 @@ pub(crate) async fn follow(
     entry: &AgentSettings,
     order: AgentOrder,
     settings: &HostSettings,
-    orders: &mut mpsc::Receiver<Order>,
+    orders: &mut mpsc::UnboundedReceiver<Order>,
     reports: &mpsc::Sender<AgentReport>,
 ) -> Option<AgentFailure> {
     let agent = order.agent.clone();
@@ -79,7 +79,7 @@ pub(crate) async fn follow_shared(
     order: AgentOrder,
     settings: &HostSettings,
     children: &Arc<SharedChildren>,
-    orders: &mut mpsc::Receiver<Order>,
+    orders: &mut mpsc::UnboundedReceiver<Order>,
     reports: &mpsc::Sender<AgentReport>,
 ) -> Option<AgentFailure> {
     let patience = Patience { start: entry.start(), cancel: entry.cancel() };

@@ -105,6 +105,8 @@ pub(crate) struct Exchange {
     message: MessageId,
     questions: HashMap<QuestionId, Id>,
     announced: HashSet<CallId>,
+    /// The requests of the child that wait for the user to answer a form.
+    forms: Vec<Id>,
     served: FuturesUnordered<Served>,
     /// Notified when a prompt ends or is cancelled.
     prompt_over: watch::Sender<()>,
@@ -142,6 +144,7 @@ impl Exchange {
             message: MessageId::new(),
             questions: HashMap::new(),
             announced: HashSet::new(),
+            forms: Vec::new(),
             served: FuturesUnordered::new(),
             prompt_over: watch::Sender::default(),
             outgoing: VecDeque::new(),
@@ -240,6 +243,10 @@ impl Exchange {
             return self.report(AgentReport::Ended { reason: StopReason::Cancelled, usage: None });
         }
         let (Some(_), Some(session)) = (self.prompt, &self.session) else { return };
+        if self.deadline.is_some() {
+            // It is cancelled already, and cancelling it again must not give it more time.
+            return;
+        }
         self.outgoing.push_back(rpc::notification(method::SESSION_CANCEL, &json!({ "sessionId": session })));
         for (_, id) in std::mem::take(&mut self.questions) {
             self.answer(&id, Ok(child::permission_answer(None)));

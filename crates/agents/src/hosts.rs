@@ -214,7 +214,7 @@ where
     }
 
     fn start(&self, order: AgentOrder) -> StartedAgent {
-        let (link, mut orders): (Link, mpsc::Receiver<Order>) = Link::new();
+        let (link, mut orders): (Link, mpsc::UnboundedReceiver<Order>) = Link::new();
         let (tell, reports) = mpsc::channel(REPORTS);
         let services = Services::new(Surroundings::new(&order, &self.settings, false));
         let patience = Patience { start: Duration::from_secs(60), cancel: Duration::from_secs(10) };

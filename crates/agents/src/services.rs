@@ -151,13 +151,20 @@ impl Services {
     }
 }
 
+/// Whether the editor that sent the prompt is there and can show a question.
+pub(crate) fn can_show(elicitation: &Elicitation, editor: Option<&Arc<dyn Editor>>) -> bool {
+    editor.is_some_and(|editor| {
+        editor.is_connected()
+            && match elicitation.form {
+                Form::Fields(_) => editor.capabilities().forms,
+                Form::Page { .. } => editor.capabilities().pages,
+            }
+    })
+}
+
 /// Asks the user through the editor that sent the prompt. Declines if no connected editor can show the question.
 async fn elicit(elicitation: Elicitation, editor: Option<Arc<dyn Editor>>) -> Result<Value, RpcError> {
-    let can_show = |editor: &Arc<dyn Editor>| match elicitation.form {
-        Form::Fields(_) => editor.capabilities().forms,
-        Form::Page { .. } => editor.capabilities().pages,
-    };
-    let Some(editor) = editor.filter(|editor| editor.is_connected() && can_show(editor)) else {
+    let Some(editor) = editor.filter(|editor| can_show(&elicitation, Some(editor))) else {
         return Ok(json!({ "action": "decline" }));
     };
     Ok(match editor.elicit(elicitation).await {

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::{ImageLimit, PATIENCE, pdf, scaling};
+use crate::{DEADLINE, ImageLimit, pdf, scaling};
 
 /// The most bytes of address space that the process may use.
 const MEMORY: u64 = 1 << 30;
@@ -43,7 +43,7 @@ impl Conversion {
 pub fn main(first: &OsStr, rest: &[OsString]) -> Option<ExitCode> {
     let conversion = Conversion::parse(first, rest)?;
     limit(Resource::As, MEMORY);
-    limit(Resource::Cpu, PATIENCE.as_secs());
+    limit(Resource::Cpu, DEADLINE.as_secs());
     limit(Resource::Core, 0);
     let work = move || -> io::Result<bool> {
         let mut input = Vec::new();

@@ -30,7 +30,7 @@ pub use helper::main;
 const SUBCOMMAND: &str = "__run";
 
 /// How long one conversion may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(20);
 
 /// The largest file that is converted, in bytes.
 pub const LARGEST_FILE: usize = 64 << 20;
@@ -64,7 +64,7 @@ impl ImageLimit {
 pub enum ConvertError {
     #[error("the file has more than {} MiB", LARGEST_FILE >> 20)]
     TooLarge,
-    #[error("the file takes more than {} seconds to read", PATIENCE.as_secs())]
+    #[error("the file takes more than {} seconds to read", DEADLINE.as_secs())]
     TooSlow,
     #[error("the file is damaged, or needs too much memory to read")]
     Unreadable,
@@ -118,7 +118,7 @@ impl Converter {
         }
         let _place = PLACES.acquire().await.map_err(|_| ConvertError::Helper("it is shut down".to_owned()))?;
         // Dropping the future ends the process.
-        let converted = tokio::time::timeout(PATIENCE, self.run(arguments, input)).await;
+        let converted = tokio::time::timeout(DEADLINE, self.run(arguments, input)).await;
         converted.map_err(|_| ConvertError::TooSlow)?
     }
 

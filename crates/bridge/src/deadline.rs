@@ -10,7 +10,7 @@ use std::time::Duration;
 const VARIABLE: &str = "ACPD_PATIENCE";
 
 /// The default deadline for an answer.
-pub const USUAL: Duration = Duration::from_secs(30);
+pub const DEFAULT: Duration = Duration::from_secs(30);
 
 /// Returns `usual`, or the deadline that the environment sets.
 pub fn timeout(usual: Duration) -> Duration {

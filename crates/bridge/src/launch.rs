@@ -46,13 +46,13 @@ pub const ALLOCATOR: [(&str, &str); 3] =
     [("MALLOC_ARENA_MAX", "2"), ("MALLOC_TRIM_THRESHOLD_", "262144"), ("MALLOC_MMAP_THRESHOLD_", "262144")];
 
 /// How long to wait while another program starts the daemon.
-const PATIENCE: Duration = Duration::from_secs(30);
+const LOCK_DEADLINE: Duration = Duration::from_secs(30);
 
-const STEP: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Connects to the daemon, and starts one if none is running. `program` is the path of acpd.
 pub fn connect_or_start(places: &Places, program: &Path) -> anyhow::Result<UnixStream> {
-    let patience = Instant::now() + PATIENCE;
+    let patience = Instant::now() + LOCK_DEADLINE;
     loop {
         if let Some(stream) = probe(&find_running(places).socket)? {
             return Ok(stream);
@@ -63,7 +63,7 @@ pub fn connect_or_start(places: &Places, program: &Path) -> anyhow::Result<UnixS
                 lock.note(&places.socket);
                 return start_unless_there(places, program);
             }
-            Attempt::Held(_) if Instant::now() < patience => thread::sleep(STEP),
+            Attempt::Held(_) if Instant::now() < patience => thread::sleep(POLL_INTERVAL),
             Attempt::Held(_) => return Err(stuck_start(&places.start_lock())),
         }
     }
@@ -71,7 +71,7 @@ pub fn connect_or_start(places: &Places, program: &Path) -> anyhow::Result<UnixS
 
 /// The error for a start lock that another program does not release.
 fn stuck_start(lock: &Path) -> anyhow::Error {
-    let seconds = PATIENCE.as_secs();
+    let seconds = LOCK_DEADLINE.as_secs();
     match Lock::holder(lock) {
         Some(holder) => anyhow!(
             "{holder} has been starting a daemon for more than {seconds} seconds; end it with `kill {}` and try again",
@@ -200,7 +200,7 @@ fn await_return(places: &Places) -> anyhow::Result<Option<UnixStream>> {
         }
         match Lock::holder(&places.daemon_lock()) {
             None => return Ok(None),
-            Some(_) if Instant::now() < deadline => thread::sleep(STEP),
+            Some(_) if Instant::now() < deadline => thread::sleep(POLL_INTERVAL),
             Some(holder) => bail!(
                 "the daemon runs but does not listen on its socket: {holder} holds {}; end it with `kill {}` and try again",
                 places.daemon_lock().display(),

@@ -68,6 +68,11 @@ impl Places {
         self.keys().join("mcp")
     }
 
+    /// The folder with the user's logins at MCP servers.
+    pub fn mcp_logins(&self) -> PathBuf {
+        self.keys().join("mcp-logins")
+    }
+
     /// The folder with long outputs of commands, in one folder per session.
     pub fn outputs(&self) -> PathBuf {
         self.state.join("outputs")
@@ -85,7 +90,7 @@ impl Places {
 
     /// The socket on which a daemon listens while its usual folder is gone, as the runtime folder
     /// is after logging out.
-    pub fn refuge(&self) -> PathBuf {
+    pub fn fallback_socket(&self) -> PathBuf {
         self.state.join("acpd.sock")
     }
 

@@ -12,7 +12,7 @@ use crate::permission::RuleTexts;
 use crate::tool::Location;
 use crate::{
     Approval, CallId, ClientInfo, ConnectionId, Cost, Grant, Millis, Mode, ModelId, QuestionId, SessionId, ToolCard,
-    ToolContent, ToolKind, Usage,
+    ToolContent, ToolKind, Usage, Worktree,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +41,11 @@ impl ActivityCard {
 pub struct SessionCard {
     pub id: SessionId,
     pub title: Option<String>,
+    /// The folder in which it was opened.
     pub cwd: PathBuf,
+    /// The git worktree in which it works.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<Worktree>,
     pub state: ActivityCard,
     /// When the running turn started.
     pub turn_started: Option<Millis>,

@@ -10,7 +10,7 @@ use crate::tool::OutcomeKind;
 use crate::{Event, EventKind, Outcome, ToolContent, TurnId};
 
 /// The number of turns that can be undone.
-const KEPT: usize = 100;
+const MAX_UNDOABLE_TURNS: usize = 100;
 
 /// A turn that changed files, and the position of its changes in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Checkpoints {
                 // A new change discards the turns that could still be redone.
                 self.0.retain(|known| !known.undone);
                 self.0.push(Checkpoint { turn: turn.clone(), first: number, last: number, undone: false });
-                let surplus = self.0.len().saturating_sub(KEPT);
+                let surplus = self.0.len().saturating_sub(MAX_UNDOABLE_TURNS);
                 self.0.drain(..surplus);
             }
         }

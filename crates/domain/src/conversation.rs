@@ -3,7 +3,7 @@
 mod compacted;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -16,7 +16,7 @@ use crate::checkpoint::RestoreDirection;
 use crate::event::RequestedCall;
 use crate::model::CallOrigin;
 use crate::tool::{OutcomeKind, UPDATE_PLAN};
-use crate::{CallId, Content, Event, EventKind, MessageId, Outcome, Payload, PlanEntry, ToolContent};
+use crate::{CallId, Content, Event, EventKind, MessageId, Outcome, Payload, PlanEntry, ToolContent, Worktree};
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Message {
@@ -147,6 +147,14 @@ impl Conversation {
             }
             EventKind::ResultsCleared { calls } => self.clear_results(calls),
             EventKind::Created { cwd, .. } => self.cwd.clone_from(cwd),
+            EventKind::Moved { message, folder, worktree } => {
+                self.cwd.clone_from(folder);
+                // A model that has seen nothing yet gets the folder with its instructions.
+                if !self.messages.is_empty() {
+                    let text = Content::text(moved(folder, worktree.as_ref()));
+                    self.push(Message::User { id: message.clone(), content: vec![text] });
+                }
+            }
             EventKind::TurnEnded { .. } => {
                 let not_run = Outcome::failed(NOT_RUN);
                 for call in std::mem::take(&mut self.requested) {
@@ -300,6 +308,18 @@ fn restored(way: RestoreDirection, files: &[PathBuf]) -> String {
     match way {
         RestoreDirection::Undo => format!("[The user has undone your changes to {}.]", files.join(", ")),
         RestoreDirection::Redo => format!("[The user has made your changes to {} again.]", files.join(", ")),
+    }
+}
+
+/// Builds the message that reports another working folder to the model, whose earlier paths are in the old one.
+fn moved(folder: &Path, worktree: Option<&Worktree>) -> String {
+    let folder = folder.display();
+    match worktree {
+        Some(Worktree { branch, repository, .. }) => format!(
+            "[The working folder is now {folder}. It is a git worktree on the branch {branch}, separate from {}.]",
+            repository.display()
+        ),
+        None => format!("[The working folder is now {folder}.]"),
     }
 }
 

@@ -60,7 +60,7 @@ impl ExtraSet {
 
 /// Clients with one name and a range of versions, and the extras that they do not get.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spared {
+pub struct ClientExclusion {
     /// The name in `clientInfo`, in any case. An empty name matches clients that do not send one.
     pub name: String,
     /// The first version that this applies to; None for all versions before `below`.
@@ -84,12 +84,12 @@ const KNOWN: [(&str, &str, &[Extra]); 2] = [
 pub struct ExtrasPolicy {
     pub offered: ExtraSet,
     /// Exclusions in addition to `KNOWN`.
-    pub spared: Vec<Spared>,
+    pub excluded: Vec<ClientExclusion>,
 }
 
 impl Default for ExtrasPolicy {
     fn default() -> Self {
-        Self { offered: ExtraSet::ALL, spared: Vec::new() }
+        Self { offered: ExtraSet::ALL, excluded: Vec::new() }
     }
 }
 
@@ -98,10 +98,10 @@ impl ExtrasPolicy {
         let known = KNOWN.iter().filter(|(name, below, _)| is_about(client, name, None, Some(below)));
         let known = known.flat_map(|(_, _, without)| without.iter().copied());
         let configured = self
-            .spared
+            .excluded
             .iter()
-            .filter(|spared| is_about(client, &spared.name, spared.from.as_deref(), spared.below.as_deref()))
-            .flat_map(|spared| spared.without.iter().copied());
+            .filter(|excluded| is_about(client, &excluded.name, excluded.from.as_deref(), excluded.below.as_deref()))
+            .flat_map(|excluded| excluded.without.iter().copied());
         known.chain(configured).fold(self.offered, ExtraSet::without)
     }
 }
@@ -155,14 +155,14 @@ mod tests {
 
     #[test]
     fn the_configuration_spares_more_clients_and_leaves_out_more_for_all() {
-        let spared = |name: &str, from: Option<&str>, below: Option<&str>| Spared {
+        let excluded = |name: &str, from: Option<&str>, below: Option<&str>| ClientExclusion {
             name: name.to_owned(),
             from: from.map(str::to_owned),
             below: below.map(str::to_owned),
             without: vec![Extra::Models, Extra::Fork],
         };
-        let spared = vec![spared("ed", Some("v1.2"), Some("2")), spared("", None, None)];
-        let policy = ExtrasPolicy { offered: ExtraSet::ALL.without(Extra::Usage), spared };
+        let excluded = vec![excluded("ed", Some("v1.2"), Some("2")), excluded("", None, None)];
+        let policy = ExtrasPolicy { offered: ExtraSet::ALL.without(Extra::Usage), excluded };
         let (most, least) = (policy.offered, policy.offered.without(Extra::Models).without(Extra::Fork));
         let of = |name, version| policy.of(&client(name, version));
         assert_eq!([of("ed", "1.1.9"), of("ed", "1.2"), of("ed", "1.10"), of("ed", "2.0")], [most, least, least, most]);

@@ -6,13 +6,17 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
-use crate::{Durability, Event, Millis, SessionId};
+use crate::{Durability, Event, Millis, SessionId, Worktree};
 
 /// The summary of a session for lists, stored beside its events and in the same batch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionMeta {
     pub id: SessionId,
+    /// The folder in which it was opened.
     pub cwd: PathBuf,
+    /// The worktree in which it works.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<Worktree>,
     /// The real path of `cwd` when the session began. Older logs do not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub real_cwd: Option<PathBuf>,

@@ -44,6 +44,10 @@ pub enum HostedEvent {
         first: bool,
         fields: CallFields,
     },
+    /// The child waits for the user, whom it asks to fill in a form or to open a page.
+    Paused,
+    /// The user has answered, or the child has taken its question back.
+    Resumed,
     /// The child offers other choices, or the current choice has changed.
     Offered { part: OfferPart },
     /// An update that acpd does not interpret. Clients of its version of the protocol receive it as it is.
@@ -171,7 +175,7 @@ impl HostedEvent {
     pub fn weight(&self) -> usize {
         match self {
             HostedEvent::Opened { session, offer } => session.len() + offer.weight(),
-            HostedEvent::Unprompted => 0,
+            HostedEvent::Unprompted | HostedEvent::Paused | HostedEvent::Resumed => 0,
             HostedEvent::Called { fields, .. } => fields.weight(),
             HostedEvent::Offered { part } => part.weight(),
             HostedEvent::Relayed { update, .. } => crate::event::json_weight(update),
@@ -207,7 +211,7 @@ impl Hosted {
             }
             HostedEvent::Offered { part } => self.offer.change(part),
             HostedEvent::Unprompted => self.unprompted = true,
-            HostedEvent::Called { .. } | HostedEvent::Relayed { .. } => {}
+            HostedEvent::Called { .. } | HostedEvent::Paused | HostedEvent::Resumed | HostedEvent::Relayed { .. } => {}
         }
     }
 }

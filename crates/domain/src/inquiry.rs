@@ -167,15 +167,20 @@ impl Inquiry {
         }
     }
 
-    /// Builds the outcome of the call, with what the user wrote beside the answer.
-    pub fn outcome(&self, answer: &InquiryAnswer, words: Option<&str>) -> Outcome {
+    /// Builds the outcome of the call, with what the user wrote beside the answer. `mode` is that of the session after
+    /// the answer; the user may have changed it while the question was open.
+    pub fn outcome(&self, answer: &InquiryAnswer, words: Option<&str>, mode: Mode) -> Outcome {
         let (text, raw) = match answer {
             InquiryAnswer::Chose(choice) => {
                 let text = match self.purpose {
                     InquiryPurpose::Answer => format!("The user chose: {}", choice.label),
-                    InquiryPurpose::Plan => {
+                    InquiryPurpose::Plan if choice.id == mode.id() => {
                         format!("The user approved the plan. The mode is `{}` now; carry the plan out.", choice.id)
                     }
+                    InquiryPurpose::Plan => format!(
+                        "The user approved the plan, and has set the mode `{}` meanwhile; carry out what it allows.",
+                        mode.id()
+                    ),
                 };
                 (text, json!({ "answer": "chosen", "choice": choice.id, "label": choice.label }))
             }
@@ -185,12 +190,16 @@ impl Inquiry {
             }
             InquiryAnswer::Declined => {
                 let text = match self.purpose {
-                    InquiryPurpose::Answer => "The user declined to answer.",
+                    InquiryPurpose::Answer => "The user declined to answer.".to_owned(),
                     InquiryPurpose::Plan => {
-                        "The user did not approve the plan and wants to keep planning. The mode is still `plan`."
+                        let still = if mode == Mode::Plan { "still " } else { "" };
+                        let mode = mode.id();
+                        format!(
+                            "The user did not approve the plan and wants to keep planning. The mode is {still}`{mode}`."
+                        )
                     }
                 };
-                (text.to_owned(), json!({ "answer": "declined" }))
+                (text, json!({ "answer": "declined" }))
             }
             InquiryAnswer::Dismissed => (
                 "The user closed the question without answering or declining it.".to_owned(),
@@ -276,7 +285,7 @@ mod tests {
     #[test]
     fn declining_dismissing_and_absence_are_told_apart() {
         let asked = inquiry(&["a"], true);
-        let result = |answer: InquiryAnswer| asked.outcome(&answer, None).text;
+        let result = |answer: InquiryAnswer| asked.outcome(&answer, None, Mode::Full).text;
         let absent = result(InquiryAnswer::Unanswered("nobody is there".to_owned()));
         let texts = [result(InquiryAnswer::Declined), result(InquiryAnswer::Dismissed), absent];
         assert_eq!(
@@ -287,7 +296,7 @@ mod tests {
                 "The question was not answered: nobody is there.",
             ]
         );
-        let declined = asked.outcome(&InquiryAnswer::Declined, Some("not now"));
+        let declined = asked.outcome(&InquiryAnswer::Declined, Some("not now"), Mode::Full);
         assert_eq!(declined.text, "The user declined to answer. The user wrote: not now");
         assert_eq!(declined.verdict, OutcomeKind::Denied);
     }

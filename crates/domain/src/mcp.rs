@@ -154,6 +154,10 @@ pub enum ServerState {
         reason: String,
         retry_in: u64,
     },
+    /// The server wants a login, which this command of the user provides.
+    NeedsLogin {
+        command: String,
+    },
     /// The server is not started, for this reason.
     Off {
         reason: String,
@@ -167,6 +171,7 @@ impl ServerState {
             ServerState::Ready => "ready".to_owned(),
             ServerState::Failed { reason, retry_in: 0 } => format!("failed: {reason}"),
             ServerState::Failed { reason, retry_in } => format!("failed: {reason}; next try in {retry_in} s"),
+            ServerState::NeedsLogin { command } => format!("needs a login: run `{command}`"),
             ServerState::Off { reason } => format!("off: {reason}"),
         }
     }

@@ -10,7 +10,7 @@ use crate::{CallId, Content, Event, EventKind, MessageId};
 const MATCHES: usize = 20;
 
 /// The number of characters shown before and after a match.
-const AROUND: usize = 240;
+const CONTEXT_CHARS: usize = 240;
 
 /// The maximum number of bytes of an outcome shown at once.
 const PAGE: usize = 24 << 10;
@@ -116,6 +116,7 @@ impl Recall {
             | EventKind::PromptDropped { .. }
             | EventKind::Hosted { .. }
             | EventKind::Noticed { .. }
+            | EventKind::Moved { .. }
             | EventKind::Restored { .. }
             | EventKind::TurnEnded { .. } => {}
         }
@@ -148,8 +149,8 @@ impl Recall {
         // The position in the lower-case text is close enough to that in the original for an
         // excerpt.
         let at = text.floor_char_boundary(at.min(text.len()));
-        let start = text[..at].char_indices().rev().nth(AROUND).map_or(0, |(start, _)| start);
-        let end = text[at..].char_indices().nth(AROUND).map_or(text.len(), |(end, _)| at + end);
+        let start = text[..at].char_indices().rev().nth(CONTEXT_CHARS).map_or(0, |(start, _)| start);
+        let end = text[at..].char_indices().nth(CONTEXT_CHARS).map_or(text.len(), |(end, _)| at + end);
         let (before, after) = (if start > 0 { "…" } else { "" }, if end < text.len() { "…" } else { "" });
         self.count += 1;
         self.found.push_back(format!("{who}:\n{before}{}{after}", text[start..end].trim()));

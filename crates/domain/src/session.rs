@@ -27,6 +27,7 @@ pub mod sub_agents;
 mod tests;
 mod turns;
 pub mod undo;
+pub mod worktrees;
 
 pub use activity::Activity;
 pub use effect::{AnswerRefused, Effect, Reply, TurnOrder};

@@ -18,7 +18,7 @@ use crate::permission::PermissionMemory;
 use crate::tool::OutcomeKind;
 use crate::{
     Approval, CallId, Choice, Cost, Decision, Event, EventKind, Millis, Mode, ModelId, Place, QuestionId, SessionId,
-    ThoughtLevel, Usage,
+    ThoughtLevel, Usage, Worktree,
 };
 
 #[derive(Clone, Debug)]
@@ -64,8 +64,13 @@ impl DelegatedCall {
 /// The folders in which a session works.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionFolders {
+    /// The folder in which the session works now.
     pub cwd: PathBuf,
-    /// The real path of `cwd` when the session began. It is stored beside the log.
+    /// The folder in which it was opened. It differs from `cwd` while the session is in a worktree.
+    pub opened_in: PathBuf,
+    /// The worktree in which it works, if it is in one.
+    pub worktree: Option<Worktree>,
+    /// The real path of `opened_in` when the session began. It is stored beside the log.
     pub real_cwd: Option<PathBuf>,
     /// The folders besides `cwd` that file tools may use.
     pub extra_roots: Vec<PathBuf>,
@@ -157,6 +162,9 @@ impl SessionState {
             EventKind::Created { cwd, extra_roots, mode, approval, model, agent } => {
                 self.created = event.at;
                 self.folders.cwd.clone_from(cwd);
+                self.folders.opened_in.clone_from(cwd);
+                // A fork works in no worktree: that of its original belongs to the original.
+                self.folders.worktree = None;
                 self.folders.extra_roots.clone_from(extra_roots);
                 (self.settings.mode, self.settings.approval, self.settings.model) = (*mode, *approval, model.clone());
                 // A fork has a session of its own at the same agent.
@@ -165,6 +173,10 @@ impl SessionState {
             EventKind::Hosted { news } => self.note_hosted(news),
             EventKind::UserMessage { .. } => self.messages += 1,
             EventKind::Configured { setting, automatic } => self.settings.change(setting, *automatic),
+            EventKind::Moved { folder, worktree, .. } => {
+                self.folders.cwd.clone_from(folder);
+                self.folders.worktree.clone_from(worktree);
+            }
             EventKind::Titled { title } => self.title = Some(title.clone()),
             EventKind::Used { usage, window_used, window, cost, .. } => {
                 self.usage.tokens += *usage;
@@ -299,7 +311,8 @@ impl SessionState {
     pub fn meta(&self, clean: bool) -> SessionMeta {
         SessionMeta {
             id: self.id.clone(),
-            cwd: self.folders.cwd.clone(),
+            cwd: self.folders.opened_in.clone(),
+            worktree: self.folders.worktree.clone(),
             real_cwd: self.folders.real_cwd.clone(),
             extra_roots: self.folders.extra_roots.clone(),
             title: self.title.clone(),

@@ -14,6 +14,9 @@ use crate::briefing::{
     Brief, Briefing, Expansion, LibraryCard, Situation, SlashCommandCard, TypedSlashCommand, Workplace,
 };
 use crate::model::{Catalogue, Model, ModelInfo};
+use crate::worktree::{
+    EnteredWorktree, RemovedWorktree, Worktree, WorktreeError, WorktreeRequest, WorktreeStatus, Worktrees,
+};
 use crate::{Environment, ModelId};
 
 pub struct Swap<T>(RwLock<Arc<T>>);
@@ -116,6 +119,49 @@ impl<T: Accounts> Accounts for Swap<T> {
 
     fn forget(&self) -> BoxFuture<'static, Result<(), AccountError>> {
         self.get().forget()
+    }
+}
+
+impl<T: Worktrees> Worktrees for Swap<T> {
+    fn enter(
+        &self,
+        request: WorktreeRequest,
+        name: Option<String>,
+    ) -> BoxFuture<'static, Result<EnteredWorktree, WorktreeError>> {
+        self.get().enter(request, name)
+    }
+
+    fn find(&self, request: WorktreeRequest, name: String) -> BoxFuture<'static, Result<Worktree, WorktreeError>> {
+        self.get().find(request, name)
+    }
+
+    fn status(
+        &self,
+        request: WorktreeRequest,
+        worktree: Option<Worktree>,
+    ) -> BoxFuture<'static, Result<WorktreeStatus, WorktreeError>> {
+        self.get().status(request, worktree)
+    }
+
+    fn merge(&self, request: WorktreeRequest, worktree: Worktree) -> BoxFuture<'static, Result<u64, WorktreeError>> {
+        self.get().merge(request, worktree)
+    }
+
+    fn check_removal(
+        &self,
+        request: WorktreeRequest,
+        worktree: Worktree,
+        with_ignored: bool,
+    ) -> BoxFuture<'static, Result<(), WorktreeError>> {
+        self.get().check_removal(request, worktree, with_ignored)
+    }
+
+    fn remove(
+        &self,
+        request: WorktreeRequest,
+        worktree: Worktree,
+    ) -> BoxFuture<'static, Result<RemovedWorktree, WorktreeError>> {
+        self.get().remove(request, worktree)
     }
 }
 

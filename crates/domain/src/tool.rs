@@ -287,6 +287,12 @@ pub trait Toolbox: Send + Sync + 'static {
     /// Returns the tools that a mode offers to a session.
     fn offer(&self, session: &SessionId, mode: Mode) -> Vec<ToolSpec>;
 
+    /// Returns what the session's MCP servers tell models about their use, marked as their words; empty if they say
+    /// nothing.
+    fn server_instructions(&self, _session: &SessionId) -> String {
+        String::new()
+    }
+
     /// Replaces the session's own MCP servers and returns at once. The servers connect in the
     /// background. The stream reports their changes and must be read; it ends when the session is
     /// closed, when its servers are set again, or if it has none. A toolbox without MCP returns

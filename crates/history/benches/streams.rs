@@ -82,6 +82,7 @@ fn meta(last: u64) -> SessionMeta {
     SessionMeta {
         id: SessionId::from("session"),
         cwd: PathBuf::from("/work"),
+        worktree: None,
         real_cwd: None,
         extra_roots: Vec::new(),
         title: None,

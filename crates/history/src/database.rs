@@ -18,7 +18,7 @@ use crate::store::Settings;
 
 /// How long to wait for a lock. A handle that was just dropped holds it for some milliseconds more, until sled's
 /// threads and our readers have released it.
-const LOCK_PATIENCE: Duration = Duration::from_secs(2);
+const LOCK_DEADLINE: Duration = Duration::from_secs(2);
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// Why an operation failed.
@@ -194,7 +194,7 @@ fn await_lock(path: &Path) -> Result<File, Fault> {
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) if since.elapsed() < LOCK_PATIENCE => thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::WouldBlock) if since.elapsed() < LOCK_DEADLINE => thread::sleep(LOCK_PAUSE),
             Err(TryLockError::WouldBlock) => return Err(Fault::Refused("another process has it open".to_owned())),
             Err(TryLockError::Error(error)) => return Err(error.into()),
         }

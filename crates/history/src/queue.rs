@@ -30,7 +30,7 @@ pub(crate) struct Queue {
 
 #[derive(Default)]
 struct Inner {
-    lanes: Lanes,
+    lanes: SessionQueues,
     /// When the committer must start; `None` if there is nothing to do.
     due: Option<Instant>,
     closed: bool,
@@ -105,7 +105,7 @@ impl Queue {
 
 /// The records by session, and the order in which the sessions are served.
 #[derive(Default)]
-struct Lanes {
+struct SessionQueues {
     records: HashMap<SessionId, VecDeque<(Record, usize)>>,
     /// Sessions that had nothing in the queue. They are served first.
     fresh: VecDeque<SessionId>,
@@ -116,7 +116,7 @@ struct Lanes {
     weight: usize,
 }
 
-impl Lanes {
+impl SessionQueues {
     fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
@@ -187,7 +187,7 @@ mod tests {
         Record { session: SessionId::from(session), entry, receipt: Receipt::new(|_| {}) }
     }
 
-    fn take(lanes: &mut Lanes) -> Vec<(String, u64)> {
+    fn take(lanes: &mut SessionQueues) -> Vec<(String, u64)> {
         let name = |record: Record| match record.entry {
             RecordEntry::Prepare { events } => (record.session.to_string(), events[0].number),
             RecordEntry::Append { .. } | RecordEntry::Copy { .. } | RecordEntry::Delete => {
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_session_with_little_to_write_is_served_before_flooding_ones() {
-        let mut lanes = Lanes::default();
+        let mut lanes = SessionQueues::default();
         for number in 0..100 {
             for session in 0..10 {
                 lanes.push(record(&format!("flood {session}"), number, 60 << 10));
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn every_record_is_taken_once_in_the_order_of_its_session() {
-        let mut lanes = Lanes::default();
+        let mut lanes = SessionQueues::default();
         let mut pushed = 0;
         let mut last: HashMap<String, u64> = HashMap::new();
         let mut taken = 0;

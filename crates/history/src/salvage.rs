@@ -23,7 +23,7 @@ use crate::sled_log::SledLog;
 use crate::stored::{self, Encoded};
 
 /// How many bytes of events are carried over at a time.
-const LOAD: usize = 1 << 20;
+const BATCH_BYTES: usize = 1 << 20;
 
 /// The largest event that is carried over. No part of acpd makes one of this size.
 const LARGEST: usize = 64 << 20;
@@ -51,13 +51,13 @@ pub(crate) fn salvage(broken: &Path, into: &Database) {
 }
 
 fn carry_over(broken: &Path, into: &Database) -> Result<Salvaged, Fault> {
-    let mut carrier = Carrier { into, metas: HashMap::new(), salvaged: Salvaged::default(), current: None };
+    let mut writer = SalvageWriter { into, metas: HashMap::new(), salvaged: Salvaged::default(), current: None };
     // The user may have deleted it since an earlier start.
     if broken.join("db").try_exists()? {
         let log = SledLog::open(broken)?;
-        carrier.metas = readable_metas(&log)?;
-        log.scan(keys::EVENTS, |key, value| carrier.take(key, value))?;
-        carrier.finish_session()?;
+        writer.metas = readable_metas(&log)?;
+        log.scan(keys::EVENTS, |key, value| writer.take(key, value))?;
+        writer.finish_session()?;
         into.settle(true)?;
     }
     // Only after everything is on the disk; otherwise a crash could keep the removal and lose what was carried over.
@@ -65,7 +65,7 @@ fn carry_over(broken: &Path, into: &Database) -> Result<Salvaged, Fault> {
     batch.remove(keys::SALVAGING);
     into.apply(batch)?;
     into.settle(true)?;
-    Ok(carrier.salvaged)
+    Ok(writer.salvaged)
 }
 
 /// The last number of a session that an interrupted salvage has carried over. `None` if the session was used since then
@@ -139,7 +139,7 @@ impl Parts {
 }
 
 /// Receives events in the order of their keys and writes them to the new store.
-struct Carrier<'a> {
+struct SalvageWriter<'a> {
     into: &'a Database,
     /// The sessions that are yet to come.
     metas: HashMap<SessionId, SessionMeta>,
@@ -160,7 +160,7 @@ struct Session {
     load_size: usize,
 }
 
-impl Carrier<'_> {
+impl SalvageWriter<'_> {
     fn take(&mut self, key: &[u8], value: &[u8]) -> Result<(), Fault> {
         let Some((session, number, part)) = keys::session_number_and_part(key) else { return Ok(()) };
         if self.current.as_ref().is_none_or(|current| current.meta.id != session) {
@@ -175,7 +175,7 @@ impl Carrier<'_> {
             _ => {
                 current.finish_event();
                 current.event = Some((number, Parts::beginning_with(part, value)));
-                if current.load_size >= LOAD {
+                if current.load_size >= BATCH_BYTES {
                     // More is to come, so this session was not closed cleanly.
                     current.write(self.into, false)?;
                 }
@@ -254,6 +254,7 @@ pub(crate) mod tests {
         SessionMeta {
             id: SessionId::from(session),
             cwd: PathBuf::from("/work"),
+            worktree: None,
             real_cwd: None,
             extra_roots: Vec::new(),
             title: None,
@@ -290,23 +291,23 @@ pub(crate) mod tests {
         database.settle(true).unwrap();
     }
 
-    fn carrier(into: &Database, meta: SessionMeta) -> Carrier<'_> {
+    fn writer(into: &Database, meta: SessionMeta) -> SalvageWriter<'_> {
         let metas = HashMap::from([(meta.id.clone(), meta)]);
-        Carrier { into, metas, salvaged: Salvaged::default(), current: None }
+        SalvageWriter { into, metas, salvaged: Salvaged::default(), current: None }
     }
 
-    /// Passes a prompt of session `a` to the carrier in its stored form.
-    fn take_prompt(carrier: &mut Carrier<'_>, prompt: Arc<Event>) {
+    /// Passes a prompt of session `a` to the writer in its stored form.
+    fn take_prompt(writer: &mut SalvageWriter<'_>, prompt: Arc<Event>) {
         for stored in stored::encode_events(&[prompt]).unwrap() {
             let StoredEvents::One { number, parts } = stored else { panic!("a prompt is no run of text") };
             for (part, value) in (0..).zip(parts) {
-                carrier.take(&keys::event(&SessionId::from("a"), number, part), &value).unwrap();
+                writer.take(&keys::event(&SessionId::from("a"), number, part), &value).unwrap();
             }
         }
     }
 
     /// The same for a run of text.
-    fn take_run(carrier: &mut Carrier<'_>, numbers: std::ops::RangeInclusive<u64>) {
+    fn take_run(writer: &mut SalvageWriter<'_>, numbers: std::ops::RangeInclusive<u64>) {
         let piece = |number| {
             let kind = EventKind::AgentText { message: MessageId::from("m"), text: format!("{number} ") };
             TextRun::of(&Event { life: 1, number, at: Millis(number), kind }).unwrap()
@@ -314,20 +315,20 @@ pub(crate) mod tests {
         let mut pieces = numbers.map(piece);
         let mut run = pieces.next().unwrap();
         pieces.for_each(|next| run.join(next).unwrap());
-        carrier.take(&keys::event(&SessionId::from("a"), run.last(), 0), &run.encode()).unwrap();
+        writer.take(&keys::event(&SessionId::from("a"), run.last(), 0), &run.encode()).unwrap();
     }
 
     #[test]
     fn a_session_is_clean_only_when_all_of_it_is_carried_over() {
         let home = tempdir().unwrap();
         let into = Database::open(home.path(), &Settings::default()).unwrap();
-        let mut carrier = carrier(&into, meta("a", 3));
-        take_prompt(&mut carrier, prompt(1, &"x".repeat(LOAD)));
-        take_prompt(&mut carrier, prompt(2, "y"));
+        let mut writer = writer(&into, meta("a", 3));
+        take_prompt(&mut writer, prompt(1, &"x".repeat(BATCH_BYTES)));
+        take_prompt(&mut writer, prompt(2, "y"));
         let half = read::meta(&into.db, &SessionId::from("a")).unwrap();
         assert_eq!(half, Some(SessionMeta { clean: false, ..meta("a", 1) }));
-        take_prompt(&mut carrier, prompt(3, "z"));
-        carrier.finish_session().unwrap();
+        take_prompt(&mut writer, prompt(3, "z"));
+        writer.finish_session().unwrap();
         assert_eq!(read::meta(&into.db, &SessionId::from("a")).unwrap(), Some(meta("a", 3)));
     }
 
@@ -335,14 +336,14 @@ pub(crate) mod tests {
     fn a_stale_run_of_text_that_overlaps_costs_no_event() {
         let home = tempdir().unwrap();
         let into = Database::open(home.path(), &Settings::default()).unwrap();
-        let mut carrier = carrier(&into, meta("a", 12));
+        let mut writer = writer(&into, meta("a", 12));
         // Of the last run only the stale form that overlaps is left.
         for numbers in [1..=4, 5..=6, 5..=7, 7..=9, 8..=11] {
-            take_run(&mut carrier, numbers);
+            take_run(&mut writer, numbers);
         }
-        take_prompt(&mut carrier, prompt(12, "x"));
-        carrier.finish_session().unwrap();
-        assert_eq!(carrier.salvaged, Salvaged { sessions: 1, cut_short: 0, events: 12 });
+        take_prompt(&mut writer, prompt(12, "x"));
+        writer.finish_session().unwrap();
+        assert_eq!(writer.salvaged, Salvaged { sessions: 1, cut_short: 0, events: 12 });
         let events = read::events(&into.db, &SessionId::from("a"), 0, usize::MAX).unwrap();
         assert!(events.iter().map(|event| event.number).eq(1..=12));
     }
@@ -351,11 +352,11 @@ pub(crate) mod tests {
     fn nothing_is_carried_over_after_a_lost_event() {
         let home = tempdir().unwrap();
         let into = Database::open(home.path(), &Settings::default()).unwrap();
-        let mut carrier = carrier(&into, meta("a", 6));
-        take_run(&mut carrier, 1..=2);
-        take_run(&mut carrier, 4..=5);
-        take_prompt(&mut carrier, prompt(6, "x"));
-        carrier.finish_session().unwrap();
-        assert_eq!(carrier.salvaged, Salvaged { sessions: 1, cut_short: 1, events: 2 });
+        let mut writer = writer(&into, meta("a", 6));
+        take_run(&mut writer, 1..=2);
+        take_run(&mut writer, 4..=5);
+        take_prompt(&mut writer, prompt(6, "x"));
+        writer.finish_session().unwrap();
+        assert_eq!(writer.salvaged, Salvaged { sessions: 1, cut_short: 1, events: 2 });
     }
 }

@@ -23,9 +23,8 @@
 //!
 //! Older versions of pages stay in the log for a while, and they take the place of newer ones that are lost. Pages are
 //! split and merged, so an older version can cover keys that have moved to another page since. Therefore every version
-//! of a leaf that covers a key makes a statement about it, "has this value" or "does not exist", at a position in the
-//! log, and the newest statement counts. A key that was deleted stays deleted unless the messages that say so are all
-//! lost.
+//! of a leaf that covers a key has a version of that key, "has this value" or "does not exist", with a position in the
+//! log, and the newest one counts. A key that was deleted stays deleted unless the messages that say so are all lost.
 //!
 //! An unfinished batch, which sled would drop, is read as far as it goes: no receipt has called it safe, and `salvage`
 //! checks what it takes. Every input may be hostile: lengths are checked, nothing panics, and memory is bounded.
@@ -82,7 +81,7 @@ struct Page {
 }
 
 /// A version of a leaf, and the keys that it covers.
-struct Covering {
+struct LeafRange {
     low: Vec<u8>,
     /// The first key beyond; none in the last page.
     high: Option<Vec<u8>>,
@@ -92,7 +91,7 @@ struct Covering {
 pub(crate) struct SledLog {
     file: File,
     /// Ordered by `low`.
-    leaves: Vec<Covering>,
+    leaves: Vec<LeafRange>,
 }
 
 impl SledLog {
@@ -103,7 +102,7 @@ impl SledLog {
         for page in versions_of_pages(&file)? {
             let Some(node) = read(&file, page.node) else { continue };
             let Some(leaf) = Leaf::parse(&node, page.node.position) else { continue };
-            leaves.push(Covering { low: leaf.low, high: leaf.high, page });
+            leaves.push(LeafRange { low: leaf.low, high: leaf.high, page });
         }
         leaves.sort_by(|a, b| a.low.cmp(&b.low));
         Ok(Self { file, leaves })
@@ -156,8 +155,8 @@ fn visit_until(
     while let Some(key) = open.iter().filter_map(Leaf::first_key).min().map(<[u8]>::to_vec)
         && end.is_none_or(|end| key.as_slice() < end)
     {
-        let newest = open.iter_mut().filter_map(|leaf| leaf.take(&key)).max_by_key(|statement| statement.position);
-        if let Some(value) = newest.and_then(|statement| statement.value)
+        let newest = open.iter_mut().filter_map(|leaf| leaf.take(&key)).max_by_key(|version| version.position);
+        if let Some(value) = newest.and_then(|version| version.value)
             && key.starts_with(prefix)
         {
             visit(&key, &value)?;

@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::refusal::HttpRefusal;
 
 /// How long the next piece of a body may take.
-const PATIENCE: Duration = Duration::from_secs(15);
+const PIECE_DEADLINE: Duration = Duration::from_secs(15);
 
 /// A body needs a part of the budget only beyond this many bytes, so long ones do not keep out
 /// short ones, such as a cancellation.
@@ -70,7 +70,7 @@ pub(crate) async fn read(
     let mut whole = BytesMut::new();
     let mut held = None;
     loop {
-        match tokio::time::timeout(PATIENCE, body.next()).await {
+        match tokio::time::timeout(PIECE_DEADLINE, body.next()).await {
             Err(_) => return Err(HttpRefusal::TooSlow),
             Ok(None) => return Ok(Body { bytes: whole.freeze(), _budget: held }),
             Ok(Some(Err(_))) => return Err(HttpRefusal::Bad("the connection closed before the whole body arrived")),

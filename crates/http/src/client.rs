@@ -172,14 +172,14 @@ impl HttpClient {
         self.changed.send_replace(());
     }
 
-    fn take(&self, name: &LaneName, generation: u64, budget: usize) -> Take {
+    fn take(&self, name: &LaneName, generation: u64, budget: usize) -> Taken {
         let mut state = self.state();
         let Some(lane) = state.lanes.get_mut(name).filter(|lane| lane.generation == generation) else {
-            return Take::End;
+            return Taken::End;
         };
         let frames = lane.frames.take(budget);
         if frames.is_empty() {
-            return if *self.ended.borrow() { Take::End } else { Take::Nothing };
+            return if *self.ended.borrow() { Taken::End } else { Taken::Nothing };
         }
         state.keep_within(self.kept);
         if state.unsent() < self.limit
@@ -187,7 +187,7 @@ impl HttpClient {
         {
             writer.wake();
         }
-        Take::Frames(frames)
+        Taken::Frames(frames)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -213,7 +213,7 @@ impl State {
     }
 }
 
-enum Take {
+enum Taken {
     Frames(Vec<Frame>),
     Nothing,
     /// The client has ended and every frame was sent, or another stream reads now.
@@ -241,10 +241,10 @@ impl Subscription {
     async fn next_within(&mut self, budget: usize) -> Option<Vec<Frame>> {
         loop {
             match self.client.take(&self.name, self.generation, budget) {
-                Take::Frames(frames) => return Some(frames),
-                Take::End => return None,
+                Taken::Frames(frames) => return Some(frames),
+                Taken::End => return None,
                 // `self` holds the client, which owns the sender, so the channel cannot close.
-                Take::Nothing => self.changed.changed().await.ok()?,
+                Taken::Nothing => self.changed.changed().await.ok()?,
             }
         }
     }

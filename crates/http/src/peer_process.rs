@@ -21,11 +21,11 @@ use crate::ProcessCheck;
 pub(crate) struct PeerChecks {
     port: u16,
     check: ProcessCheck,
-    rounds: Mutex<Rounds>,
+    queue: Mutex<PeerQueue>,
 }
 
 #[derive(Default)]
-struct Rounds {
+struct PeerQueue {
     waiting: Vec<Waiting>,
     /// Whether a thread is working. After each round it takes the peers that wait.
     under_way: bool,
@@ -39,16 +39,16 @@ struct Waiting {
 impl PeerChecks {
     /// Creates the checks for a server that listens on this port.
     pub(crate) fn new(port: u16, check: ProcessCheck) -> Arc<Self> {
-        Arc::new(Self { port, check, rounds: Mutex::default() })
+        Arc::new(Self { port, check, queue: Mutex::default() })
     }
 
     /// Whether the agent started the process at `peer`, the other end of a connection.
     pub(crate) async fn is_own_process(self: &Arc<Self>, peer: SocketAddr) -> io::Result<bool> {
         let (verdict, given) = oneshot::channel();
         let start = {
-            let mut rounds = self.rounds();
-            rounds.waiting.push(Waiting { peer, verdict });
-            !std::mem::replace(&mut rounds.under_way, true)
+            let mut queue = self.queue();
+            queue.waiting.push(Waiting { peer, verdict });
+            !std::mem::replace(&mut queue.under_way, true)
         };
         if start {
             let this = self.clone();
@@ -62,12 +62,12 @@ impl PeerChecks {
         let _reset = ResetOnPanic(self);
         loop {
             let waiting = {
-                let mut rounds = self.rounds();
-                if rounds.waiting.is_empty() {
-                    rounds.under_way = false;
+                let mut queue = self.queue();
+                if queue.waiting.is_empty() {
+                    queue.under_way = false;
                     return;
                 }
-                std::mem::take(&mut rounds.waiting)
+                std::mem::take(&mut queue.waiting)
             };
             let peers: Vec<SocketAddr> = waiting.iter().map(|waiting| waiting.peer).collect();
             for (waiting, verdict) in waiting.into_iter().zip(verdicts(&peers, self.port, &self.check)) {
@@ -77,8 +77,8 @@ impl PeerChecks {
         }
     }
 
-    fn rounds(&self) -> MutexGuard<'_, Rounds> {
-        self.rounds.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queue(&self) -> MutexGuard<'_, PeerQueue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -88,7 +88,7 @@ struct ResetOnPanic<'a>(&'a PeerChecks);
 impl Drop for ResetOnPanic<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.0.rounds().under_way = false;
+            self.0.queue().under_way = false;
         }
     }
 }
@@ -229,7 +229,7 @@ mod tests {
             tokio::task::yield_now().await;
         }
         let others: Vec<_> = (0..100).map(|at| (at, ask(if at % 2 == 0 { here } else { gone }))).collect();
-        while checks.rounds().waiting.len() < others.len() {
+        while checks.queue().waiting.len() < others.len() {
             tokio::task::yield_now().await;
         }
         may_go_on.wait();
@@ -240,7 +240,7 @@ mod tests {
         // One round for the first, and one for all the others, each of which looks at the holder.
         assert_eq!(begun.load(Ordering::SeqCst), 51);
         // The thread sends its last verdict before it finds that no peer waits any more.
-        while checks.rounds().under_way {
+        while checks.queue().under_way {
             tokio::task::yield_now().await;
         }
     }
@@ -260,7 +260,7 @@ mod tests {
         );
         let peer = client.local_addr().unwrap();
         assert!(checks.is_own_process(peer).await.is_err());
-        while checks.rounds().under_way {
+        while checks.queue().under_way {
             tokio::task::yield_now().await;
         }
         assert!(!checks.is_own_process(peer).await.unwrap());

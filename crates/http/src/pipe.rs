@@ -17,10 +17,10 @@ use wire::frame::{Decoder, Framing, encode};
 use crate::client::HttpClient;
 
 /// The maximum number of messages in the pipe.
-const ON_THE_WAY: usize = 4;
+const CAPACITY: usize = 4;
 
 pub(crate) fn request_pipe() -> (RequestSink, RequestSource) {
-    let (requests, messages) = mpsc::channel(ON_THE_WAY);
+    let (requests, messages) = mpsc::channel(CAPACITY);
     (RequestSink(requests), RequestSource { messages, current: Bytes::new() })
 }
 

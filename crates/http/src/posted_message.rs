@@ -14,7 +14,7 @@ use crate::router::MessageSummary;
 const BIG: usize = 256 << 10;
 
 /// How long a message waits for a client that does not read its answers.
-pub(crate) const STUCK: Duration = Duration::from_secs(10);
+pub(crate) const UNREAD_DEADLINE: Duration = Duration::from_secs(10);
 
 /// One message of a client, which is a JSON object.
 pub(crate) struct PostedMessage {
@@ -47,7 +47,7 @@ impl PostedMessage {
 
     /// Sends the message to the client's connection. Returns `gone` if the connection has ended.
     pub(crate) async fn pass(&self, client: &HttpClient, gone: HttpRefusal) -> Result<(), HttpRefusal> {
-        match tokio::time::timeout(STUCK, client.send(&self.body.bytes)).await {
+        match tokio::time::timeout(UNREAD_DEADLINE, client.send(&self.body.bytes)).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(gone),
             Err(_) => Err(HttpRefusal::Stuck),

@@ -22,7 +22,7 @@ use crate::guard::PeerVerdict;
 /// The maximum number of connections, streams included.
 const CONNECTIONS: usize = 512;
 /// How long a client may take to send the first byte, and then the head of its request.
-const HEAD: Duration = Duration::from_secs(5);
+const HEAD_DEADLINE: Duration = Duration::from_secs(5);
 /// How long a connection without a request stays open.
 const IDLE: Duration = Duration::from_secs(30);
 /// How long a client may leave bytes unread or unacknowledged before the kernel ends its
@@ -65,8 +65,8 @@ where
         ($app:expr) => {
             HttpService::build()
                 .keep_alive(KeepAlive::Timeout(IDLE))
-                .client_request_timeout(HEAD)
-                .client_disconnect_timeout(HEAD)
+                .client_request_timeout(HEAD_DEADLINE)
+                .client_disconnect_timeout(HEAD_DEADLINE)
                 .h1_allow_half_closed(false)
                 .tcp_nodelay(true)
                 .on_connect_ext(|_, connection| drop(connection.insert(PeerVerdict::default())))
@@ -86,7 +86,7 @@ async fn detect_protocol(
     io: TcpStream,
 ) -> Result<(TcpStream, Protocol, Option<SocketAddr>), actix_http::error::DispatchError> {
     let mut first = [0; PREFACE.len()];
-    let seen = tokio::time::timeout(HEAD, io.peek(&mut first)).await;
+    let seen = tokio::time::timeout(HEAD_DEADLINE, io.peek(&mut first)).await;
     seen.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
     let protocol = if first == PREFACE { Protocol::Http2 } else { Protocol::Http1 };
     io.set_nodelay(true)?;

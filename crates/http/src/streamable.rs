@@ -26,7 +26,7 @@ pub(crate) const CONNECTION_ID: HeaderName = HeaderName::from_static("acp-connec
 const SESSION_ID: HeaderName = HeaderName::from_static("acp-session-id");
 
 /// How long `initialize` may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const INITIALIZE_DEADLINE: Duration = Duration::from_secs(30);
 
 pub(crate) async fn post(
     request: HttpRequest,
@@ -109,7 +109,8 @@ async fn initialize(clients: &Arc<ClientRegistry>, message: PostedMessage) -> Re
         // The connection sends nothing before this answer.
         let mut answers = client.subscribe(LaneName::Connection, StreamStart::Unsent).map_err(|_| HttpRefusal::Lost)?;
         message.pass(&client, HttpRefusal::ShuttingDown).await?;
-        let answer = tokio::time::timeout(PATIENCE, answers.next_one()).await.map_err(|_| HttpRefusal::NoAnswer)?;
+        let answer =
+            tokio::time::timeout(INITIALIZE_DEADLINE, answers.next_one()).await.map_err(|_| HttpRefusal::NoAnswer)?;
         answer.ok_or(HttpRefusal::ShuttingDown)
     };
     let answer = answer.await.inspect_err(|_| clients.close(&key, &client))?;

@@ -17,7 +17,7 @@ use crate::Limits;
 use crate::client::{HttpClient, StreamStart, Subscription};
 use crate::client_registry::{ClientKey, ClientRegistry};
 use crate::meter::BodyMeter;
-use crate::posted_message::STUCK;
+use crate::posted_message::UNREAD_DEADLINE;
 use crate::refusal::HttpRefusal;
 use crate::router::LaneName;
 use crate::streamable::{CONNECTION_ID, cookie};
@@ -25,9 +25,9 @@ use crate::streamable::{CONNECTION_ID, cookie};
 /// The subprotocols that a client may request, besides its token.
 const PROTOCOLS: [&str; 1] = ["acp"];
 
-const PING: Duration = Duration::from_secs(20);
+const PING_INTERVAL: Duration = Duration::from_secs(20);
 /// How long a client may be silent, pongs included.
-const SILENCE: Duration = Duration::from_secs(60);
+const SILENCE_DEADLINE: Duration = Duration::from_secs(60);
 
 pub(crate) fn is_upgrade(headers: &HeaderMap) -> bool {
     let upgrade = headers.get(header::UPGRADE).and_then(|upgrade| upgrade.to_str().ok()).unwrap_or_default();
@@ -98,7 +98,7 @@ impl Drop for Paused<'_> {
 
 /// Sends the agent's messages until there are no more or the client is gone.
 async fn write_messages(mut outgoing: Subscription, mut session: Session, last_received: Rc<LastReceived>) {
-    let mut beat = tokio::time::interval(PING);
+    let mut beat = tokio::time::interval(PING_INTERVAL);
     loop {
         let sent = tokio::select! {
             frames = outgoing.next() => match frames {
@@ -106,7 +106,7 @@ async fn write_messages(mut outgoing: Subscription, mut session: Session, last_r
                 Some(frames) => send(frames, &mut session).await,
             },
             _ = beat.tick() => match last_received.silence() {
-                silence if silence > SILENCE => break,
+                silence if silence > SILENCE_DEADLINE => break,
                 _ => session.ping(b"").await,
             },
         };
@@ -142,7 +142,9 @@ async fn read_messages(
                 let sent = match meter.message_ends() {
                     None => client.send(text.as_bytes()).await,
                     // A message that holds a part of the shared budget must not wait forever.
-                    Some(_held) => tokio::time::timeout(STUCK, client.send(text.as_bytes())).await.unwrap_or_default(),
+                    Some(_held) => {
+                        tokio::time::timeout(UNREAD_DEADLINE, client.send(text.as_bytes())).await.unwrap_or_default()
+                    }
                 };
                 if !sent {
                     return;
@@ -176,12 +178,12 @@ mod tests {
 
     #[test]
     fn a_client_is_not_silent_while_its_message_waits_to_be_passed_on() {
-        let long_ago = Instant::now().checked_sub(2 * SILENCE).unwrap();
+        let long_ago = Instant::now().checked_sub(2 * SILENCE_DEADLINE).unwrap();
         let last_received = LastReceived(Cell::new(Some(long_ago)));
-        assert!(last_received.silence() > SILENCE);
+        assert!(last_received.silence() > SILENCE_DEADLINE);
         let passing_on = last_received.pause();
         assert_eq!(last_received.silence(), Duration::ZERO);
         drop(passing_on);
-        assert!(last_received.silence() < SILENCE, "it counts from the end of the wait");
+        assert!(last_received.silence() < SILENCE_DEADLINE, "it counts from the end of the wait");
     }
 }

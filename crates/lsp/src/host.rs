@@ -33,6 +33,10 @@ const FAREWELL: Duration = Duration::from_millis(500);
 /// stuck.
 const STUCK: Duration = Duration::from_secs(10);
 
+/// How much longer than the wait for reports an edit waits for the server to read what it is sent.
+/// The server then has the rest of `STUCK` to itself.
+const GRACE: Duration = Duration::from_secs(1);
+
 const STUCK_REASON: &str = "it does not read what it is sent";
 
 const MOST_LINES: usize = 20;
@@ -178,14 +182,20 @@ impl LanguageServers {
         }
         let key = Key { session: site.session.clone(), server: name.to_owned(), folder: folder.to_owned() };
         let failed = |reason: String| CheckError::Failed { name: name.to_owned(), reason };
-        let orders = self.orders(&key, settings, launcher, site).await?;
+        let (orders, is_new) = self.orders(&key, settings, launcher, site).await?;
+        let start = if is_new { settings.start() } else { Duration::ZERO };
+        let patience = longest_wait(settings.wait(), subjects.len()).saturating_add(start).saturating_add(GRACE);
         let (reply, answer) = oneshot::channel();
-        let sent = orders.send(Order { subjects, wait: settings.wait(), reply }).await.is_ok();
-        let answer = if sent { answer.await.ok() } else { None };
-        match answer {
-            Some(Ok(checked)) => Ok(checked),
-            Some(Err(reason)) => Err(self.note_failure(key, failed(reason))),
-            None => Err(self.note_failure(key, failed("it ended".to_owned()))),
+        let check = async {
+            orders.send(Order { subjects, wait: settings.wait(), reply }).await.ok()?;
+            answer.await.ok()
+        };
+        match timeout(patience, check).await {
+            Ok(Some(Ok(checked))) => Ok(checked),
+            Ok(Some(Err(reason))) => Err(self.note_failure(key, failed(reason))),
+            Ok(None) => Err(self.note_failure(key, failed("it ended".to_owned()))),
+            // It may only be busy. If it stays stuck, the next check notes that as a failure.
+            Err(_) => Err(failed("it did not answer in time".to_owned())),
         }
     }
 
@@ -195,16 +205,16 @@ impl LanguageServers {
         error
     }
 
-    /// Returns the queue of a server. Starts the server if it is not running.
+    /// Returns the queue of a server, and whether the server was just started because it was not running.
     async fn orders(
         &self,
         key: &Key,
         settings: &Arc<Settings>,
         launcher: &Launcher,
         site: &CallSite,
-    ) -> Result<mpsc::Sender<Order>, CheckError> {
+    ) -> Result<(mpsc::Sender<Order>, bool), CheckError> {
         if let Some(running) = self.running().get(key).filter(|running| !running.orders.is_closed()) {
-            return Ok(running.orders.clone());
+            return Ok((running.orders.clone(), false));
         }
         let failed = |reason: String| CheckError::Failed { name: key.server.clone(), reason };
         if lock(&self.failures).get(key).is_some_and(|failures| *failures >= MOST_FAILURES) {
@@ -226,14 +236,14 @@ impl LanguageServers {
         let mut running = self.running();
         // Another call may have started it in the meantime.
         if let Some(running) = running.get(key).filter(|running| !running.orders.is_closed()) {
-            return Ok(running.orders.clone());
+            return Ok((running.orders.clone(), false));
         }
         let (orders, received) = mpsc::channel(ORDERS);
         let command = command(&server, launcher, site, &key.folder);
         let work = serve(command, key.folder.clone(), settings.start(), settings.idle(), received);
         let task = self.thread.spawn(work).map_err(|error| failed(error.to_string()))?;
         running.insert(key.clone(), Running { orders: orders.clone(), _task: task });
-        Ok(orders)
+        Ok((orders, true))
     }
 
     fn running(&self) -> MutexGuard<'_, HashMap<Key, Running>> {
@@ -315,6 +325,12 @@ async fn serve(
     }
 }
 
+/// How long a server that reads may take for a check: each file is looked at before and after its
+/// change.
+fn longest_wait(wait: Duration, files: usize) -> Duration {
+    wait.saturating_mul(u32::try_from(files).unwrap_or(u32::MAX).saturating_mul(2))
+}
+
 enum Next {
     Order(Order),
     Message(std::io::Result<serde_json::Value>),
@@ -347,7 +363,7 @@ where
                 return None;
             }
         };
-        let longest = wait.saturating_mul(2 * u32::try_from(subjects.len()).unwrap_or(u32::MAX)).saturating_add(STUCK);
+        let longest = longest_wait(wait, subjects.len()).saturating_add(STUCK);
         let checked = match timeout(longest, server.check(&subjects, wait)).await {
             Ok(Ok(checked)) => Ok(checked),
             Ok(Err(error)) => Err(error.to_string()),

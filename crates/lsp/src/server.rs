@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use domain::link::file_path;
@@ -24,6 +25,10 @@ const SETTLE: Duration = Duration::from_millis(250);
 
 /// The most files whose reports are kept.
 const MOST_FILES: usize = 2000;
+
+/// The most findings that are kept of a file that is not open in the server. The model sees only a
+/// few of them.
+const MOST_ELSEWHERE: usize = 20;
 
 /// One file to check.
 #[derive(Clone, Debug)]
@@ -49,7 +54,7 @@ pub(crate) struct Checked {
 #[derive(Clone, Debug, Default)]
 struct Report {
     version: Option<i32>,
-    findings: Vec<Finding>,
+    findings: Arc<[Finding]>,
     /// The number of reports that had arrived with this one.
     number: u64,
 }
@@ -101,7 +106,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
                 late |= !self.look(&subject.path, wait).await?;
             }
         }
-        let before: HashMap<PathBuf, Vec<Finding>> =
+        let before: HashMap<PathBuf, Arc<[Finding]>> =
             self.reports.iter().map(|(path, report)| (path.clone(), report.findings.clone())).collect();
         for subject in subjects {
             if subject.before != subject.text {
@@ -113,11 +118,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
         Ok(self.compare(subjects, &before, late))
     }
 
-    fn compare(&self, subjects: &[Subject], before: &HashMap<PathBuf, Vec<Finding>>, late: bool) -> Checked {
-        let findings = |path: &Path| self.reports.get(path).map(|report| report.findings.clone()).unwrap_or_default();
-        let old = |path: &Path| before.get(path).map(Vec::as_slice).unwrap_or_default();
+    fn compare(&self, subjects: &[Subject], before: &HashMap<PathBuf, Arc<[Finding]>>, late: bool) -> Checked {
+        let findings = |path: &Path| self.reports.get(path).map(|report| report.findings.to_vec()).unwrap_or_default();
+        let old = |path: &Path| before.get(path).map(AsRef::as_ref).unwrap_or_default();
         let is_subject = |path: &Path| subjects.iter().any(|subject| subject.path == path);
-        let others = self.reports.keys().filter(|path| !is_subject(path));
+        // If the list before was cut, what it lacks would look new.
+        let others = self.reports.keys().filter(|path| !is_subject(path) && old(path).len() < MOST_ELSEWHERE);
         let paths = subjects.iter().map(|subject| &subject.path).chain(others);
         let new = paths.map(|path| (path.clone(), new_errors(old(path), &findings(path))));
         Checked {
@@ -176,7 +182,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
     fn note(&mut self, path: PathBuf, version: Option<i32>, list: &Value) {
         self.received += 1;
         if self.reports.len() < MOST_FILES || self.reports.contains_key(&path) {
-            let report = Report { version, findings: Finding::read_all(list), number: self.received };
+            let mut findings = Finding::read_all(list);
+            if self.documents.version(&path).is_none() {
+                findings.truncate(MOST_ELSEWHERE);
+            }
+            let report = Report { version, findings: findings.into(), number: self.received };
             self.reports.insert(path, report);
         }
     }

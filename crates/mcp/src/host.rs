@@ -14,6 +14,7 @@ use futures_util::stream::{self, BoxStream, StreamExt};
 use process::IoThread;
 use tokio::sync::{mpsc, watch};
 
+use crate::login::StoredLogins;
 use crate::project_file::ProjectServers;
 use crate::server_group::{ServerGroup, ServerPool};
 use crate::settings::{HostSettings, McpSettings};
@@ -25,7 +26,7 @@ use crate::{names, project_file, prompt_context, prompts, server_group, tool_cal
 const LOOK: Duration = Duration::from_secs(5);
 
 /// The most events of its servers that may wait for a session.
-const SUPPLIES: usize = 64;
+const EVENTS: usize = 64;
 
 /// The servers of all sessions.
 pub struct McpHost {
@@ -41,11 +42,12 @@ pub struct McpHost {
 impl McpHost {
     pub fn new(settings: Arc<HostSettings>) -> Self {
         let stored = StoredServers::new(settings.stored_servers.clone());
+        let pool = Arc::new(ServerPool::new(StoredLogins::new(settings.logins.clone())));
         let settings = Swap::from(settings);
         Self {
             settings,
             io_thread: Arc::new(IoThread::new("mcp")),
-            pool: Arc::default(),
+            pool,
             groups: Mutex::default(),
             stored,
             look: project_file::look,
@@ -76,7 +78,7 @@ impl McpHost {
             tokio::task::spawn_blocking(move || look(&folder, &settings.servers))
         };
         // A session that does not read its events delays only them, not the server.
-        let (tell, events) = mpsc::channel(SUPPLIES);
+        let (tell, events) = mpsc::channel(EVENTS);
         let start = async move {
             let looked = tokio::time::timeout(LOOK, look).await.ok().and_then(Result::ok);
             let project = looked.unwrap_or_else(|| project_file::unanswered(&request.cwd, LOOK));
@@ -139,6 +141,11 @@ impl McpHost {
             .filter(|tool| tool_call::allows(mode, &tool.tool, hints))
             .map(|tool| tool_call::spec(tool, hints))
             .collect()
+    }
+
+    /// Returns what the servers of a session tell models about their use, marked as their words.
+    pub fn instructions(&self, session: &SessionId) -> String {
+        self.group(session).map(|group| group.instructions()).unwrap_or_default()
     }
 
     pub fn plan(&self, request: ToolRequest, site: &CallSite) -> Result<Box<dyn Job>, PlanRefusal> {

@@ -4,7 +4,8 @@
 //! and, if the user trusts the folder, those of the project (`server_group`). Sessions share a server only if nothing
 //! about it differs (`server_key`). All communication happens on one thread (`process::IoThread`). `link` is the state
 //! of a server that sessions and the supervisor share, and `supervisor` connects and reconnects the server. Programs
-//! run under `process`, so none outlives the last session that uses it.
+//! run under `process`, so none outlives the last session that uses it. `login` is about the user's logins at remote
+//! servers.
 
 mod bounded_transport;
 mod client_handler;
@@ -12,8 +13,10 @@ mod host;
 mod lenient;
 mod limited_http;
 mod link;
+mod login;
 mod names;
 mod offer;
+mod private_file;
 mod project_file;
 mod prompt_context;
 mod prompts;
@@ -29,5 +32,6 @@ mod tool_call;
 mod tool_result;
 
 pub use host::McpHost;
+pub use login::{Login, LoginError, LoginTarget, PendingLogin, RedirectListener, Redirected, StoredLogins};
 pub use names::PREFIX;
-pub use settings::{HostSettings, McpSettings, ServerSettings};
+pub use settings::{HostSettings, McpSettings, OauthSettings, ServerSettings};

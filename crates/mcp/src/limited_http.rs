@@ -2,6 +2,7 @@
 //! body of any size. Event streams are also parsed leniently.
 
 use std::collections::HashMap;
+use std::future::Future;
 use std::io;
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ use sse_stream::{Sse, SseStream};
 
 use crate::bounded_transport::DisconnectReason;
 use crate::lenient;
+use crate::login::{Bearer, Renewal};
 use crate::remote::LARGEST_EVENT;
 use crate::server_log::ServerLog;
 
@@ -37,6 +39,8 @@ pub(crate) struct LimitedHttpClient {
     pub(crate) client: Client,
     pub(crate) log: Arc<ServerLog>,
     pub(crate) disconnect: DisconnectReason,
+    /// The token of the user's login at this server; None if the server must not get one.
+    pub(crate) bearer: Option<Bearer>,
 }
 
 impl StreamableHttpClient for LimitedHttpClient {
@@ -54,6 +58,94 @@ impl StreamableHttpClient for LimitedHttpClient {
     }
 
     async fn post_message_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        token: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+        largest: usize,
+    ) -> Result<StreamableHttpPostResponse, Failure> {
+        self.with_token(token, |token| {
+            self.post(uri.clone(), message.clone(), session.clone(), token, headers.clone(), largest)
+        })
+        .await
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session: Arc<str>,
+        token: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), Failure> {
+        self.with_token(token, |token| self.client.delete_session(uri.clone(), session.clone(), token, headers.clone()))
+            .await
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session: Option<Arc<str>>,
+        last_event: Option<String>,
+        token: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<Events, Failure> {
+        self.get_stream_with_max_sse_event_size(uri, session, last_event, token, headers, LARGEST_EVENT).await
+    }
+
+    async fn get_stream_with_max_sse_event_size(
+        &self,
+        uri: Arc<str>,
+        session: Option<Arc<str>>,
+        last_event: Option<String>,
+        token: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+        largest: usize,
+    ) -> Result<Events, Failure> {
+        let client = &self.client;
+        let events = self.with_token(token, |token| {
+            let (uri, session, last_event) = (uri.clone(), session.clone(), last_event.clone());
+            client.get_stream_with_max_sse_event_size(uri, session, last_event, token, headers.clone(), largest)
+        });
+        Ok(self.leniently(events.await?))
+    }
+}
+
+impl LimitedHttpClient {
+    /// Makes a call with the token of the user's login, if there is one. If the server refuses the token, the call is
+    /// made once more with a renewed one.
+    pub(crate) async fn with_token<T, F>(
+        &self,
+        token: Option<String>,
+        call: impl Fn(Option<String>) -> F,
+    ) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        let Some(bearer) = &self.bearer else { return call(token).await };
+        let token = bearer.token().await;
+        let refused = match call(token.clone()).await {
+            Err(StreamableHttpError::AuthRequired(refused)) => refused,
+            result => return result,
+        };
+        let renewal = match &token {
+            Some(token) => bearer.renewed(token).await,
+            None => Renewal::NeedsLogin,
+        };
+        let result = match renewal {
+            Renewal::Token(token) => call(Some(token)).await,
+            Renewal::NeedsLogin => Err(StreamableHttpError::AuthRequired(refused)),
+            Renewal::Failed(reason) => return Err(StreamableHttpError::UnexpectedServerResponse(reason.into())),
+        };
+        if matches!(result, Err(StreamableHttpError::AuthRequired(_))) {
+            bearer.set_needed(true);
+            self.disconnect.because("it needs a login");
+        }
+        result
+    }
+
+    async fn post(
         &self,
         uri: Arc<str>,
         message: ClientJsonRpcMessage,
@@ -105,43 +197,6 @@ impl StreamableHttpClient for LimitedHttpClient {
         }
     }
 
-    async fn delete_session(
-        &self,
-        uri: Arc<str>,
-        session: Arc<str>,
-        token: Option<String>,
-        headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<(), Failure> {
-        self.client.delete_session(uri, session, token, headers).await
-    }
-
-    async fn get_stream(
-        &self,
-        uri: Arc<str>,
-        session: Option<Arc<str>>,
-        last_event: Option<String>,
-        token: Option<String>,
-        headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<Events, Failure> {
-        self.get_stream_with_max_sse_event_size(uri, session, last_event, token, headers, LARGEST_EVENT).await
-    }
-
-    async fn get_stream_with_max_sse_event_size(
-        &self,
-        uri: Arc<str>,
-        session: Option<Arc<str>>,
-        last_event: Option<String>,
-        token: Option<String>,
-        headers: HashMap<HeaderName, HeaderValue>,
-        largest: usize,
-    ) -> Result<Events, Failure> {
-        let client = &self.client;
-        let events = client.get_stream_with_max_sse_event_size(uri, session, last_event, token, headers, largest);
-        Ok(self.leniently(events.await?))
-    }
-}
-
-impl LimitedHttpClient {
     /// Reads a response that is one JSON body.
     async fn plain_answer(
         &self,
@@ -203,12 +258,15 @@ fn content_type(headers: &HeaderMap) -> Option<String> {
     headers.get(CONTENT_TYPE).map(|kind| String::from_utf8_lossy(kind.as_bytes()).into_owned())
 }
 
-fn authorized(status: StatusCode, headers: &HeaderMap) -> Result<(), Failure> {
-    let Some(challenge) = headers.get(WWW_AUTHENTICATE) else { return Ok(()) };
-    let challenge = String::from_utf8_lossy(challenge.as_bytes()).into_owned();
-    match status {
-        StatusCode::UNAUTHORIZED => Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge))),
-        StatusCode::FORBIDDEN => {
+/// Returns an error if the server wants another token, or any.
+pub(crate) fn authorized(status: StatusCode, headers: &HeaderMap) -> Result<(), Failure> {
+    let challenge = headers.get(WWW_AUTHENTICATE);
+    let challenge = challenge.map(|challenge| String::from_utf8_lossy(challenge.as_bytes()).into_owned());
+    match (status, challenge) {
+        (StatusCode::UNAUTHORIZED, challenge) => {
+            Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge.unwrap_or_default())))
+        }
+        (StatusCode::FORBIDDEN, Some(challenge)) => {
             Err(StreamableHttpError::InsufficientScope(InsufficientScopeError::new(challenge, None)))
         }
         _ => Ok(()),
@@ -259,7 +317,7 @@ async fn refusal(
 }
 
 /// Reads a body. Returns None if it is larger than `largest`.
-async fn body(mut response: Response, largest: usize) -> Result<Option<Vec<u8>>, reqwest::Error> {
+pub(crate) async fn body(mut response: Response, largest: usize) -> Result<Option<Vec<u8>>, reqwest::Error> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {
         if body.len() + chunk.len() > largest {
@@ -337,6 +395,7 @@ mod tests {
             client: crate::remote::client().await.unwrap(),
             log: Arc::default(),
             disconnect: disconnect.clone(),
+            bearer: None,
         };
         let ping = serde_json::json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
         let message = serde_json::from_value(ping).unwrap();

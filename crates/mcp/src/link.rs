@@ -61,6 +61,10 @@ pub(crate) enum ConnectionState {
         reason: String,
         until: Instant,
     },
+    /// The server wants a login. This command of the user provides it.
+    NeedsLogin {
+        command: String,
+    },
 }
 
 /// A server that is connected, and what it offers.
@@ -68,6 +72,8 @@ pub(crate) struct ConnectedServer {
     pub(crate) peer: Peer<RoleClient>,
     /// The name that the server gives itself.
     pub(crate) title: Option<String>,
+    /// What the server tells models about its use.
+    pub(crate) instructions: Option<String>,
     pub(crate) tools: Vec<Tool>,
     pub(crate) prompts: Vec<Prompt>,
     /// The addresses of its resources.
@@ -137,7 +143,9 @@ impl SharedServer {
     pub(crate) fn connected(&self) -> Option<Arc<ConnectedServer>> {
         match &*self.state.borrow() {
             ConnectionState::Ready(connected) => Some(connected.clone()),
-            ConnectionState::Connecting { .. } | ConnectionState::Failed { .. } => None,
+            ConnectionState::Connecting { .. }
+            | ConnectionState::Failed { .. }
+            | ConnectionState::NeedsLogin { .. } => None,
         }
     }
 
@@ -149,6 +157,7 @@ impl SharedServer {
                 reason: reason.clone(),
                 retry_in: until.saturating_duration_since(Instant::now()).as_secs_f32().ceil() as u64,
             },
+            ConnectionState::NeedsLogin { command, .. } => ServerState::NeedsLogin { command: command.clone() },
         }
     }
 
@@ -158,7 +167,10 @@ impl SharedServer {
             ConnectionState::Connecting { since, first: true } => {
                 Some(*since + patience).filter(|until| *until > Instant::now())
             }
-            ConnectionState::Connecting { .. } | ConnectionState::Ready(_) | ConnectionState::Failed { .. } => None,
+            ConnectionState::Connecting { .. }
+            | ConnectionState::Ready(_)
+            | ConnectionState::Failed { .. }
+            | ConnectionState::NeedsLogin { .. } => None,
         }
     }
 

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::lenient;
-use crate::limited_http::LimitedHttpClient;
+use crate::limited_http::{self, LimitedHttpClient};
 
 /// The largest event, in bytes.
 pub(crate) const LARGEST_EVENT: usize = 16 << 20;
@@ -69,15 +69,24 @@ pub(crate) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
 
 /// Builds a client. It follows redirects only within one host, because headers may contain keys.
 pub(crate) async fn client() -> Result<Client, RemoteError> {
-    let same_host = redirect::Policy::custom(|attempt| {
+    build(redirect::Policy::custom(|attempt| {
         let from = attempt.previous().last();
         let same = from.is_some_and(|from| from.origin() == attempt.url().origin());
         if same && attempt.previous().len() <= MAX_REDIRECTS { attempt.follow() } else { attempt.stop() }
-    });
+    }))
+    .await
+}
+
+/// Builds a client that follows no redirects.
+pub(crate) async fn client_without_redirects() -> Result<Client, RemoteError> {
+    build(redirect::Policy::none()).await
+}
+
+async fn build(redirects: redirect::Policy) -> Result<Client, RemoteError> {
     let network = network::current().await;
     let build = move || {
         network::prepare_tls();
-        let builder = Client::builder().user_agent(concat!("acpd/", env!("CARGO_PKG_VERSION"))).redirect(same_host);
+        let builder = Client::builder().user_agent(concat!("acpd/", env!("CARGO_PKG_VERSION"))).redirect(redirects);
         let builder = match &network {
             Some(network) => network.apply(builder)?,
             None => builder,
@@ -114,7 +123,7 @@ pub(crate) fn http(
 /// The older transport: an event stream brings the server's messages, and ours are posted to the address in its first
 /// event.
 pub(crate) struct SseTransport {
-    client: Client,
+    client: LimitedHttpClient,
     endpoint: Url,
     headers: HeaderMap,
     coming: mpsc::Receiver<ServerJsonRpcMessage>,
@@ -123,11 +132,11 @@ pub(crate) struct SseTransport {
 
 impl SseTransport {
     pub(crate) async fn connect(
-        limited: LimitedHttpClient,
+        client: LimitedHttpClient,
         url: &str,
         pairs: &[(String, String)],
     ) -> Result<Self, RemoteError> {
-        let LimitedHttpClient { client, log, .. } = limited;
+        let log = client.log.clone();
         let address = Url::parse(url).map_err(|error| RemoteError::Address(error.to_string()))?;
         let custom = headers(pairs)?;
         let headers: HeaderMap = custom.clone().into_iter().collect();
@@ -181,10 +190,22 @@ impl Transport<RoleClient> for SseTransport {
         &mut self,
         message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), RemoteError>> + Send + 'static {
-        let request = self.client.post(self.endpoint.clone()).headers(self.headers.clone()).json(&message);
+        let (client, endpoint, headers) = (self.client.clone(), self.endpoint.clone(), self.headers.clone());
         async move {
-            let response = request.send().await.map_err(reqwest::Error::without_url)?;
-            if response.status().is_success() { Ok(()) } else { Err(RemoteError::Status(response.status())) }
+            let post = |token: Option<String>| {
+                let request = client.client.post(endpoint.clone()).headers(headers.clone()).json(&message);
+                let request = token.into_iter().fold(request, |request, token| request.bearer_auth(token));
+                async move {
+                    let response = request.send().await.map_err(reqwest::Error::without_url)?;
+                    limited_http::authorized(response.status(), response.headers())?;
+                    Ok::<_, StreamableHttpError<reqwest::Error>>(response.status())
+                }
+            };
+            match client.with_token(None, post).await {
+                Ok(status) if status.is_success() => Ok(()),
+                Ok(status) => Err(RemoteError::Status(status)),
+                Err(error) => Err(RemoteError::Stream(innermost(&error))),
+            }
         }
     }
 
@@ -211,6 +232,62 @@ mod tests {
     use super::*;
     use crate::bounded_transport::DisconnectReason;
 
+    /// Answers one request and returns it.
+    async fn answer_once(listener: tokio::net::TcpListener, answer: String) -> String {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = vec![0; 4096];
+        let read = tokio::io::AsyncReadExt::read(&mut stream, &mut request).await.unwrap();
+        tokio::io::AsyncWriteExt::write_all(&mut stream, answer.as_bytes()).await.unwrap();
+        String::from_utf8_lossy(&request[..read]).into_owned()
+    }
+
+    #[tokio::test]
+    async fn a_redirect_with_a_token_stays_within_one_origin() {
+        let [first, second] = [0, 0].map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+        let [first, second] = [first, second].map(|listener| {
+            listener.set_nonblocking(true).unwrap();
+            tokio::net::TcpListener::from_std(listener).unwrap()
+        });
+        let [from, to] = [&first, &second].map(|listener| listener.local_addr().unwrap());
+        let answer = format!("HTTP/1.1 307 X\r\nlocation: http://{to}/mcp\r\ncontent-length: 0\r\n\r\n");
+        let answered = tokio::spawn(answer_once(first, answer));
+        let client = client().await.unwrap();
+        let response = client.post(format!("http://{from}/mcp")).bearer_auth("t0ken").send().await.unwrap();
+        assert_eq!(response.status(), 307);
+        assert!(answered.await.unwrap().contains("Bearer t0ken"));
+        assert!(futures_util::FutureExt::now_or_never(second.accept()).is_none(), "nobody went there");
+    }
+
+    #[tokio::test]
+    async fn a_token_is_renewed_between_messages_of_the_older_transport() {
+        use crate::login::tests::{reply, serve, stored};
+        let (address, requests) = serve(|request| {
+            let has = |token: &str| request.contains(&format!("authorization: Bearer {token}\r\n"));
+            match request.split(' ').nth(1) {
+                Some("/sse") if has("old") => "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n\
+                                               event: endpoint\ndata: /post\n\n"
+                    .to_owned(),
+                Some("/post") if has("new") => reply(202, ""),
+                Some("/token") => reply(200, r#"{"access_token":"new","token_type":"bearer"}"#),
+                _ => reply(401, ""),
+            }
+        })
+        .await;
+        let home = tempfile::tempdir().unwrap();
+        let bearer = Some(stored(home.path(), &address, "/sse"));
+        let client = client().await.unwrap();
+        let limited =
+            LimitedHttpClient { client, log: Arc::default(), disconnect: DisconnectReason::default(), bearer };
+        let mut transport = SseTransport::connect(limited, &format!("{address}/sse"), &[]).await.unwrap();
+        let ping = serde_json::json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+        transport.send(serde_json::from_value(ping).unwrap()).await.unwrap();
+        let paths: Vec<String> = {
+            let requests = requests.lock().unwrap();
+            requests.iter().map(|request| request.split(' ').nth(1).unwrap().to_owned()).collect()
+        };
+        assert_eq!(paths, ["/sse", "/post", "/token", "/post"]);
+    }
+
     #[tokio::test]
     async fn an_error_does_not_reveal_a_key_in_a_url() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -224,7 +301,8 @@ mod tests {
         });
         let url = format!("http://{address}/sse?key=t0p");
         let client = client().await.unwrap();
-        let limited = LimitedHttpClient { client, log: Arc::default(), disconnect: DisconnectReason::default() };
+        let limited =
+            LimitedHttpClient { client, log: Arc::default(), disconnect: DisconnectReason::default(), bearer: None };
         let Err(error) = SseTransport::connect(limited, &url, &[]).await else { panic!("it is not there") };
         let text = error.to_string();
         assert!(text.contains("404") && !text.contains("t0p"), "{text}");

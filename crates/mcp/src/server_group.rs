@@ -16,24 +16,34 @@ use tokio::time::Instant;
 
 use crate::HostSettings;
 use crate::link::{ConnectedServer, ConnectionState, ServerLink, SharedServer};
+use crate::login::StoredLogins;
 use crate::names::{self, Names};
 use crate::project_file::{self, ProjectServers};
-use crate::prompts;
 use crate::server_key::ServerKey;
 use crate::settings::ServerSettings;
 use crate::supervisor::Supervisor;
+use crate::{offer, prompts};
 
 /// How long a server must be connected before its return is reported.
 const STEADY: Duration = Duration::from_secs(5);
 
+/// The most bytes of instructions that a model gets from all servers of a session.
+const MOST_INSTRUCTIONS: usize = 32 << 10;
+
 /// The running servers by their keys.
-#[derive(Default)]
-pub(crate) struct ServerPool(Mutex<HashMap<ServerKey, Weak<ServerLink>>>);
+pub(crate) struct ServerPool {
+    links: Mutex<HashMap<ServerKey, Weak<ServerLink>>>,
+    logins: Arc<StoredLogins>,
+}
 
 impl ServerPool {
+    pub(crate) fn new(logins: StoredLogins) -> Self {
+        Self { links: Mutex::default(), logins: Arc::new(logins) }
+    }
+
     /// Returns the server with this key. Starts it if it is not running. Must be called on the thread for MCP servers.
     fn join(&self, name: &str, key: ServerKey, settings: &HostSettings) -> Arc<ServerLink> {
-        let mut links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
         links.retain(|_, link| link.strong_count() > 0);
         if let Some(link) = links.get(&key).and_then(Weak::upgrade) {
             return link;
@@ -46,6 +56,7 @@ impl ServerPool {
             runner: settings.launcher.runner.clone(),
             settings: settings.servers.clone(),
             shared: shared.clone(),
+            bearer: key.bearer(&self.logins),
         };
         tokio::spawn(supervisor.keep(stopped));
         let link = Arc::new(ServerLink::new(shared, stop));
@@ -151,6 +162,10 @@ impl ServerGroup {
         self.members().map(|members| offered(&members)).unwrap_or_default()
     }
 
+    pub(crate) fn instructions(&self) -> String {
+        self.members().map(|members| instructions(&members)).unwrap_or_default()
+    }
+
     pub(crate) fn cards(&self) -> Vec<ServerCard> {
         let Some(members) = self.members() else { return Vec::new() };
         let tools = offered(&members);
@@ -180,6 +195,22 @@ fn offered(members: &[Member]) -> Vec<OfferedTool> {
         }
     }
     all
+}
+
+/// Returns what the connected servers tell models about their use, each marked with its server; empty if they say
+/// nothing.
+fn instructions(members: &[Member]) -> String {
+    let mut text = String::new();
+    for member in members {
+        let Some(connected) = member.connected() else { continue };
+        let Some(own) = &connected.instructions else { continue };
+        let block = offer::instructions_block(&member.name, own);
+        if text.len() + block.len() > MOST_INSTRUCTIONS {
+            break;
+        }
+        text.push_str(&block);
+    }
+    text
 }
 
 /// A server that a session wants, before it is joined.
@@ -320,6 +351,7 @@ struct ReportedState {
     commands: Vec<String>,
     left_out: Vec<String>,
     failed: bool,
+    needs_login: bool,
     /// The time at which a server that was lost counts as back.
     steady_at: Option<Instant>,
 }
@@ -330,7 +362,9 @@ impl ReportedState {
             ConnectionState::Ready(connected) => {
                 (connected.tools.clone(), prompts::of(name, connected).into_iter().map(|card| card.name).collect())
             }
-            ConnectionState::Connecting { .. } | ConnectionState::Failed { .. } => (Vec::new(), Vec::new()),
+            ConnectionState::Connecting { .. }
+            | ConnectionState::Failed { .. }
+            | ConnectionState::NeedsLogin { .. } => (Vec::new(), Vec::new()),
         };
         let mut news = Vec::new();
         match state {
@@ -347,11 +381,25 @@ impl ReportedState {
                     news.push(McpEvent::Notice(format!("The MCP server `{name}` offers what cannot be used: {what}.")));
                 }
             }
-            ConnectionState::Ready(_) | ConnectionState::Failed { .. } | ConnectionState::Connecting { .. } => {}
+            ConnectionState::NeedsLogin { command } if !self.needs_login => {
+                self.failed = true;
+                self.needs_login = true;
+                news.push(McpEvent::Notice(format!(
+                    "The MCP server `{name}` needs a login: run `{command}` in a terminal. It connects by itself \
+                     afterwards."
+                )));
+            }
+            ConnectionState::Ready(_)
+            | ConnectionState::Failed { .. }
+            | ConnectionState::NeedsLogin { .. }
+            | ConnectionState::Connecting { .. } => {}
         }
         self.steady_at = match state {
             ConnectionState::Ready(_) if self.failed => self.steady_at.or_else(|| Some(Instant::now() + STEADY)),
-            ConnectionState::Ready(_) | ConnectionState::Failed { .. } | ConnectionState::Connecting { .. } => None,
+            ConnectionState::Ready(_)
+            | ConnectionState::Failed { .. }
+            | ConnectionState::NeedsLogin { .. }
+            | ConnectionState::Connecting { .. } => None,
         };
         if tools != self.tools {
             self.tools = tools;
@@ -367,6 +415,7 @@ impl ReportedState {
     /// Returns the events for a server that was lost and has been connected again for a while.
     fn stays(&mut self, name: &str) -> Vec<McpEvent> {
         self.failed = false;
+        self.needs_login = false;
         self.steady_at = None;
         vec![McpEvent::Notice(format!("The MCP server `{name}` is there again."))]
     }

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use domain::mcp::{McpRequest, McpTransport};
 use process::environment;
 
 use crate::HostSettings;
+use crate::login::{Bearer, StoredLogins};
 
 /// Identifies a server. It contains secrets, so there is no `Debug`.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -40,6 +42,24 @@ impl ServerKey {
             McpTransport::Sse { url, headers } => ServerEndpoint::Sse { url, headers },
         };
         Self { folder, endpoint }
+    }
+
+    /// Returns the token of the user's login at the server; None for a program, and for a server that must not get one.
+    pub(crate) fn bearer(&self, logins: &Arc<StoredLogins>) -> Option<Bearer> {
+        match &self.endpoint {
+            ServerEndpoint::Program { .. } => None,
+            ServerEndpoint::Http { url, headers } | ServerEndpoint::Sse { url, headers } => {
+                Bearer::new(logins, url, headers)
+            }
+        }
+    }
+
+    /// Returns the address of a remote server.
+    pub(crate) fn url(&self) -> Option<&str> {
+        match &self.endpoint {
+            ServerEndpoint::Program { .. } => None,
+            ServerEndpoint::Http { url, .. } | ServerEndpoint::Sse { url, .. } => Some(url),
+        }
     }
 }
 

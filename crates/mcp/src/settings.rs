@@ -10,6 +10,8 @@ use domain::mcp::McpTransport;
 use process::Launcher;
 use serde::Deserialize;
 
+use crate::login::LoginTarget;
+
 /// The settings of the daemon that MCP servers need.
 #[derive(Clone, Debug)]
 pub struct HostSettings {
@@ -19,6 +21,8 @@ pub struct HostSettings {
     pub output_limit: usize,
     /// The folder for servers that clients passed for sessions; None keeps them in memory.
     pub stored_servers: Option<PathBuf>,
+    /// The folder for the user's logins at servers; None disables them.
+    pub logins: Option<PathBuf>,
 }
 
 impl HostSettings {
@@ -28,6 +32,7 @@ impl HostSettings {
             servers: McpSettings::default(),
             output_limit: 48 * 1024,
             stored_servers: None,
+            logins: None,
         }
     }
 }
@@ -92,6 +97,27 @@ impl McpSettings {
 pub struct ServerSettings {
     transport: McpTransport,
     pub(crate) enabled: bool,
+    oauth: OauthSettings,
+}
+
+/// How acpd logs in at a server. Everything is optional: most servers register clients by themselves.
+#[derive(Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct OauthSettings {
+    /// The name under which the user has registered acpd at the authorization server.
+    pub client_id: Option<String>,
+    /// The secret of that client.
+    pub client_secret: Option<String>,
+    /// The scopes to ask for, in place of those that the server names.
+    pub scopes: Vec<String>,
+    /// The port to which the browser is sent, for clients that are registered with one. Any free one otherwise.
+    pub redirect_port: Option<u16>,
+}
+
+impl fmt::Debug for OauthSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OauthSettings").field("client_id", &self.client_id).finish_non_exhaustive()
+    }
 }
 
 /// The format of a server in the file.
@@ -111,6 +137,7 @@ struct ServerEntry {
     headers: BTreeMap<String, String>,
     #[serde(default = "yes")]
     enabled: bool,
+    oauth: Option<OauthSettings>,
 }
 
 fn yes() -> bool {
@@ -121,7 +148,14 @@ impl TryFrom<ServerEntry> for ServerSettings {
     type Error = String;
 
     fn try_from(written: ServerEntry) -> Result<Self, String> {
-        let ServerEntry { command, args, env, cwd, url, transport, headers, enabled } = written;
+        let ServerEntry { command, args, env, cwd, url, transport, headers, enabled, oauth } = written;
+        if url.is_none() && oauth.is_some() {
+            return Err("`oauth` is for servers with a `url`".to_owned());
+        }
+        let oauth = oauth.unwrap_or_default();
+        if oauth.client_secret.is_some() && oauth.client_id.is_none() {
+            return Err("`oauth.client_secret` needs `oauth.client_id`".to_owned());
+        }
         let headers = headers.into_iter().collect();
         let transport = match (transport.as_deref(), command, url) {
             (None | Some("stdio"), Some(command), None) => {
@@ -134,7 +168,7 @@ impl TryFrom<ServerEntry> for ServerSettings {
             }
             _ => return Err("a server has either a `command` or a `url`".to_owned()),
         };
-        Ok(Self { transport, enabled })
+        Ok(Self { transport, enabled, oauth })
     }
 }
 
@@ -147,6 +181,32 @@ impl fmt::Debug for ServerSettings {
 impl ServerSettings {
     pub(crate) fn transport(&self) -> &'static str {
         self.transport.name()
+    }
+
+    /// Returns whether the server has an address, and is not a program.
+    pub fn is_remote(&self) -> bool {
+        self.url().is_some()
+    }
+
+    /// Returns the address as it is written; None for a program.
+    pub(crate) fn url(&self) -> Option<&str> {
+        match &self.transport {
+            McpTransport::Stdio { .. } => None,
+            McpTransport::Http { url, .. } | McpTransport::Sse { url, .. } => Some(url),
+        }
+    }
+
+    /// Returns where and how to log in at the server, with the variables of this environment filled in.
+    ///
+    /// # Errors
+    ///
+    /// If the server is a program, or a variable is missing. The text says which.
+    pub fn login(&self, environment: &Environment) -> Result<LoginTarget, String> {
+        let url = self.url().ok_or("it is a program, which needs no login")?;
+        let mut oauth = self.oauth.clone();
+        oauth.client_secret = oauth.client_secret.map(|secret| fill(&secret, environment)).transpose()?;
+        oauth.client_id = oauth.client_id.map(|id| fill(&id, environment)).transpose()?;
+        Ok(LoginTarget { url: fill(url, environment)?, oauth })
     }
 
     /// Returns the transport with the variables of this environment filled in. The error names a missing variable.
@@ -210,11 +270,32 @@ mod tests {
             (json!({}), "a server has either a `command` or a `url`"),
             (json!({ "command": "a", "url": "b" }), "a server has either a `command` or a `url`"),
             (json!({ "type": "sse", "command": "a" }), "a server has either a `command` or a `url`"),
+            (json!({ "command": "a", "oauth": {} }), "`oauth` is for servers with a `url`"),
+            (
+                json!({ "url": "b", "oauth": { "client_secret": "${S}" } }),
+                "`oauth.client_secret` needs `oauth.client_id`",
+            ),
             (json!({ "type": "pigeon", "url": "b" }), "unknown transport `pigeon`, expected stdio, http or sse"),
         ];
         for (written, why) in wrong {
             assert_eq!(read(written).unwrap_err().to_string(), why);
         }
+    }
+
+    #[test]
+    fn a_login_has_the_variables_of_the_environment_and_shows_no_secret() {
+        let environment: Environment =
+            [("HOST".to_owned(), "a.example".to_owned()), ("S".to_owned(), "hush".to_owned())].into_iter().collect();
+        let oauth = json!({ "client_id": "me", "client_secret": "${S}", "scopes": ["read"], "redirect_port": 7000 });
+        let written = json!({ "url": "https://${HOST}/mcp", "oauth": oauth });
+        let server: ServerSettings = serde_json::from_value(written).unwrap();
+        let target = server.login(&environment).unwrap();
+        assert_eq!(
+            (target.url.as_str(), target.oauth.client_secret.as_deref()),
+            ("https://a.example/mcp", Some("hush"))
+        );
+        assert!(!format!("{target:?} {server:?}").contains("hush"));
+        assert_eq!(server.login(&Environment::default()).unwrap_err(), "the variable S is not set");
     }
 
     #[test]

@@ -5,9 +5,8 @@
 //! contain secrets, so none of this is in the log of a session or in an export.
 
 use std::collections::HashMap;
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,6 +15,8 @@ use domain::SessionId;
 use domain::mcp::{McpServer, McpTransport};
 use serde::{Deserialize, Serialize};
 
+use crate::private_file::{self, DRAFT};
+
 /// The largest list of one session, in bytes.
 const LARGEST: usize = 1 << 20;
 
@@ -23,7 +24,6 @@ const LARGEST: usize = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const SUFFIX: &str = "json";
-const DRAFT: &str = "draft";
 
 /// Where the lists are stored: in a folder, or only in memory.
 pub(crate) enum StoredServers {
@@ -98,33 +98,17 @@ impl StoredServers {
         static WRITING: Mutex<()> = Mutex::new(());
         let _writing = lock(&WRITING);
         let path = path(folder, session)?;
-        // All daemons use the same name, so what a killed one left behind is replaced by the next write or deleted with
-        // the session.
-        let draft = path.with_extension(DRAFT);
-        let _ = fs::remove_file(&draft);
         if servers.is_empty() {
-            return match fs::remove_file(&path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-                other => Ok(other?),
-            };
+            private_file::remove(&path)?;
+            return Ok(());
         }
         let text = serde_json::to_vec(&StoredList { servers: servers.into_iter().map(StoredServer::from).collect() })?;
         if text.len() > LARGEST {
             // No list is better than an outdated one.
-            let _ = fs::remove_file(&path);
+            let _ = private_file::remove(&path);
             return Err(StoreError::TooLarge);
         }
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft).and_then(|mut file| {
-            file.write_all(&text)?;
-            file.sync_all()?;
-            fs::rename(&draft, &path)?;
-            File::open(folder)?.sync_all()
-        });
-        if written.is_err() {
-            let _ = fs::remove_file(&draft);
-        }
-        Ok(written?)
+        Ok(private_file::write(folder, &path, &text)?)
     }
 
     fn read(&self, session: &SessionId) -> Result<Vec<McpServer>, StoreError> {

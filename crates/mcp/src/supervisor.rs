@@ -19,10 +19,11 @@ use crate::bounded_transport::{BoundedTransport, DisconnectReason};
 use crate::client_handler::McpClientHandler;
 use crate::limited_http::LimitedHttpClient;
 use crate::link::{ConnectedServer, ConnectionState, SharedServer};
+use crate::login::{self, Bearer, Version};
 use crate::offer;
 use crate::remote::{self, SseTransport, innermost};
 use crate::server_key::{ServerEndpoint, ServerKey};
-use crate::settings::McpSettings;
+use crate::settings::{McpSettings, ServerSettings};
 use crate::stdio::StdioTransport;
 
 /// The pause before the second attempt, and the longest pause.
@@ -47,6 +48,8 @@ pub(crate) struct Supervisor {
     pub(crate) runner: std::path::PathBuf,
     pub(crate) settings: McpSettings,
     pub(crate) shared: Arc<SharedServer>,
+    /// The token of the user's login; None if the server must not get one.
+    pub(crate) bearer: Option<Bearer>,
 }
 
 /// An established connection.
@@ -63,6 +66,7 @@ impl Supervisor {
         let mut first = true;
         loop {
             self.shared.state.send_replace(ConnectionState::Connecting { since: Instant::now(), first });
+            let version = self.begin_attempt().await;
             let connected = tokio::select! {
                 connected = self.connect() => connected,
                 _ = &mut stop => return,
@@ -86,13 +90,39 @@ impl Supervisor {
             };
             tracing::warn!(server = self.name, reason, "an MCP server is not available");
             let wait = if first { Duration::ZERO } else { pause };
-            self.shared.state.send_replace(ConnectionState::Failed { reason, until: Instant::now() + wait });
+            pause = (pause * 2).min(LONGEST_PAUSE);
+            let bearer = self.bearer.as_ref().filter(|bearer| bearer.is_needed());
+            self.shared.state.send_replace(match bearer {
+                Some(_) => ConnectionState::NeedsLogin { command: self.login_command() },
+                None => ConnectionState::Failed { reason, until: Instant::now() + wait },
+            });
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
+                () = logged_in(bearer, version) => {
+                    first = true;
+                    pause = FIRST_PAUSE;
+                }
                 _ = &mut stop => return,
             }
-            pause = (pause * 2).min(LONGEST_PAUSE);
         }
+    }
+
+    /// Forgets that an earlier attempt needed a login, and returns the version of the login that this one uses.
+    async fn begin_attempt(&self) -> Option<Version> {
+        let bearer = self.bearer.as_ref()?;
+        bearer.set_needed(false);
+        bearer.version().await
+    }
+
+    /// Returns the command with which the user logs in at this server.
+    fn login_command(&self) -> String {
+        let url = self.key.url().unwrap_or_default();
+        let is_known = |server: &ServerSettings| server.url().is_some_and(|own| own == url || own.contains("${"));
+        let is_plain = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+        // A server of an editor or a project is not known by its name.
+        let name = self.settings.servers.get(&self.name).filter(|server| is_known(server)).map(|_| self.name.clone());
+        let target = name.filter(|name| is_plain(name)).or_else(|| login::shown_address(url));
+        format!("acpd login --mcp {}", target.as_deref().unwrap_or("ADDRESS"))
     }
 
     /// Connects once and asks the server what it offers.
@@ -255,7 +285,8 @@ impl Supervisor {
 
     async fn client(&self, disconnect: &DisconnectReason) -> Result<LimitedHttpClient, String> {
         let client = remote::client().await.map_err(|error| error.to_string())?;
-        Ok(LimitedHttpClient { client, log: self.shared.log.clone(), disconnect: disconnect.clone() })
+        let bearer = self.bearer.clone();
+        Ok(LimitedHttpClient { client, log: self.shared.log.clone(), disconnect: disconnect.clone(), bearer })
     }
 
     fn handler(&self) -> McpClientHandler {
@@ -285,6 +316,14 @@ impl Supervisor {
             Some(words) => format!("{how}: {words}"),
             None => how,
         }
+    }
+}
+
+/// Resolves when the user has logged in after an attempt that needed a login.
+async fn logged_in(bearer: Option<&Bearer>, version: Option<Version>) {
+    match bearer {
+        Some(bearer) => bearer.changed_since(version).await,
+        None => std::future::pending().await,
     }
 }
 

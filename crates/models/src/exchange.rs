@@ -245,16 +245,18 @@ impl Exchange {
         let service = self.question.service.clone();
         let speaks_otherwise = matches!(status, 400 | 404 | 405)
             && service.note_dialect(dialect, line.base(), &self.question.spec.api_name, &complaint);
-        // OpenRouter answers 404 if no provider of the model takes images.
-        let may_give_in = matches!(status, 400 | 422) || (status == 404 && is_about_images(&complaint.message));
+        // OpenRouter answers 404 if no provider of the model takes images, and llama.cpp 500 if the
+        // model takes none.
+        let may_give_in =
+            matches!(status, 400 | 422) || (matches!(status, 404 | 500) && is_about_images(&complaint.message));
         if speaks_otherwise || (may_give_in && self.gives_in(&complaint.message)) {
-            failure.again = RetryAdvice::After(Duration::ZERO);
+            failure.again = RetryAdvice::Changed;
         } else if status == 401 && !self.rekeyed && line.key().is_some() {
             // The output of a key command may have expired. The command runs once more before the
             // person sees an error.
             self.rekeyed = true;
             if service.keys.forget(&self.question.request.environment).await {
-                failure.again = RetryAdvice::After(Duration::ZERO);
+                failure.again = RetryAdvice::Changed;
             }
         }
         failure
@@ -278,11 +280,15 @@ impl Exchange {
     }
 
     /// Decides whether to retry or to fail.
-    fn weigh(&mut self, failure: Failure, spent: Usage) -> Phase {
+    fn weigh(&mut self, mut failure: Failure, spent: Usage) -> Phase {
+        self.retry.explain(&mut failure);
         let ExchangeRequest { service, spec, .. } = &self.question;
         debug!(provider = service.name, model = spec.api_name, what = failure.what, "model request failed");
-        let wait = self.retry.weigh(&failure);
         let is_partial = self.shown || !self.ready.is_empty();
+        if is_partial {
+            self.retry.note_progress();
+        }
+        let wait = self.retry.weigh(&failure);
         if let Some(wait) = wait {
             // Deltas that were read and not emitted will come again.
             self.ready.clear();

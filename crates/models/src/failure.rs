@@ -28,6 +28,8 @@ pub(crate) struct Failure {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum RetryAdvice {
     Never,
+    /// The request was changed and is sent at once. This does not count as a try.
+    Changed,
     Soon,
     /// The provider names the time to wait.
     After(Duration),

@@ -166,6 +166,8 @@ pub(crate) fn is_about_images(complaint: &str) -> bool {
         "no endpoints",
         "not a multimodal",
         "not enabled",
+        "unknown variant",
+        "at most 0",
     ];
     names_them && refuses.iter().any(|sign| complaint.contains(sign))
 }

@@ -69,6 +69,15 @@ pub(crate) fn current_loop<'e, 'a>(entries: &'e [OutlineEntry<'a>]) -> &'e [Outl
     &entries[start..]
 }
 
+/// Returns for each entry whether the model called tools between the user's messages around it.
+pub(crate) fn with_calls(entries: &[OutlineEntry<'_>]) -> Vec<bool> {
+    let is_user = |entry: &OutlineEntry<'_>| matches!(entry, OutlineEntry::User(_));
+    let has_calls =
+        |entry: &OutlineEntry<'_>| matches!(entry, OutlineEntry::Assistant { results, .. } if !results.is_empty());
+    let loops = entries.chunk_by(|one, next| !is_user(one) && !is_user(next));
+    loops.flat_map(|entries| std::iter::repeat_n(entries.iter().any(has_calls), entries.len())).collect()
+}
+
 fn outcomes(messages: &[Arc<Message>]) -> HashMap<&CallId, &CallResult> {
     let lists = messages.iter().filter_map(|message| match &**message {
         Message::Results { results } => Some(results),
@@ -183,6 +192,14 @@ mod tests {
     fn outcomes_follow_the_order_of_calls_and_missing_ones_are_added() {
         let messages = [user("a"), agent(vec![call("1"), call("2"), call("3")]), results(&[("3", ""), ("1", "x")])];
         assert_eq!(brief(&messages), format!("a | agent(3)[\"1=x\", \"2={NO_OUTCOME}\", \"3=(no output)\"]"));
+    }
+
+    #[test]
+    fn calls_are_looked_for_between_the_users_messages() {
+        let said = || agent(vec![Part::Text("hi".into())]);
+        let messages =
+            [user("a"), agent(vec![call("1")]), results(&[("1", "x")]), said(), user("b"), said(), user("c")];
+        assert_eq!(with_calls(&outline(&messages)), [false, true, true, false, false, false]);
     }
 
     #[test]

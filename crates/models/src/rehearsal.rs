@@ -25,7 +25,7 @@ use self::progress::TaskProgress;
 use self::task::{LastAnswer, Task};
 
 /// The number of words in one streamed piece of text.
-const WORDS_A_PIECE: usize = 4;
+const WORDS_PER_PIECE: usize = 4;
 
 pub struct Rehearsal {
     info: ModelInfo,
@@ -121,7 +121,7 @@ fn pieces(text: &str) -> impl Iterator<Item = String> {
     let mut rest = text;
     std::iter::from_fn(move || {
         let ends = rest.match_indices(char::is_whitespace).map(|(at, space)| at + space.len());
-        let (piece, left) = rest.split_at(ends.take(WORDS_A_PIECE).last().unwrap_or(rest.len()));
+        let (piece, left) = rest.split_at(ends.take(WORDS_PER_PIECE).last().unwrap_or(rest.len()));
         rest = left;
         (!piece.is_empty()).then(|| piece.to_owned())
     })

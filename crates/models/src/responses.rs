@@ -11,3 +11,7 @@ pub(crate) use self::request::{body, concede};
 
 /// The key, in the opaque values of a call or a seal, of the reasoning items before it.
 const REASONING: &str = "reasoning";
+
+/// The key, in a seal, of the phase of the message after it. OpenAI asks clients to send phases back,
+/// because its models do worse without them (openai-python 3.51.0, `ResponseOutputMessage`).
+const PHASE: &str = "phase";

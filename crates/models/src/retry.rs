@@ -22,7 +22,8 @@ pub struct RetryPolicy {
     pub longest_ms: u64,
     /// The longest wait that a provider may ask for. Beyond that the request fails.
     pub longest_asked_seconds: u64,
-    /// The time after which no further request is sent.
+    /// The time after which no further request is sent, since the first request or since a part of an
+    /// answer arrived.
     pub total_seconds: u64,
     /// The shortest wait of which the user is notified.
     pub notice_ms: u64,
@@ -44,6 +45,7 @@ impl Default for RetryPolicy {
 #[derive(Debug)]
 pub(crate) struct Retry {
     policy: RetryPolicy,
+    /// The time since which nothing has arrived.
     started: Instant,
     /// The number of failed requests.
     pub(crate) failed: u32,
@@ -54,11 +56,19 @@ impl Retry {
         Self { policy, started: Instant::now(), failed: 0 }
     }
 
+    /// Records that a part of an answer arrived. An answer may take longer than all retries.
+    pub(crate) fn note_progress(&mut self) {
+        self.started = Instant::now();
+    }
+
     /// Records a failure. Returns how long to wait before the next request, or None to give up.
     pub(crate) fn weigh(&mut self, failure: &Failure) -> Option<Duration> {
+        if failure.again == RetryAdvice::Changed {
+            return Some(Duration::ZERO);
+        }
         self.failed += 1;
         let wait = match failure.again {
-            RetryAdvice::Never => return None,
+            RetryAdvice::Never | RetryAdvice::Changed => return None,
             RetryAdvice::Soon => self.backoff(),
             RetryAdvice::After(asked) if asked > Duration::from_secs(self.policy.longest_asked_seconds) => return None,
             // Every client gets the same time from the provider, so a random delay keeps them from
@@ -67,6 +77,15 @@ impl Retry {
         };
         let total = Duration::from_secs(self.policy.total_seconds);
         (self.failed < self.policy.tries && self.started.elapsed() + wait <= total).then_some(wait)
+    }
+
+    /// Adds to a failure how long the provider asks to wait, if that is too long.
+    pub(crate) fn explain(&self, failure: &mut Failure) {
+        if let RetryAdvice::After(asked) = failure.again
+            && asked > Duration::from_secs(self.policy.longest_asked_seconds)
+        {
+            failure.what = format!("{}; it asks to wait {} s", failure.what, asked.as_secs());
+        }
     }
 
     pub(crate) fn is_worth_telling(&self, wait: Duration) -> bool {
@@ -136,6 +155,8 @@ mod tests {
         let mut retry = Retry::new(RetryPolicy::default());
         tokio::time::advance(Duration::from_secs(240)).await;
         assert_eq!(retry.weigh(&failure(None)), None);
+        retry.note_progress();
+        assert!(retry.weigh(&failure(None)).is_some());
     }
 
     #[tokio::test(start_paused = true)]

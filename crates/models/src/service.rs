@@ -260,9 +260,11 @@ impl ProviderEndpoint {
         self.is_at(|host| host == "api.openai.com")
     }
 
-    /// Whether the address is Azure's, which takes keys in its own header.
+    /// Whether the address is Azure's, which takes keys in its own header. The path of a deployment is
+    /// Azure's wherever it is, because companies put gateways before it.
     fn is_azure(&self) -> bool {
-        self.is_at(|host| host.ends_with(".openai.azure.com") || host.ends_with(".cognitiveservices.azure.com"))
+        const HOSTS: [&str; 3] = [".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"];
+        self.is_at(|host| HOSTS.iter().any(|end| host.ends_with(end))) || self.base.contains("/openai/deployments/")
     }
 
     fn is_at(&self, is_it: impl Fn(&str) -> bool) -> bool {

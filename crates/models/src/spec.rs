@@ -30,6 +30,8 @@ pub(crate) struct Spec {
     pub(crate) image: ImageLimit,
     /// The API that the configuration names for it.
     pub(crate) dialect: Option<ModelApi>,
+    /// Whether its window is a guess, because neither the table nor any other source has it.
+    pub(crate) is_guess: bool,
 }
 
 /// How a model of the Anthropic dialect is asked to think.
@@ -84,7 +86,10 @@ impl Spec {
     pub(crate) fn with(mut self, facts: Facts) -> Self {
         let Facts { name, window, output, images, audio, documents, thinks, thinking, efforts, dialect, price } = facts;
         self.info.name = name.unwrap_or(self.info.name);
-        self.info.window = window.filter(|window| *window > 0).unwrap_or(self.info.window);
+        if let Some(window) = window.filter(|window| *window > 0) {
+            self.info.window = window;
+            self.is_guess = false;
+        }
         self.info.images = images.unwrap_or(self.info.images);
         self.info.audio = audio.unwrap_or(self.info.audio);
         self.info.thinks = thinks.unwrap_or(self.info.thinks);
@@ -124,6 +129,7 @@ pub(crate) fn spec(provider: &str, model: &str) -> Spec {
         documents: entry.reads_documents(),
         image: entry.image_limit(),
         dialect: None,
+        is_guess: !entry.is_known(),
     }
 }
 

@@ -54,12 +54,8 @@ impl Rules {
     /// paths resolved, if that makes a difference. A rule that denies or asks may match either. To be allowed, both must
     /// be covered by allowing rules, because a link in an allowed folder may lead out of it.
     pub fn verdict(&self, card: &ToolCard, real: Option<&ToolCard>) -> Option<Verdict> {
-        // The target of a card is computed once for all rules, because parsing a command takes time.
-        let cards: Vec<_> = std::iter::once(card).chain(real).map(|card| (card, call_target(card))).collect();
-        let against = |rules: &[Rule]| {
-            let fits = |rule: &Rule| cards.iter().map(|(card, target)| rule.fits_a_part(card, target)).max();
-            rules.iter().filter_map(fits).max().unwrap_or(Match::No)
-        };
+        let cards = targets(card, real);
+        let against = |rules: &[Rule]| strongest(rules, &cards);
         let allowed = || {
             let mut cards = cards.iter();
             cards.all(|(card, target)| self.allow.iter().any(|rule| rule.fits_all(card, target)))
@@ -70,6 +66,12 @@ impl Rules {
             (Match::No, Match::No) if allowed() => Some(Verdict::Run),
             (Match::No, Match::No) => None,
         }
+    }
+
+    /// Returns whether a rule denies a call, or may do so: for calls about which no question can be asked, a doubt is a
+    /// denial. Rules that ask do not count.
+    pub fn may_deny(&self, card: &ToolCard, real: Option<&ToolCard>) -> bool {
+        strongest(&self.deny, &targets(card, real)) != Match::No
     }
 
     /// Returns the verdict about reading a file where no question can be asked: `Deny`, `Ask`, or None. `names` are all
@@ -169,6 +171,18 @@ impl Permissions {
         }
         rules
     }
+}
+
+/// Returns the cards of one call with their targets, which are computed once for all rules, because parsing a command
+/// takes time.
+fn targets<'a>(card: &'a ToolCard, real: Option<&'a ToolCard>) -> Vec<(&'a ToolCard, CallTarget<'a>)> {
+    std::iter::once(card).chain(real).map(|card| (card, call_target(card))).collect()
+}
+
+/// Returns the strongest match of rules that deny or ask with any of the cards of one call.
+fn strongest(rules: &[Rule], cards: &[(&ToolCard, CallTarget<'_>)]) -> Match {
+    let fits = |rule: &Rule| cards.iter().map(|(card, target)| rule.fits_a_part(card, target)).max();
+    rules.iter().filter_map(fits).max().unwrap_or(Match::No)
 }
 
 /// Whether a rule matches a call.

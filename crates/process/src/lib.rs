@@ -15,6 +15,9 @@
 //!
 //! `confine` opens files inside a session's folders, and `protected_files` keeps every tool away from acpd's own files.
 
+#[cfg(not(target_os = "linux"))]
+compile_error!("acpd runs on Linux only; docs/packages.md names what a port has to replace");
+
 mod ancestry;
 pub mod background;
 mod children;

@@ -16,7 +16,7 @@ use crate::note_files::read;
 use crate::prompt_files;
 
 /// How long one git command may take. A repository on a slow disk is described without its status.
-const PATIENCE: Duration = Duration::from_secs(2);
+const DEADLINE: Duration = Duration::from_secs(2);
 
 /// The most bytes of the status that the model gets.
 const STATUS: usize = 2 << 10;
@@ -122,7 +122,7 @@ fn shown(status: &str, is_hidden: impl Fn(&str) -> bool) -> String {
 async fn git(launcher: &Launcher, environment: &Environment, root: &Path, command: &str) -> Option<String> {
     let started = launcher.shell_command(command, environment, root).await.start().await.ok()?;
     let output = SharedOutput::new(OUTPUT);
-    let end = watch(started, &output, Some(PATIENCE), std::future::pending(), || {}).await;
+    let end = watch(started, &output, Some(DEADLINE), std::future::pending(), || {}).await;
     let is_complete = end.exit == CommandExit::Exited(0) && end.interruption.is_none();
     is_complete.then(|| output.lock().text())
 }

@@ -62,6 +62,13 @@ impl FolderRules {
         self.projects.temper(cwd, card.kind, verdict)
     }
 
+    /// Returns whether a rule denies a call about which no question can be asked, or may do so, or whether that is
+    /// unknown because a project's file has an error.
+    pub fn may_deny(&self, card: &ToolCard, cwd: &Path) -> bool {
+        let denied = self.known(cwd).may_deny(card, self.names.card(card).as_ref()).then_some(Verdict::Deny);
+        self.projects.temper(cwd, card.kind, denied).is_some()
+    }
+
     /// Returns the rules of a folder as they were written. Blocks.
     pub fn texts(&self, cwd: &Path) -> RuleTexts {
         self.read(cwd).texts()

@@ -19,7 +19,7 @@ use crate::note_files::NoteReader;
 use crate::{FolderRules, Library, facts, project_config, slash_commands, system_prompt};
 
 /// How long reading a project's folder may take. On a network that is gone it would block forever.
-const PATIENCE: Duration = Duration::from_secs(10);
+const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Names of files with notes for agents. In each folder only the first existing one is used.
 pub const NAMES: [&str; 5] = ["AGENTS.md", "CLAUDE.md", "GEMINI.md", "GGCODE.md", ".github/copilot-instructions.md"];
@@ -68,7 +68,7 @@ impl Briefing for Notes {
         let bare = system_prompt::instructions(&model) + &facts::lasting(&place);
         let look = tokio::task::spawn_blocking(move || notes.write(&place, &model));
         Box::pin(async move {
-            match tokio::time::timeout(PATIENCE, look).await {
+            match tokio::time::timeout(DEADLINE, look).await {
                 Ok(written) => written.unwrap_or_else(|_| bare.into()),
                 Err(_) => Brief { text: bare, notices: vec![late] },
             }
@@ -80,7 +80,7 @@ impl Briefing for Notes {
         Some(Box::pin(async move {
             let status = notes.git_status(&situation).await;
             let look = tokio::task::spawn_blocking(move || facts::changing(&situation, status.as_deref()));
-            tokio::time::timeout(PATIENCE, look).await.ok().and_then(Result::ok).unwrap_or_default()
+            tokio::time::timeout(DEADLINE, look).await.ok().and_then(Result::ok).unwrap_or_default()
         }))
     }
 
@@ -91,7 +91,7 @@ impl Briefing for Notes {
             slash_commands::list(&place.cwd, own.as_deref(), &rules)
         });
         Box::pin(
-            async move { tokio::time::timeout(PATIENCE, look).await.ok().and_then(Result::ok).unwrap_or_default() },
+            async move { tokio::time::timeout(DEADLINE, look).await.ok().and_then(Result::ok).unwrap_or_default() },
         )
     }
 
@@ -100,7 +100,7 @@ impl Briefing for Notes {
         let look =
             tokio::task::spawn_blocking(move || notes.library.open(&place.cwd, &notes.rules_in(&place.cwd)).card());
         Box::pin(
-            async move { tokio::time::timeout(PATIENCE, look).await.ok().and_then(Result::ok).unwrap_or_default() },
+            async move { tokio::time::timeout(DEADLINE, look).await.ok().and_then(Result::ok).unwrap_or_default() },
         )
     }
 
@@ -111,7 +111,7 @@ impl Briefing for Notes {
             slash_commands::expand(&place.cwd, own.as_deref(), &rules, &call)
         });
         Box::pin(
-            async move { tokio::time::timeout(PATIENCE, look).await.ok().and_then(Result::ok).unwrap_or_default() },
+            async move { tokio::time::timeout(DEADLINE, look).await.ok().and_then(Result::ok).unwrap_or_default() },
         )
     }
 }
@@ -133,7 +133,7 @@ impl Notes {
         let launcher = self.launcher.as_ref()?;
         let (notes, cwd) = (self.clone(), situation.place.cwd.clone());
         let look = tokio::task::spawn_blocking(move || Some((facts::root(&cwd)?.to_owned(), notes.rules_in(&cwd))));
-        let (root, rules) = tokio::time::timeout(PATIENCE, look).await.ok()?.ok()??;
+        let (root, rules) = tokio::time::timeout(DEADLINE, look).await.ok()?.ok()??;
         facts::git_status(launcher, &situation.environment, &root, &rules).await
     }
 

@@ -7,6 +7,7 @@ use domain::{ToolContent, ToolKind, visible};
 use serde_json::Value;
 
 use crate::diff;
+use crate::fold::folded;
 use crate::style::{Colors, Style};
 
 /// The prefix of each line of text that comes from outside.
@@ -116,6 +117,16 @@ impl Consent {
         lines
     }
 
+    /// The lines below the title, folded into rows of this width. A row that continues a line begins
+    /// with `┊`. Without a width, lines stay as they are.
+    pub fn rows(&self, width: Option<usize>, colors: Colors) -> Vec<String> {
+        let lines = self.lines(colors);
+        match width {
+            Some(width) => lines.iter().flat_map(|line| folded(line, width)).collect(),
+            None => lines,
+        }
+    }
+
     /// Returns a line that reports the missing bytes and the subcommand that shows them, if any are
     /// missing.
     pub fn missing(&self, command: &str) -> Option<String> {
@@ -166,7 +177,7 @@ mod tests {
         }));
         let called = asked(json!({
             "title": "files: write", "name": "mcp__files__write", "kind": "other",
-            "rawInput": { "path": "/etc/passwd", "mode": { "force": true }, "text": "a\nb\u{200b}" },
+            "rawInput": { "mode": { "force": true }, "path": "/etc/passwd", "text": "a\nb\u{200b}" },
         }));
         let delegated = asked(json!({
             "title": "Delegate: look", "name": "agent", "kind": "execute",
@@ -192,10 +203,10 @@ mod tests {
             ---
               mcp__files__write with
               │ {
-              │   "path": "/etc/passwd",
               │   "mode": {
               │     "force": true
               │   },
+              │   "path": "/etc/passwd",
               │   "text": "a\nb\u200b"
               │ }
               "always" would allow bash

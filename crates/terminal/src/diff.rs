@@ -1,6 +1,8 @@
 //! Formats the difference between two texts in a few lines: the changed lines with their numbers
 //! and some unchanged lines around them.
 
+use std::time::Duration;
+
 use domain::visible;
 use similar::{ChangeTag, TextDiff};
 
@@ -10,8 +12,12 @@ use crate::style::{Colors, Style};
 /// The number of unchanged lines around each change.
 const AROUND: usize = 1;
 
+/// After this time the rest of two very different texts is shown as replaced, which is correct but
+/// not the shortest form.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 pub fn render(old: &str, new: &str, most: usize, colors: Colors) -> String {
-    let diff = TextDiff::from_lines(old, new);
+    let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(old, new);
     let mut lines = Vec::new();
     for (group, at) in diff.grouped_ops(AROUND).iter().zip(0..) {
         if at > 0 {

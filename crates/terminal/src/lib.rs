@@ -10,6 +10,7 @@ mod answer_text;
 pub mod consent;
 pub mod diff;
 pub mod excerpt;
+mod fold;
 pub mod fuzzy;
 mod highlight;
 mod live_area;

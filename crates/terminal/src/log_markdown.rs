@@ -137,6 +137,7 @@ fn describe(kind: &EventKind) -> Option<String> {
         | EventKind::BackgroundOutput { .. }
         | EventKind::BackgroundEnded { .. }
         | EventKind::Configured { .. }
+        | EventKind::Moved { .. }
         | EventKind::Restored { .. }
         | EventKind::Delegated { .. }
         | EventKind::Hosted { .. }

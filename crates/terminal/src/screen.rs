@@ -48,7 +48,8 @@ impl Screen {
     pub(crate) fn size(&self) -> (usize, usize) {
         let size = match self.live {
             Some(Stream::Stderr) => size_of(io::stderr()),
-            Some(Stream::Stdout) | None => size_of(io::stdout()),
+            Some(Stream::Stdout) => size_of(io::stdout()),
+            None => size_of(io::stdout()).or_else(|| size_of(io::stderr())),
         };
         size.unwrap_or((80, 24))
     }
@@ -80,6 +81,12 @@ impl Screen {
         let drawn = self.area.draw(&rows, columns);
         self.last = (rows, columns);
         write_to(live, &format!("{erased}{drawn}"))
+    }
+
+    /// Forgets what is drawn, because something else has written to the terminal since.
+    pub(crate) fn forget(&mut self) {
+        self.area = LiveArea::default();
+        self.last = (Vec::new(), 0);
     }
 
     fn is_terminal(&self, stream: Stream) -> bool {

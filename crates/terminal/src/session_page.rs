@@ -29,6 +29,10 @@ pub fn render(details: &SessionDetails, stats: &SessionStats, viewport: Viewport
     for (label, root) in std::iter::once("folder").chain(std::iter::repeat("")).zip(&details.roots) {
         page.line(label, &root.display().to_string());
     }
+    if let Some(worktree) = &card.worktree {
+        let repository = worktree.repository.display();
+        page.line("worktree", &format!("{}, branch {}, of {repository}", worktree.name, worktree.branch));
+    }
     page.line("created", &format!("{} ago, last changed {} ago", age(card.created), age(card.updated)));
     page.line("attached", &or(&card.clients.join(", "), "nobody"));
     page.line("log", &format!("{} events, {} messages, {}", details.events, card.messages, stats.turns()));
@@ -51,7 +55,7 @@ pub fn render(details: &SessionDetails, stats: &SessionStats, viewport: Viewport
         page.line("asks", &format!("{} ({})", question.title, question.id));
         let consent = Consent::of(question);
         let rest = format!("acpd ctl export {}", viewport.id(card.id.as_str()));
-        for line in consent.lines(viewport.colors).into_iter().chain(consent.missing(&rest)) {
+        for line in consent.rows(viewport.width, viewport.colors).into_iter().chain(consent.missing(&rest)) {
             page.text.push_str(&format!("{line}\n"));
         }
     }

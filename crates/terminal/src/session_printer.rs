@@ -5,6 +5,7 @@
 //! bottom with the unfinished answer, the progress and the input. In a pipe the text stays
 //! unchanged.
 
+mod questions;
 mod thoughts;
 
 use std::collections::HashMap;
@@ -16,7 +17,6 @@ use serde_json::Value;
 
 use self::thoughts::Thoughts;
 use crate::answer_text::AnswerText;
-use crate::consent::Consent;
 use crate::diff;
 use crate::excerpt::{first_lines, indented, last_lines};
 use crate::picker::Picker;
@@ -33,14 +33,14 @@ const SHOWN_LINES: usize = 16;
 /// How many of the last lines of a command's output are shown; they tell how it went.
 const OUTPUT_LINES: usize = 6;
 
-/// How many lines of a question are shown at a time.
-const QUESTION_LINES: usize = 400;
-
 /// The most lines of a diff that the user asked for.
 const LONG_DIFF: usize = 1000;
 
 /// The most rows of a list to choose from.
 const LIST: usize = 16;
+
+/// The width of the mark before an entry of a plan.
+const PLAN_INDENT: usize = 4;
 
 /// The mark before the user's input during a turn.
 const INPUT: &str = "» ";
@@ -59,7 +59,7 @@ pub struct SessionPrinter {
     previewed: HashMap<String, String>,
     position: Position,
     /// The keys that the user can press now.
-    keys: Option<String>,
+    keys: Vec<String>,
     progress: Option<TurnProgress>,
     status: Option<StatusLine>,
     /// What the user has typed during the turn.
@@ -102,7 +102,7 @@ impl SessionPrinter {
             calls: HashMap::new(),
             previewed: HashMap::new(),
             position: Position::LineStart,
-            keys: None,
+            keys: Vec::new(),
             progress: None,
             status: None,
             input: String::new(),
@@ -155,6 +155,12 @@ impl SessionPrinter {
     pub fn tick(&mut self) -> io::Result<()> {
         let rows = self.rows();
         self.screen.redraw(rows)
+    }
+
+    /// Draws the live area afresh, after a shell has written to the terminal.
+    pub fn resumed(&mut self) -> io::Result<()> {
+        self.screen.forget();
+        self.tick()
     }
 
     /// Prints one update of the session.
@@ -259,7 +265,7 @@ impl SessionPrinter {
         let Some(call) = self.calls.get_mut(id).filter(|call| !call.announced) else { return Ok(()) };
         call.announced = true;
         let title = format!("● {}", call.title);
-        self.line(Style::Cyan, &title)
+        self.title(Style::Cyan, &title)
     }
 
     fn plan(&mut self, update: &Value) -> io::Result<()> {
@@ -269,48 +275,10 @@ impl SessionPrinter {
                 Some("in_progress") => ("▸", Style::Bold),
                 _ => ("○", Style::Plain),
             };
-            self.line(style, &format!("  {mark} {}", text(&entry["content"])))?;
+            let content = self.prose_rows(text(&entry["content"]), PLAN_INDENT);
+            self.line(style, &format!("  {mark} {content}"))?;
         }
         Ok(())
-    }
-
-    /// Shows a permission question, or its first lines. Returns how many lines remain.
-    pub fn question(&mut self, params: &Value, consent: &Consent) -> io::Result<usize> {
-        let call = &params["toolCall"];
-        self.learn(call);
-        self.announce(text(&call["toolCallId"]))?;
-        let verb = if consent.is_inquiry { "" } else { "Allow: " };
-        self.line(Style::Yellow, &format!("? {verb}{}", consent.title()))?;
-        self.previewed.insert(text(&call["toolCallId"]).to_owned(), self.diffs(call));
-        self.question_from(consent, 0)
-    }
-
-    /// Shows the lines of a question from line `from` on. Returns how many lines remain.
-    pub fn question_from(&mut self, consent: &Consent, from: usize) -> io::Result<usize> {
-        let lines = consent.lines(self.colors);
-        let rest = lines.get(from..).unwrap_or_default();
-        let shown = &rest[..rest.len().min(QUESTION_LINES)];
-        self.raw(&shown.iter().map(|line| format!("{line}\n")).collect::<String>())?;
-        Ok(rest.len() - shown.len())
-    }
-
-    /// Prints the keys that the user can press now; the decision follows on the same line.
-    pub fn keys(&mut self, keys: &str) -> io::Result<()> {
-        self.leave(Position::LineStart)?;
-        self.position = Position::Keys;
-        let line = format!("  {keys} ");
-        if self.screen.is_live() {
-            self.keys = Some(self.colors.apply(Style::Bold, &line));
-            return self.tick();
-        }
-        self.aside(Style::Bold, &line)
-    }
-
-    /// Prints the decision.
-    pub fn decided(&mut self, what: &str) -> io::Result<()> {
-        let keys = self.keys.take().unwrap_or_default();
-        self.position = Position::LineStart;
-        self.write(Stream::Stderr, &format!("{keys}{what}\n"))
     }
 
     /// Prints a line of information.
@@ -363,8 +331,10 @@ impl SessionPrinter {
         let width = self.width();
         let room = width.saturating_sub(INPUT.chars().count() + 1);
         let input = (!self.input.is_empty()).then(|| format!("{INPUT}{}", end_of(&self.input, room)));
-        if let Some(keys) = &self.keys {
-            return input.into_iter().chain([keys.clone()]).collect();
+        if !self.keys.is_empty() {
+            let mut rows: Vec<String> = input.into_iter().chain(self.key_rows()).collect();
+            rows.truncate(self.screen.size().1.saturating_sub(1).max(1));
+            return rows;
         }
         let mut below = Vec::new();
         if let Some(progress) = &self.progress {
@@ -418,7 +388,7 @@ impl SessionPrinter {
                 self.write(Stream::Stderr, &lines)
             }
             Position::Keys if self.screen.is_live() => {
-                self.keys = None;
+                self.keys.clear();
                 self.tick()
             }
             Position::Thought | Position::Keys => self.write(Stream::Stderr, "\n"),
@@ -432,8 +402,17 @@ impl SessionPrinter {
 
     /// Prints prose, wrapped between words on a terminal.
     fn prose(&mut self, style: Style, text: &str) -> io::Result<()> {
-        let text = if self.screen.is_live() { wrapped(&self.safe(text), self.width()) } else { text.to_owned() };
+        let text = self.prose_rows(text, 0);
         self.line(style, &text)
+    }
+
+    /// Wraps prose between words on a terminal, and indents all rows but the first.
+    fn prose_rows(&self, text: &str, indent: usize) -> String {
+        if !self.screen.is_live() {
+            return text.to_owned();
+        }
+        let rows = wrapped(&self.safe(text), self.width().saturating_sub(indent).max(1));
+        rows.replace('\n', &format!("\n{}", " ".repeat(indent)))
     }
 
     fn aside(&mut self, style: Style, text: &str) -> io::Result<()> {

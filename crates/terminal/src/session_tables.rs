@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::age::age;
 use crate::table::{Column, Table, Viewport, one_line, state_style};
+use crate::text_flow::wrapped;
 
 pub fn live(sessions: &[SessionCard], home: &Path, viewport: Viewport) -> String {
     if sessions.is_empty() {
@@ -35,7 +36,7 @@ pub fn live(sessions: &[SessionCard], home: &Path, viewport: Viewport) -> String
             session.mode.id().to_owned(),
             spent(session),
             session.title.clone().unwrap_or_default(),
-            viewport.folder(&session.cwd, home),
+            viewport.folder(session.worktree.as_ref().map_or(&session.cwd, |own| &own.root), home),
         ]);
     }
     let mut text = table.render(viewport);
@@ -88,6 +89,7 @@ fn questions(sessions: &[SessionCard], viewport: Viewport) -> Option<String> {
         let id = viewport.id(session.id.as_str());
         how.push_str(&format!("\nAnswer a question of the agent with `acpd ctl answer {id} --choice 1` or `--text`."));
     }
+    let how = viewport.width.map_or(how.clone(), |width| wrapped(&how, width));
     Some(format!("{}\n{how}", table.render(viewport)))
 }
 
@@ -110,7 +112,9 @@ pub fn stored(sessions: &[Value], home: &Path, viewport: Viewport) -> String {
             None => updated,
         };
         let messages = session["_meta"]["acpd"]["messageCount"].to_string();
-        table.row([id, updated, messages, title, viewport.folder(Path::new(&cwd), home)]);
+        let worktree = session["_meta"]["acpd"]["worktree"]["root"].as_str();
+        let folder = Path::new(worktree.unwrap_or(&cwd));
+        table.row([id, updated, messages, title, viewport.folder(folder, home)]);
     }
     table.render(viewport)
 }

@@ -19,6 +19,10 @@ pub enum Dialect {
     Chat,
     /// Chat completions as Mistral writes them: thoughts among the content, short ids, whole calls.
     Mistral,
+    /// Chat completions as OpenRouter writes them for Claude: thoughts with signed details.
+    OpenRouter,
+    /// Chat completions as Gemini's compatible API writes them: the first call of an answer is signed.
+    GeminiChat,
     /// OpenAI's Responses API.
     Responses,
     /// Gemini's `streamGenerateContent`.
@@ -90,12 +94,16 @@ impl ModelAnswer {
             }
             match dialect {
                 Dialect::Ollama => text.push_str(&format!("{event}\n")),
-                Dialect::Anthropic | Dialect::Chat | Dialect::Mistral | Dialect::Responses | Dialect::Gemini => {
-                    text.push_str(&format!("data: {event}\n\n"));
-                }
+                Dialect::Anthropic
+                | Dialect::Chat
+                | Dialect::Mistral
+                | Dialect::OpenRouter
+                | Dialect::GeminiChat
+                | Dialect::Responses
+                | Dialect::Gemini => text.push_str(&format!("data: {event}\n\n")),
             }
         }
-        if matches!(dialect, Dialect::Chat | Dialect::Mistral) {
+        if matches!(dialect, Dialect::Chat | Dialect::Mistral | Dialect::OpenRouter | Dialect::GeminiChat) {
             text.push_str("data: [DONE]\n\n");
         }
         text.into_bytes()
@@ -104,7 +112,9 @@ impl ModelAnswer {
     pub fn events(&self, dialect: Dialect) -> Vec<Value> {
         match dialect {
             Dialect::Anthropic => self.anthropic(),
-            Dialect::Chat => self.openai(),
+            Dialect::Chat => self.chat(|thought, _| json!({ "reasoning_content": thought })),
+            Dialect::OpenRouter => self.chat(open_router_thought),
+            Dialect::GeminiChat => self.gemini_chat(),
             Dialect::Mistral => self.mistral(),
             Dialect::Responses => self.responses(),
             Dialect::Gemini => self.gemini(),
@@ -153,15 +163,17 @@ impl ModelAnswer {
         events
     }
 
-    /// Writes the chunks of openai-python 3.51.0 (`types/chat/chat_completion_chunk.py`), with thoughts as
-    /// DeepSeek and vLLM have them (`reasoning_content`).
-    fn openai(&self) -> Vec<Value> {
+    /// Writes the chunks of openai-python 3.51.0 (`types/chat/chat_completion_chunk.py`). Thoughts are
+    /// additions of each server: `reasoning_content` at DeepSeek and older versions of vLLM. `thought`
+    /// writes a piece of one, and gets whether it is the last piece.
+    fn chat(&self, thought: fn(&str, bool) -> Value) -> Vec<Value> {
         let chunk = |delta: Value| json!({ "id": "c", "choices": [{ "index": 0, "delta": delta }] });
         let mut events = vec![chunk(json!({ "role": "assistant", "content": "" }))];
         for part in &self.parts {
             match part {
                 AnswerPart::Thought(text) => {
-                    events.extend(halves(text).map(|piece| chunk(json!({ "reasoning_content": piece }))));
+                    events
+                        .extend(halves(text).zip([false, true]).map(|(piece, is_last)| chunk(thought(piece, is_last))));
                 }
                 AnswerPart::Text(text) => events.extend(halves(text).map(|piece| chunk(json!({ "content": piece })))),
                 AnswerPart::Call(..) => {}
@@ -186,6 +198,17 @@ impl ModelAnswer {
         let usage = json!({ "prompt_tokens": input, "completion_tokens": output,
             "prompt_tokens_details": { "cached_tokens": cached_read } });
         events.push(json!({ "id": "c", "choices": [], "usage": self.counted(usage) }));
+        events
+    }
+
+    /// Writes chat completions with the signature of the first call in `extra_content` (ai.google.dev,
+    /// "OpenAI compatibility" and "Thought signatures").
+    fn gemini_chat(&self) -> Vec<Value> {
+        let mut events = self.chat(|thought, _| json!({ "reasoning_content": thought }));
+        let mut calls = events.iter_mut().filter_map(|event| event.pointer_mut("/choices/0/delta/tool_calls/0"));
+        if let Some(first) = calls.next() {
+            first["extra_content"] = json!({ "google": { "thought_signature": "signed" } });
+        }
         events
     }
 
@@ -236,10 +259,17 @@ impl ModelAnswer {
                     events.push(event("output_item.done", "item", item));
                 }
                 AnswerPart::Text(text) => {
-                    let content = json!([{ "type": "output_text", "text": text }]);
+                    let item = |content: Value| {
+                        let mut item = json!({ "type": "message", "role": "assistant", "content": content });
+                        if !self.calls().is_empty() {
+                            item["phase"] = json!("commentary");
+                        }
+                        item
+                    };
+                    events.push(event("output_item.added", "item", item(json!([]))));
                     events.extend(halves(text).map(|piece| event("output_text.delta", "delta", json!(piece))));
-                    let item = json!({ "type": "message", "role": "assistant", "content": content });
-                    events.push(event("output_item.done", "item", item));
+                    let content = json!([{ "type": "output_text", "text": text }]);
+                    events.push(event("output_item.done", "item", item(content)));
                 }
                 AnswerPart::Call(tool, input) => {
                     let input = input.to_string();
@@ -332,7 +362,12 @@ impl ModelAnswer {
     /// Returns the deltas that a model should produce from this answer in the given dialect.
     pub fn deltas_of(&self, dialect: Dialect) -> Vec<Delta> {
         match dialect {
-            Dialect::Anthropic | Dialect::Chat | Dialect::Responses | Dialect::Gemini => self.deltas(),
+            Dialect::Anthropic
+            | Dialect::Chat
+            | Dialect::OpenRouter
+            | Dialect::GeminiChat
+            | Dialect::Responses
+            | Dialect::Gemini => self.deltas(),
             Dialect::Mistral | Dialect::Ollama => {
                 Self { usage: Usage { cached_read: 0, ..self.usage }, ..self.clone() }.deltas()
             }
@@ -355,6 +390,15 @@ impl ModelAnswer {
         deltas.extend([Delta::Usage(self.usage), Delta::Stopped(StopReason::EndTurn)]);
         deltas
     }
+}
+
+/// Writes a piece of a thought as in openrouter 1.3.84 (`ChatStreamDelta`, `ReasoningDetailText`). The
+/// signature comes with the last piece.
+fn open_router_thought(piece: &str, is_last: bool) -> Value {
+    let signature = is_last.then_some("signed");
+    let detail = json!({ "type": "reasoning.text", "text": piece, "signature": signature,
+        "format": "anthropic-claude-v1", "index": 0 });
+    json!({ "content": "", "reasoning": piece, "reasoning_details": [detail] })
 }
 
 /// Returns an id of nine letters and digits that depends on a call's arguments.

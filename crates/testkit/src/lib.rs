@@ -15,6 +15,7 @@ mod editor;
 mod framing;
 mod memory;
 mod model_list;
+pub mod oauth;
 pub mod provider;
 mod reply_tracker;
 mod scene;

@@ -12,6 +12,7 @@ use domain::history::History;
 use domain::hosted::NoAgents;
 use domain::model::{Catalogue, Delta, Model, ModelError, ModelInfo, ModelRequest};
 use domain::tool::Toolbox;
+use domain::worktree::NoWorktrees;
 use domain::{Content, Environment, FolderError, Folders, ModelId, Usage};
 use futures_util::future::{BoxFuture, ready};
 use futures_util::stream::{self, BoxStream, StreamExt};
@@ -91,6 +92,7 @@ impl Scene {
             history: store,
             agents: Arc::new(NoAgents),
             folders: Arc::new(TestFolders),
+            worktrees: Arc::new(NoWorktrees),
             accounts: Arc::new(accounts.clone()),
             briefing: Arc::new(ModeBriefing),
             ledger: Arc::<domain::budget::DayLedger>::default(),

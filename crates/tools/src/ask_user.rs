@@ -19,22 +19,47 @@ const CHOICES: usize = 9;
 const QUESTION: usize = 4000;
 const LABEL: usize = 200;
 
-/// Words that a question must not contain, because the answer is stored in the log and sent to the model.
-const SECRETS: [&str; 14] = [
+/// Words that a question must not contain, because the answer is stored in the log and sent to the model. They are
+/// compared with the question in lower case, in which everything between words is one space.
+const SECRETS: [&str; 24] = [
     "password",
     "passphrase",
+    "passcode",
     "passwort",
+    "kennwort",
+    "mot de passe",
+    "contraseña",
     "api key",
-    "api-key",
     "apikey",
-    "api_key",
     "access token",
     "auth token",
+    "bearer token",
     "secret key",
     "private key",
+    "ssh key",
     "client secret",
     "credit card",
     "credentials",
+    "pin code",
+    "one time code",
+    "verification code",
+    "recovery phrase",
+    "recovery code",
+    "seed phrase",
+];
+
+/// Words with which a text asks for something. A plan may be about passwords, but must not ask for one.
+const REQUESTS: [&str; 10] = [
+    "enter your",
+    "type your",
+    "paste your",
+    "provide your",
+    "provide the",
+    "paste the",
+    "send me",
+    "tell me",
+    "give me",
+    "what is your",
 ];
 
 pub(crate) struct AskUserTool;
@@ -102,7 +127,7 @@ impl Tool for AskUserTool {
             return Err(RefusalReason(format!("there are {} choices; offer at most {CHOICES}", choices.len())));
         }
         let free_text = free_text || choices.is_empty();
-        if let Some(secret) = free_text.then(|| secret_in(&question)).flatten() {
+        if let Some(secret) = free_text.then(|| secret_in_any(&question, &choices)).flatten() {
             return Err(RefusalReason(format!(
                 "the question mentions \"{secret}\": a secret must not be asked for, because the answer is kept in the log; \
                  ask the user to store it where the program reads it, or offer choices without free text"
@@ -124,10 +149,30 @@ fn read_choice((at, choice): (usize, &Value)) -> Result<InquiryChoice, RefusalRe
     Ok(InquiryChoice { id: format!("choice_{}", at + 1), label, description })
 }
 
-/// Returns the first word for a secret in the question.
-fn secret_in(question: &str) -> Option<&'static str> {
-    let question = question.to_lowercase();
-    SECRETS.into_iter().find(|secret| question.contains(secret))
+/// Returns the first word for a secret in the question or in its choices.
+fn secret_in_any(question: &str, choices: &[InquiryChoice]) -> Option<&'static str> {
+    let in_choice = |choice: &InquiryChoice| {
+        secret_in(&choice.label).or_else(|| secret_in(choice.description.as_deref().unwrap_or_default()))
+    };
+    secret_in(question).or_else(|| choices.iter().find_map(in_choice))
+}
+
+/// Returns the first word for a secret in a text.
+fn secret_in(text: &str) -> Option<&'static str> {
+    let text = words(text);
+    SECRETS.into_iter().find(|secret| text.contains(secret))
+}
+
+/// Returns the word for a secret that a line of the text asks for.
+pub(crate) fn secret_requested(text: &str) -> Option<&'static str> {
+    let asks = |line: &&str| REQUESTS.iter().any(|request| words(line).contains(request));
+    text.lines().filter(asks).find_map(secret_in)
+}
+
+/// Returns the words of a text in lower case, one space apart.
+fn words(text: &str) -> String {
+    let text = text.to_lowercase();
+    text.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 /// A call that is a question. It is answered and never run.
@@ -177,7 +222,11 @@ mod tests {
     fn a_question_for_a_secret_is_recognised() {
         assert_eq!(secret_in("What is your API key?"), Some("api key"));
         assert_eq!(secret_in("Which PASSWORD should I use"), Some("password"));
+        assert_eq!(secret_in("Your api_key, please"), Some("api key"));
+        assert_eq!(secret_in("the 'access  token' of the service"), Some("access token"));
         assert_eq!(secret_in("Which token should the parser return?"), None);
+        assert_eq!(secret_requested("1. Add a password reset\n2. Store the API key in the keyring"), None);
+        assert_eq!(secret_requested("1. Look.\nThen tell me the root password."), Some("password"));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use domain::{Mode, ToolKind, visible};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::ask_user::InquiryJob;
+use crate::ask_user::{InquiryJob, secret_requested};
 use crate::tool::{CallRequest, RefusalReason, Tool};
 use crate::{Settings, input};
 
@@ -66,6 +66,12 @@ impl Tool for ProposePlanTool {
         let plan = plan.trim();
         if plan.chars().count() > LONGEST {
             return Err(RefusalReason(format!("the plan is longer than {LONGEST} characters; propose a shorter one")));
+        }
+        if let Some(secret) = secret_requested(plan) {
+            return Err(RefusalReason(format!(
+                "the plan asks for \"{secret}\": a secret must not be asked for, because the answer is kept in the log; have the \
+                 user store it where the program reads it"
+            )));
         }
         let choice = |mode: Mode| InquiryChoice {
             id: mode.id().to_owned(),

@@ -2,6 +2,8 @@
 //!
 //! It has no files and processes of its own, except the background commands of sessions.
 
+mod modes;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,8 +13,7 @@ use domain::hosted::ClientRules;
 use domain::mcp::{McpEvent, McpRequest, McpServer, Prepared, ServerCard};
 use domain::permission::RuleTexts;
 use domain::tool::{
-    AGENT, BASH, BackgroundReport, DIAGNOSTICS, HookPoint, HooksRun, Job, Notification, PlanRefusal, ToolRequest,
-    ToolSpec, Toolbox,
+    BASH, BackgroundReport, HookPoint, HooksRun, Job, Notification, PlanRefusal, ToolRequest, ToolSpec, Toolbox,
 };
 use domain::{CallSite, Content, Mode, Outcome, SessionId, Swap, ToolCard, ToolKind, TurnId, Verdict};
 use futures_util::future::BoxFuture;
@@ -25,9 +26,10 @@ use project::FolderRules;
 use project::prompt_files::{self, FilteredPrompt};
 use serde_json::Value;
 
+use self::modes::offers;
 use crate::bash::Reach;
 use crate::limited_job::LimitedJob;
-use crate::settings::{FileWrites, Settings};
+use crate::settings::Settings;
 use crate::tool::{CallRequest, RefusalReason, Tool};
 use crate::{
     agent, apply_patch, ask_user, bash, bash_input, bash_output, bash_stop, change, delete_file, diagnostics,
@@ -65,7 +67,7 @@ fn built_in() -> Vec<Arc<dyn Tool>> {
 }
 
 /// The reason when a request of a child agent is refused.
-const DENIED: &str = "a rule of the configuration forbids this";
+const DENIED: &str = "a rule of the configuration forbids this or may forbid it";
 
 /// All tools of all sessions. The state of a session comes with its `CallSite`, except its background commands.
 pub struct Registry {
@@ -141,6 +143,10 @@ impl Toolbox for Registry {
         let settings = self.settings.get();
         let own = self.offered(mode).map(|tool| tool.spec(&settings));
         own.chain(self.mcp.offer(session, mode)).collect()
+    }
+
+    fn server_instructions(&self, session: &SessionId) -> String {
+        self.mcp.instructions(session)
     }
 
     fn set_servers(&self, outfit: McpRequest) -> Option<BoxStream<'static, McpEvent>> {
@@ -390,41 +396,10 @@ impl ClientRules for Registry {
                 return Some(format!("acpd does not run this for an agent. {}", reach.text()));
             }
             rules.learn(&site);
-            // Without rules that ask, a doubt comes from a rule that denies, and nobody can be asked here.
-            let is_denied = match rules.verdict(&card, &site.cwd) {
-                Some(Verdict::Deny) => true,
-                Some(Verdict::Ask) => rules.known(&site.cwd).texts().ask.is_empty(),
-                Some(Verdict::Run) | None => false,
-            };
-            is_denied.then(|| DENIED.to_owned())
+            rules.may_deny(&card, &site.cwd).then(|| DENIED.to_owned())
         });
         // If this panics, the verdict is unknown, so the request is refused.
         Box::pin(async move { compared.await.unwrap_or_else(|_| Some(DENIED.to_owned())) })
-    }
-}
-
-/// Returns whether a mode offers a tool. A sub-agent has at most the rights of the mode that starts it, so a read-only
-/// mode offers `agent` too. Language servers run outside the sandbox.
-fn offers(mode: Mode, tool: &dyn Tool, settings: &Settings) -> bool {
-    if tool.name() == DIAGNOSTICS && !(mode == Mode::Full && settings.diagnostics.may_start()) {
-        return false;
-    }
-    allows(mode, tool.kind(), settings.sandbox.file_writes) || (mode.only_reads() && tool.name() == AGENT)
-}
-
-/// Returns whether a mode allows a kind of tool. Modes select tools by kind, so a new tool is offered in the right
-/// modes.
-fn allows(mode: Mode, kind: ToolKind, writes: FileWrites) -> bool {
-    match kind {
-        ToolKind::Read | ToolKind::Search | ToolKind::Think | ToolKind::SwitchMode => true,
-        ToolKind::Edit | ToolKind::Delete | ToolKind::Move => match mode {
-            Mode::ReadOnly | Mode::Plan | Mode::ReadOffline => false,
-            Mode::Sandbox => writes != FileWrites::Deny,
-            Mode::Full | Mode::Safe => true,
-        },
-        ToolKind::Execute => matches!(mode, Mode::Full | Mode::Sandbox),
-        ToolKind::Fetch => !matches!(mode, Mode::Sandbox | Mode::ReadOffline),
-        ToolKind::Other => mode == Mode::Full,
     }
 }
 
@@ -440,7 +415,10 @@ fn refused_title(tool: &dyn Tool, input: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use domain::tool::AGENT;
+
     use super::*;
+    use crate::settings::FileWrites;
 
     fn names(mode: Mode) -> String {
         let offer = Registry::new(Settings::new("/bin/false")).offer(&SessionId::new(), mode);

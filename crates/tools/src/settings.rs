@@ -42,6 +42,8 @@ pub struct Settings {
     pub mcp: McpSettings,
     /// The file for MCP servers that clients passed for sessions; None keeps them in memory only.
     pub stored_servers: Option<PathBuf>,
+    /// The folder for the user's logins at MCP servers; None disables them.
+    pub mcp_logins: Option<PathBuf>,
     /// Where skills and custom agents come from.
     pub library: Library,
     /// The folder for long command output, with one folder per session; None discards it.
@@ -93,6 +95,7 @@ impl Settings {
             notify: Notify::default(),
             mcp: McpSettings::default(),
             stored_servers: None,
+            mcp_logins: None,
             library: Library::default(),
             outputs: None,
             note_names: project::NOTE_NAMES.map(str::to_owned).to_vec(),
@@ -108,6 +111,7 @@ impl Settings {
             servers: self.mcp.clone(),
             output_limit: self.output_limit,
             stored_servers: self.stored_servers.clone(),
+            logins: self.mcp_logins.clone(),
         }
     }
 }

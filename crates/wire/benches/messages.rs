@@ -2,8 +2,8 @@
 //!
 //! Run with `cargo bench -p acpd-wire`. The floor copies the same bytes.
 
-#[path = "../tests/support/mod.rs"]
-mod support;
+#[path = "../tests/support/text_stream.rs"]
+mod text_stream;
 
 use std::hint::black_box;
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use std::time::Instant;
 use acpd_wire::ProtocolVersion;
 use acpd_wire::frame::Decoder;
 use bytes::BytesMut;
-use support::{frames, pieces, translator};
+use text_stream::{frames, pieces, translator};
 
 const PIECES: u64 = 100_000;
 

@@ -7,7 +7,7 @@ use domain::SessionId;
 use serde::Serialize;
 
 /// The approximate size of a chunk's message without its texts, including a place in the log.
-const AROUND: usize = 256;
+const ENVELOPE_BYTES: usize = 256;
 
 #[derive(Serialize)]
 pub(crate) struct ChunkParams<'a, U> {
@@ -68,5 +68,5 @@ impl Speaker {
 
 /// Estimates the length of the whole message. Text with many escapes is longer.
 pub(crate) fn length(session: &SessionId, text: &str, message: &str) -> usize {
-    AROUND + session.as_str().len() + message.len() + text.len() + text.len() / 8
+    ENVELOPE_BYTES + session.as_str().len() + message.len() + text.len() + text.len() / 8
 }

@@ -37,6 +37,8 @@ pub struct Menu {
     pub approval: Approval,
     pub model: ModelId,
     pub thought: ThoughtLevel,
+    /// The name of the child agent that answers; None for acpd's own engine.
+    pub agent: Option<String>,
     /// What the child agent of a hosted session offers, in place of everything above.
     pub hosted: Option<Offer>,
     /// Whether the client shows options that are on or off.

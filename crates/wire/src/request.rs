@@ -237,6 +237,16 @@ pub struct NewSession {
     pub servers: Vec<McpServer>,
     /// The agent that the client wants to answer, from `_meta.acpd.agent`. `native` is the engine of acpd itself.
     pub agent: Option<String>,
+    /// The git worktree in which the session is to work, from `_meta.acpd.worktree`.
+    pub worktree: Option<WantedWorktree>,
+}
+
+/// The worktree that a client wants for a new session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WantedWorktree {
+    /// A new one, whose name does not matter.
+    Any,
+    Named(String),
 }
 
 #[derive(Debug, PartialEq)]

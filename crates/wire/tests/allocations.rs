@@ -3,11 +3,12 @@
 //!
 //! The counter sees the whole process, so this file has one test.
 
-mod support;
+#[path = "support/text_stream.rs"]
+mod text_stream;
 
 use acpd_wire::ProtocolVersion;
 use acpd_wire::frame::Decoder;
-use support::{frames, pieces, translator};
+use text_stream::{frames, pieces, translator};
 
 #[global_allocator]
 static COUNTER: dhat::Alloc = dhat::Alloc;

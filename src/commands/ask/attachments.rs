@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use domain::link::{file_path, file_uri};
 use serde_json::{Value, json};
 
 use super::prompt_source;
@@ -81,7 +82,7 @@ fn words(text: &str) -> Vec<(bool, String)> {
 }
 
 fn pasted_image(word: &str) -> Option<PathBuf> {
-    let path = PathBuf::from(word.strip_prefix("file://").unwrap_or(word));
+    let path = file_path(word).unwrap_or_else(|| PathBuf::from(word));
     (path.is_absolute() && mime(&path).is_some() && path.is_file()).then_some(path)
 }
 
@@ -122,13 +123,8 @@ fn mime(path: &Path) -> Option<&'static str> {
 }
 
 fn address(path: &Path) -> anyhow::Result<String> {
-    let path = path.to_str().with_context(|| format!("{} is not Unicode", path.display()))?;
-    let escaped = |byte: u8| match byte {
-        b'/' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
-        byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
-        byte => format!("%{byte:02X}"),
-    };
-    Ok(format!("file://{}", path.bytes().map(escaped).collect::<String>()))
+    path.to_str().with_context(|| format!("{} is not Unicode", path.display()))?;
+    Ok(file_uri(path))
 }
 
 /// Completes a path after `@`. Each candidate is a whole path.
@@ -194,6 +190,6 @@ mod tests {
 
     #[test]
     fn what_is_no_image_is_refused_as_one() {
-        assert!(image(Path::new("a.txt")).unwrap_err().to_string().contains("is no PNG"));
+        assert!(image(Path::new("a.txt")).unwrap_err().to_string().contains("is not a PNG"));
     }
 }

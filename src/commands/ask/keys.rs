@@ -1,18 +1,21 @@
 //! Reads single keys from the terminal during a turn, without echo: answers to questions, and text
 //! that the user types ahead. At other times the terminal's settings are unchanged.
 //!
-//! The terminal is opened by its name, because stdin may be a pipe with the prompt. Reading does
+//! The terminal marks pasted text ("bracketed paste"), so that a paste neither answers a question nor
+//! sends its first line. The terminal is opened by its name, because stdin may be a pipe with the prompt. Reading does
 //! not block, because the turn goes on meanwhile. Ctrl-C stays a signal.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, IsTerminal};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::OpenOptionsExt;
 
 use rustix::fs::OFlags;
 use rustix::termios::{LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios};
+use terminal::style::is_dumb;
 use tokio::net::unix::pipe;
 
 /// Whether there is a terminal at which the user can be asked.
@@ -30,7 +33,9 @@ pub(super) fn can_type() -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     Letter(char),
-    /// A line end in the middle of pasted text.
+    /// A letter of pasted text. It is no answer to a question.
+    Pasted(char),
+    /// A line end in pasted text.
     NewLine,
     Enter,
     Backspace,
@@ -46,10 +51,12 @@ pub(super) struct Keys {
     /// The terminal, read like a pipe, without blocking.
     terminal: pipe::Receiver,
     before: Termios,
+    /// The settings while keys are read.
+    during: Termios,
     /// Keys that are read but not yet returned.
     typed: VecDeque<Key>,
-    /// The first bytes of a character whose other bytes have not arrived.
-    partial: Vec<u8>,
+    /// Input that is not read as keys yet.
+    input: Input,
 }
 
 impl Keys {
@@ -57,13 +64,21 @@ impl Keys {
     pub(super) fn begin() -> io::Result<Self> {
         let terminal = open()?;
         let before = rustix::termios::tcgetattr(&terminal)?;
-        let mut keys = before.clone();
-        keys.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
-        keys.special_codes[SpecialCodeIndex::VMIN] = 1;
-        keys.special_codes[SpecialCodeIndex::VTIME] = 0;
-        rustix::termios::tcsetattr(&terminal, OptionalActions::Now, &keys)?;
+        let mut during = before.clone();
+        during.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
+        during.special_codes[SpecialCodeIndex::VMIN] = 1;
+        during.special_codes[SpecialCodeIndex::VTIME] = 0;
+        rustix::termios::tcsetattr(&terminal, OptionalActions::Now, &during)?;
+        mark_pastes(&terminal, true);
         let terminal = pipe::Receiver::from_file_unchecked(terminal)?;
-        Ok(Self { terminal, before, typed: VecDeque::new(), partial: Vec::new() })
+        Ok(Self { terminal, before, during, typed: VecDeque::new(), input: Input::default() })
+    }
+
+    /// Applies the settings again, after a shell has had the terminal.
+    pub(super) fn resume(&self) -> io::Result<()> {
+        rustix::termios::tcsetattr(&self.terminal, OptionalActions::Now, &self.during)?;
+        mark_pastes(&self.terminal, true);
+        Ok(())
     }
 
     /// Starts to read keys for a question. Discards earlier input, because it cannot be an answer.
@@ -98,8 +113,8 @@ impl Keys {
         match self.terminal.try_read(&mut bytes) {
             Ok(0) => false,
             Ok(read) => {
-                self.partial.extend_from_slice(&bytes[..read]);
-                self.typed.extend(keys(&mut self.partial));
+                self.input.bytes.extend_from_slice(&bytes[..read]);
+                self.typed.extend(self.input.keys());
                 true
             }
             Err(error) => matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock),
@@ -109,24 +124,63 @@ impl Keys {
 
 impl Drop for Keys {
     fn drop(&mut self) {
+        mark_pastes(&self.terminal, false);
         let _ = rustix::termios::tcsetattr(&self.terminal, OptionalActions::Now, &self.before);
     }
 }
 
-/// Removes the keys from the input. An incomplete character stays there.
-fn keys(input: &mut Vec<u8>) -> Vec<Key> {
-    let valid = match std::str::from_utf8(input) {
-        Ok(text) => text.len(),
-        Err(error) if error.error_len().is_none() => error.valid_up_to(),
-        Err(_) => input.len(),
-    };
-    let bytes: Vec<u8> = input.drain(..valid).collect();
-    let text = String::from_utf8_lossy(&bytes).into_owned();
-    let mut keys = Vec::new();
-    let mut rest = text.as_str();
-    while let Some(letter) = rest.chars().next() {
-        let after = &rest[letter.len_utf8()..];
-        let (key, after) = match letter {
+/// Asks the terminal to mark pasted text, or to stop that. A terminal that cannot do it ignores this.
+fn mark_pastes(terminal: impl AsFd, mark: bool) {
+    if !is_dumb() {
+        let _ = rustix::io::write(terminal, if mark { b"\x1b[?2004h" } else { b"\x1b[?2004l" });
+    }
+}
+
+/// What the terminal sends before and after pasted text.
+const PASTE_BEGINS: &str = "\u{1b}[200~";
+const PASTE_ENDS: &str = "\u{1b}[201~";
+
+/// Bytes from the terminal that are not read as keys yet.
+#[derive(Default)]
+struct Input {
+    bytes: Vec<u8>,
+    /// Whether the bytes belong to pasted text.
+    pasting: bool,
+}
+
+impl Input {
+    /// Removes the keys from the input. An incomplete character or sequence stays there.
+    fn keys(&mut self) -> Vec<Key> {
+        let valid = match std::str::from_utf8(&self.bytes) {
+            Ok(text) => text.len(),
+            Err(error) if error.error_len().is_none() => error.valid_up_to(),
+            Err(_) => self.bytes.len(),
+        };
+        let bytes: Vec<u8> = self.bytes.drain(..valid).collect();
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let mut keys = Vec::new();
+        let mut rest = text.as_str();
+        while let Some(letter) = rest.chars().next() {
+            // In pasted text an escape character is the beginning of the mark at its end.
+            if is_incomplete(rest) || (self.pasting && rest == "\u{1b}") {
+                self.bytes.splice(..0, rest.bytes());
+                break;
+            }
+            let (key, after) = if self.pasting { self.pasted(letter, rest) } else { self.typed(letter, rest) };
+            keys.extend(key);
+            rest = after;
+        }
+        keys
+    }
+
+    /// Returns the key at the beginning of the text, and the text after it.
+    fn typed<'a>(&mut self, letter: char, text: &'a str) -> (Option<Key>, &'a str) {
+        if let Some(after) = text.strip_prefix(PASTE_BEGINS) {
+            self.pasting = true;
+            return (None, after);
+        }
+        let after = &text[letter.len_utf8()..];
+        match letter {
             '\u{1b}' => special(after),
             '\r' | '\n' if after.is_empty() => (Some(Key::Enter), after),
             '\r' | '\n' => (Some(Key::NewLine), after),
@@ -135,11 +189,29 @@ fn keys(input: &mut Vec<u8>) -> Vec<Key> {
             '\u{17}' => (Some(Key::EraseWord), after),
             '\t' => (Some(Key::Letter(' ')), after),
             other => ((!other.is_control()).then_some(Key::Letter(other)), after),
-        };
-        keys.extend(key);
-        rest = after;
+        }
     }
-    keys
+
+    /// The same for pasted text, in which only its end has a special meaning.
+    fn pasted<'a>(&mut self, letter: char, text: &'a str) -> (Option<Key>, &'a str) {
+        if let Some(after) = text.strip_prefix(PASTE_ENDS) {
+            self.pasting = false;
+            return (None, after);
+        }
+        let key = match letter {
+            '\r' | '\n' => Some(Key::NewLine),
+            '\t' => Some(Key::Pasted(' ')),
+            other => (!other.is_control()).then_some(Key::Pasted(other)),
+        };
+        (key, &text[letter.len_utf8()..])
+    }
+}
+
+/// Whether the text is the beginning of a sequence whose end has not arrived. A single escape
+/// character is a key.
+fn is_incomplete(text: &str) -> bool {
+    let Some(sequence) = text.strip_prefix("\u{1b}[") else { return false };
+    !sequence.chars().any(|letter| ('@'..='~').contains(&letter))
 }
 
 /// Parses the key after an escape character. An arrow or another special key sends several
@@ -179,9 +251,20 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> String {
-        let keys = keys(&mut text.as_bytes().to_vec());
+        read_parts(&[text])
+    }
+
+    /// The keys of input that arrives in parts.
+    fn read_parts(parts: &[&str]) -> String {
+        let mut input = Input::default();
+        let mut keys = Vec::new();
+        for part in parts {
+            input.bytes.extend_from_slice(part.as_bytes());
+            keys.extend(input.keys());
+        }
         let letter = |key: Key| match key {
             Key::Letter(letter) => letter.to_string(),
+            Key::Pasted(letter) => format!("'{letter}"),
             other => format!("<{other:?}>"),
         };
         keys.into_iter().map(letter).collect()
@@ -202,11 +285,18 @@ mod tests {
     }
 
     #[test]
+    fn pasted_text_is_marked_and_sends_nothing() {
+        assert_eq!(read("a\u{1b}[200~y\r\u{1b}[A\u{1b}[201~\r"), "a'y<NewLine>'['A<Enter>");
+        assert_eq!(read_parts(&["\u{1b}[20", "0~y\r", "n\u{1b}", "[201", "~y"]), "'y<NewLine>'ny");
+        assert_eq!(read_parts(&["\u{1b}[", "A", "\u{1b}", "y"]), "<Up><Escape>y");
+    }
+
+    #[test]
     fn a_letter_that_arrives_in_parts_is_whole() {
-        let mut input = "aä".as_bytes()[..2].to_vec();
-        assert_eq!(keys(&mut input), [Key::Letter('a')]);
-        input.push(0xa4);
-        assert_eq!(keys(&mut input), [Key::Letter('ä')]);
-        assert!(input.is_empty());
+        let mut input = Input { bytes: "aä".as_bytes()[..2].to_vec(), pasting: false };
+        assert_eq!(input.keys(), [Key::Letter('a')]);
+        input.bytes.push(0xa4);
+        assert_eq!(input.keys(), [Key::Letter('ä')]);
+        assert!(input.bytes.is_empty());
     }
 }

@@ -22,9 +22,9 @@ use crate::paths::Places;
 use bridge::deadline::NoAnswer;
 
 /// How long to retry while the daemon closes the connection without an answer.
-const PATIENCE: Duration = Duration::from_secs(3);
+const DEADLINE: Duration = Duration::from_secs(3);
 
-const STEP: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The session to use.
 pub(super) enum Session {
@@ -72,7 +72,7 @@ pub(super) async fn connect(endpoint: &Endpoint<'_>, once: bool) -> anyhow::Resu
 /// daemon that is stopping closes the connection without an answer; its successor is available a
 /// moment later.
 async fn introduce(places: &Places, once: bool) -> anyhow::Result<Client> {
-    let patience = Instant::now() + PATIENCE;
+    let patience = Instant::now() + DEADLINE;
     loop {
         let mut client = Client::over(launch::connect_or_start(places, &launch::own_program()?)?)?;
         let hello = HelloParams { one_shot: once, ..launch::hello(places, None) };
@@ -84,7 +84,7 @@ async fn introduce(places: &Places, once: bool) -> anyhow::Result<Client> {
             Err(error) if error.is::<Refused>() || error.is::<NoAnswer>() || Instant::now() > patience => {
                 return Err(error);
             }
-            Err(_) => tokio::time::sleep(STEP).await,
+            Err(_) => tokio::time::sleep(POLL_INTERVAL).await,
         }
     }
 }

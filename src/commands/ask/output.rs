@@ -35,22 +35,22 @@ impl Output {
         Ok(())
     }
 
-    /// Shows a question. Returns how many of its lines remain.
-    pub(super) fn question(&mut self, params: &Value, consent: &Consent) -> anyhow::Result<usize> {
+    /// Shows a question. Returns the rows that remain.
+    pub(super) fn question(&mut self, params: &Value, consent: &Consent) -> anyhow::Result<Vec<String>> {
         match self {
             Self::Text(printer) => Ok(printer.question(params, consent)?),
             Self::Json => {
                 print_line(&json!({ "method": method::SESSION_REQUEST_PERMISSION, "params": params }));
-                Ok(0)
+                Ok(Vec::new())
             }
         }
     }
 
-    /// Shows more lines of a question. Returns how many remain.
-    pub(super) fn question_from(&mut self, consent: &Consent, from: usize) -> anyhow::Result<usize> {
+    /// Shows more rows of a question. Returns the rows that remain.
+    pub(super) fn question_rows(&mut self, rows: Vec<String>) -> anyhow::Result<Vec<String>> {
         match self {
-            Self::Text(printer) => Ok(printer.question_from(consent, from)?),
-            Self::Json => Ok(0),
+            Self::Text(printer) => Ok(printer.question_rows(rows)?),
+            Self::Json => Ok(Vec::new()),
         }
     }
 
@@ -70,6 +70,14 @@ impl Output {
     pub(super) fn tick(&mut self) -> anyhow::Result<()> {
         if let Self::Text(printer) = self {
             printer.tick()?;
+        }
+        Ok(())
+    }
+
+    /// Draws the progress afresh, after a shell has had the terminal.
+    pub(super) fn resumed(&mut self) -> anyhow::Result<()> {
+        if let Self::Text(printer) = self {
+            printer.resumed()?;
         }
         Ok(())
     }
@@ -202,7 +210,7 @@ impl Output {
         Ok(())
     }
 
-    pub(super) fn keys(&mut self, keys: &str) -> anyhow::Result<()> {
+    pub(super) fn keys(&mut self, keys: &[String]) -> anyhow::Result<()> {
         if let Self::Text(printer) = self {
             printer.keys(keys)?;
         }

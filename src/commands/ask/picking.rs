@@ -2,6 +2,7 @@
 
 use anyhow::{Context, bail};
 use futures_util::StreamExt;
+use signal_hook::consts::SIGCONT;
 use signal_hook_tokio::Signals;
 use terminal::picker::Picker;
 
@@ -24,13 +25,16 @@ pub(super) async fn pick(
             key = typed.next() => match key {
                 None | Some(Key::Escape) => break None,
                 Some(Key::Enter | Key::NewLine) => break picker.chosen(),
-                Some(Key::Letter(letter)) => picker.push(letter),
+                Some(Key::Letter(letter) | Key::Pasted(letter)) => picker.push(letter),
                 Some(Key::Backspace) => picker.erase(),
                 Some(Key::EraseLine | Key::EraseWord) => picker.clear(),
                 Some(Key::Up) => picker.move_by(-1),
                 Some(Key::Down) => picker.move_by(1),
             },
-            _ = signals.next() => break None,
+            signal = signals.next() => match signal {
+                Some(SIGCONT) => typed.resume()?,
+                _ => break None,
+            },
         }
     };
     output.overlay(None)?;

@@ -82,24 +82,23 @@ impl Question {
         ('1'..='9').zip(allowed)
     }
 
-    /// Lists the keys that the user can press, such as `[y]es  [n]o  [r]eason  [?]`. `left` is the number of
-    /// lines not shown yet.
-    pub(super) fn keys(&self, left: usize) -> String {
+    /// Lists the keys that the user can press, such as `[y]es`, `[n]o`, `[r]eason` and `[?]`. `left` is
+    /// the number of lines not shown yet.
+    pub(super) fn keys(&self, left: usize) -> Vec<String> {
         let more = (left > 0).then(|| format!("[v]iew {}", more_lines(left)));
         let last = self.rejecting().map(|_| "[r]eason".to_owned()).into_iter().chain(["[?]".to_owned()]);
         if self.is_inquiry() {
             let each = self.choices().map(|(key, choice)| format!("[{key}] {}", choice.name));
             let words = self.free_text.then(|| "[t]ype an answer".to_owned());
             let decline = self.option("reject_once").map(|option| format!("[n] {}", option.name));
-            let all = more.into_iter().chain(each).chain(words).chain(decline).chain(last);
-            return all.collect::<Vec<_>>().join("  ");
+            return more.into_iter().chain(each).chain(words).chain(decline).chain(last).collect();
         }
         let offered = KEYS.iter().filter(|(kind, ..)| self.option(kind).is_some());
         let each = offered.map(|(_, key, name, _)| match name.strip_prefix(*key) {
             Some(rest) => format!("[{key}]{rest}"),
             None => format!("[{key}] {name}"),
         });
-        more.into_iter().chain(each).chain(last).collect::<Vec<_>>().join("  ")
+        more.into_iter().chain(each).chain(last).collect()
     }
 
     /// Explains the keys, one per line, with the agent's own labels.
@@ -176,9 +175,9 @@ mod tests {
     #[test]
     fn only_what_is_offered_can_be_chosen() {
         let asked = question(&[("no", "reject_once"), ("yes", "allow_once")]);
-        assert_eq!(asked.keys(0), "[y]es  [n]o  [r]eason  [?]");
-        assert_eq!(asked.keys(7), "[v]iew 7 more lines  [y]es  [n]o  [r]eason  [?]");
-        assert!(asked.keys(1).starts_with("[v]iew 1 more line  "));
+        assert_eq!(asked.keys(0), ["[y]es", "[n]o", "[r]eason", "[?]"]);
+        assert_eq!(asked.keys(7), ["[v]iew 7 more lines", "[y]es", "[n]o", "[r]eason", "[?]"]);
+        assert_eq!(asked.keys(1)[0], "[v]iew 1 more line");
         assert!(matches!(asked.meaning('y'), Meaning::Chosen { option: "yes", said: "allowed", allows: true }));
         assert!(matches!(asked.meaning('a'), Meaning::Nothing));
         assert!(matches!(asked.meaning('Y'), Meaning::Nothing));
@@ -193,7 +192,7 @@ mod tests {
         let options = [option("a", "allow_once"), option("b", "allow_once"), option("decline", "reject_once")];
         let meta = json!({ "acpd": { "inquiry": { "freeText": true } } });
         let asked = Question::read(Id::from_text("q"), json!({ "options": options, "_meta": meta }));
-        assert_eq!(asked.keys(0), "[1] a!  [2] b!  [t]ype an answer  [n] decline!  [r]eason  [?]");
+        assert_eq!(asked.keys(0), ["[1] a!", "[2] b!", "[t]ype an answer", "[n] decline!", "[r]eason", "[?]"]);
         assert!(matches!(asked.meaning('2'), Meaning::Chosen { option: "b", allows: true, .. }));
         assert!(matches!(asked.meaning('n'), Meaning::Chosen { option: "decline", allows: false, .. }));
         assert!(matches!(asked.meaning('t'), Meaning::Write { option: "own_words" }));
@@ -207,7 +206,7 @@ mod tests {
     fn every_option_has_a_key_and_an_explanation() {
         let asked =
             question(&[("1", "allow_once"), ("2", "allow_always"), ("3", "reject_once"), ("4", "reject_always")]);
-        assert_eq!(asked.keys(0), "[y]es  [a]lways  [n]o  [d] never  [r]eason  [?]");
+        assert_eq!(asked.keys(0), ["[y]es", "[a]lways", "[n]o", "[d] never", "[r]eason", "[?]"]);
         assert_eq!(
             asked.explanation(),
             [

@@ -11,8 +11,7 @@ use anyhow::Context;
 use domain::model::NO_MODEL_CONFIGURED;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
-use signal_hook::consts::SIGINT;
-use terminal::style::Colors;
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT};
 use tokio::time::{Instant, MissedTickBehavior};
 use wire::method;
 use wire::rpc::{Id, RpcError};
@@ -25,22 +24,25 @@ use crate::client::{Message, decode};
 use crate::commands::Ending;
 
 /// How long to wait for another message before a held-back piece is shown.
-const PAUSE: Duration = Duration::from_millis(100);
+const FLUSH_AFTER: Duration = Duration::from_millis(100);
+
+/// Shown if a question arrives while the user types a line.
+const STILL_TYPING: &str = "  Enter sends the line that you were typing, Esc keeps it for later";
 
 /// The interval between two redraws of the progress.
 const FRAME: Duration = Duration::from_millis(100);
 
 /// The daemon closed the connection during a turn.
 #[derive(Debug)]
-pub(super) struct HungUp;
+pub(super) struct DaemonClosed;
 
-impl fmt::Display for HungUp {
+impl fmt::Display for DaemonClosed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the daemon closed the connection before the turn ended")
     }
 }
 
-impl std::error::Error for HungUp {}
+impl std::error::Error for DaemonClosed {}
 
 /// The state of a turn: the prompts and questions without an answer.
 struct Waiting {
@@ -53,16 +55,17 @@ struct Waiting {
     keys: Option<Keys>,
     /// Whether keys are read during the whole turn, and not only for questions.
     typing: bool,
-    /// The number of lines of the first question that were shown, and the number that remain.
-    shown: usize,
-    left: usize,
-    /// Whether the user was warned that not everything was shown. Pressing the same key again
+    /// The rows of the first question that were not shown yet.
+    rest: Vec<String>,
+    /// The key for which the user was warned that not everything was shown. Pressing it again
     /// confirms the answer.
-    warned: bool,
+    warned: Option<char>,
     /// The words that the user is typing for the first question.
     writing: Option<Writing>,
     /// Whether keys still belong to the line that the user was typing when the question arrived.
     still_typing: bool,
+    /// Whether the user has cancelled the turn.
+    asked_to_stop: bool,
 }
 
 /// Words that are sent with an answer.
@@ -96,11 +99,11 @@ impl Conversation {
             open: VecDeque::new(),
             keys: if typing { Some(Keys::begin().context("cannot read the terminal")?) } else { None },
             typing,
-            shown: 0,
-            left: 0,
-            warned: false,
+            rest: Vec::new(),
+            warned: None,
             writing: None,
             still_typing: false,
+            asked_to_stop: false,
         };
         self.output.begin_turn()?;
         let ending = self.run_turn(&mut waiting).await;
@@ -113,7 +116,6 @@ impl Conversation {
     }
 
     async fn run_turn(&mut self, waiting: &mut Waiting) -> anyhow::Result<Ending> {
-        let mut asked_to_stop = false;
         // When the held-back piece is shown although nothing has followed it.
         let mut pause = Instant::now();
         let mut frames = tokio::time::interval(FRAME);
@@ -123,8 +125,8 @@ impl Conversation {
                 () = tokio::time::sleep_until(pause), if self.held.is_some() => self.show_held()?,
                 _ = frames.tick(), if self.output.is_live() => self.output.tick()?,
                 message = self.client.next() => {
-                    pause = Instant::now() + PAUSE;
-                    let message = message.context(HungUp)?.ok_or(HungUp)?;
+                    pause = Instant::now() + FLUSH_AFTER;
+                    let message = message.context(DaemonClosed)?.ok_or(DaemonClosed)?;
                     if self.held.as_ref().is_some_and(|held| is_said_again(held, &message)) {
                         self.held = None;
                     }
@@ -136,21 +138,41 @@ impl Conversation {
                         return self.ending(&ended?);
                     }
                 }
-                signal = self.signals.next() => {
-                    self.client.notify(method::SESSION_CANCEL, json!({ "sessionId": self.session })).await?;
-                    waiting.stop_asking();
-                    self.output.interrupted()?;
-                    // The first Ctrl-C cancels the turn; a second one exits without waiting for its
-                    // end.
-                    if asked_to_stop || signal != Some(SIGINT) {
-                        return self.leave_early();
-                    }
-                    asked_to_stop = true;
-                    self.output.remark("cancelling; press Ctrl-C again to leave at once")?;
-                }
-                key = next_key(&mut waiting.keys) => self.take_key(key, waiting).await?,
+                signal = self.signals.next() => if let Some(ending) = self.take_signal(signal, waiting).await? {
+                    return Ok(ending);
+                },
+                key = next_key(&mut waiting.keys) => match key {
+                    Some(key) => self.take_key(key, waiting).await?,
+                    None => return self.leave_early(),
+                },
             }
         }
+    }
+
+    /// Handles a signal. Returns how the turn ends, if it ends here.
+    async fn take_signal(&mut self, signal: Option<i32>, waiting: &mut Waiting) -> anyhow::Result<Option<Ending>> {
+        match signal {
+            Some(SIGHUP) => return self.leave_early().map(Some),
+            Some(SIGCONT) => {
+                // A process in the background would be stopped if it touched the terminal.
+                if let Some(keys) = waiting.keys.as_ref().filter(|_| keys::can_type()) {
+                    keys.resume()?;
+                    self.output.resumed()?;
+                }
+                return Ok(None);
+            }
+            _ => {}
+        }
+        self.client.notify(method::SESSION_CANCEL, json!({ "sessionId": self.session })).await?;
+        waiting.stop_asking();
+        self.output.interrupted()?;
+        // The first Ctrl-C cancels the turn; a second one exits without waiting for its end.
+        if waiting.asked_to_stop || signal != Some(SIGINT) {
+            return self.leave_early().map(Some);
+        }
+        waiting.asked_to_stop = true;
+        self.output.remark("cancelling; press Ctrl-C again to leave at once")?;
+        Ok(None)
     }
 
     async fn take_message(&mut self, message: Message, waiting: &mut Waiting) -> anyhow::Result<()> {
@@ -171,7 +193,8 @@ impl Conversation {
         }
     }
 
-    /// Exits from a turn that does not end. The turn continues in the daemon.
+    /// Exits from a turn that does not end, or whose terminal is gone. The turn continues in the
+    /// daemon, and its questions wait there.
     fn leave_early(&mut self) -> anyhow::Result<Ending> {
         self.insisted = true;
         self.output.abandon()?;
@@ -240,9 +263,8 @@ impl Conversation {
             waiting.keys = None;
         }
         if let Some(question) = waiting.open.front() {
-            waiting.left = self.output.question(&question.params, &question.consent)?;
-            waiting.shown = question.consent.lines(Colors::Off).len() - waiting.left;
-            waiting.warned = false;
+            waiting.rest = self.output.question(&question.params, &question.consent)?;
+            waiting.warned = None;
             waiting.writing = None;
             // Keys typed before the whole question was shown must not answer it.
             match &mut waiting.keys {
@@ -251,13 +273,13 @@ impl Conversation {
                     before.into_iter().for_each(|key| typing::edit(&mut self.draft, key));
                     waiting.still_typing = !self.draft.is_empty();
                     if waiting.still_typing {
-                        self.output.remark("  Enter sends the line that you were typing, Esc keeps it for later")?;
+                        self.output.remark(STILL_TYPING)?;
                     }
                     self.output.typing(&self.draft)?;
                 }
                 None => waiting.keys = Some(Keys::begin_afresh().context("cannot ask at the terminal")?),
             }
-            self.output.keys(&question.keys(waiting.left))?;
+            self.output.keys(&question.keys(waiting.rest.len()))?;
         }
         Ok(())
     }
@@ -308,59 +330,60 @@ impl Conversation {
         }
     }
 
+    /// Takes the following keys for a line, and not for answers to the open question, because text
+    /// was pasted.
+    fn set_question_aside(&mut self, waiting: &mut Waiting) -> anyhow::Result<()> {
+        let Some(question) = waiting.open.front() else { return Ok(()) };
+        waiting.still_typing = true;
+        self.output.remark(STILL_TYPING)?;
+        self.output.keys(&question.keys(waiting.rest.len()))
+    }
+
     /// Handles a key: an answer while a question is open, otherwise text that the user types ahead.
-    /// None means that the terminal is gone, and allows nothing.
-    async fn take_key(&mut self, key: Option<Key>, waiting: &mut Waiting) -> anyhow::Result<()> {
-        if key.is_none() {
-            waiting.keys = None;
+    async fn take_key(&mut self, key: Key, waiting: &mut Waiting) -> anyhow::Result<()> {
+        if matches!(key, Key::Pasted(_)) && !waiting.still_typing && waiting.writing.is_none() {
+            self.set_question_aside(waiting)?;
         }
         if waiting.open.is_empty() || waiting.still_typing {
             self.type_ahead(key, waiting).await?;
-            waiting.still_typing &= !self.draft.is_empty() && key != Some(Key::Escape);
+            waiting.still_typing &= !self.draft.is_empty() && key != Key::Escape;
             return Ok(());
         }
-        if waiting.writing.is_some() && key.is_some() {
+        if waiting.writing.is_some() {
             return self.write_words(key, waiting).await;
         }
         let Some(question) = waiting.open.front() else { return Ok(()) };
-        let meaning = match key {
-            None => None,
-            Some(Key::Letter(letter)) => Some(question.meaning(letter)),
-            Some(_) => return Ok(()),
-        };
-        let option = match meaning {
-            None => question.rejecting(),
-            Some(Meaning::Chosen { allows: true, .. }) if waiting.left > 0 && !waiting.warned => {
-                waiting.warned = true;
+        let Key::Letter(letter) = key else { return Ok(()) };
+        let option = match question.meaning(letter) {
+            Meaning::Chosen { allows: true, .. } if !waiting.rest.is_empty() && waiting.warned != Some(letter) => {
+                waiting.warned = Some(letter);
                 self.output.trouble(
                     "not all of it was shown; press v to see the rest, or the same key again to allow it unseen",
                 )?;
-                return self.output.keys(&question.keys(waiting.left));
+                return self.output.keys(&question.keys(waiting.rest.len()));
             }
-            Some(Meaning::More) if waiting.left > 0 => {
-                let left = self.output.question_from(&question.consent, waiting.shown)?;
-                waiting.shown += waiting.left - left;
-                waiting.left = left;
-                return self.output.keys(&question.keys(left));
+            Meaning::More if !waiting.rest.is_empty() => {
+                waiting.rest = self.output.question_rows(std::mem::take(&mut waiting.rest))?;
+                return self.output.keys(&question.keys(waiting.rest.len()));
             }
-            Some(Meaning::Chosen { option, said, .. }) => {
+            Meaning::Chosen { option, said, .. } => {
                 self.output.decided(said)?;
-                Some(option)
+                option
             }
-            Some(Meaning::Write { option }) => {
+            Meaning::Write { option } => {
                 waiting.writing = Some(Writing { option: option.to_owned(), text: String::new() });
                 self.output.decided("")?;
                 return self.output.remark("  type it; Enter sends it, Esc goes back to the question");
             }
-            Some(Meaning::Explain) => {
+            Meaning::Explain => {
                 for line in question.explanation() {
                     self.output.remark(&line)?;
                 }
-                return self.output.keys(&question.keys(waiting.left));
+                return self.output.keys(&question.keys(waiting.rest.len()));
             }
-            Some(Meaning::More | Meaning::Nothing) => return Ok(()),
+            Meaning::More | Meaning::Nothing => return Ok(()),
         };
-        self.client.answer(question.id(), Ok(question::outcome(option, None))).await?;
+        self.client.answer(question.id(), Ok(question::outcome(Some(option), None))).await?;
         waiting.open.pop_front();
         self.ask(waiting)
     }
@@ -370,10 +393,10 @@ impl Conversation {
     }
 
     /// Handles a key while the user types words for an answer.
-    async fn write_words(&mut self, key: Option<Key>, waiting: &mut Waiting) -> anyhow::Result<()> {
+    async fn write_words(&mut self, key: Key, waiting: &mut Waiting) -> anyhow::Result<()> {
         let (Some(writing), Some(question)) = (&mut waiting.writing, waiting.open.front()) else { return Ok(()) };
         match key {
-            Some(Key::Enter) if !writing.text.trim().is_empty() => {
+            Key::Enter if !writing.text.trim().is_empty() => {
                 let answer = question::outcome(Some(&writing.option), Some(writing.text.trim()));
                 self.client.answer(question.id(), Ok(answer)).await?;
                 self.output.typing(&self.draft)?;
@@ -381,16 +404,15 @@ impl Conversation {
                 waiting.open.pop_front();
                 self.ask(waiting)
             }
-            Some(Key::Escape) => {
+            Key::Escape => {
                 waiting.writing = None;
                 self.output.typing(&self.draft)?;
-                self.output.keys(&question.keys(waiting.left))
+                self.output.keys(&question.keys(waiting.rest.len()))
             }
-            Some(key) => {
+            key => {
                 typing::edit(&mut writing.text, key);
                 self.output.typing(&writing.text)
             }
-            None => Ok(()),
         }
     }
 }

@@ -54,7 +54,8 @@ pub(super) async fn run(daemon: &mut DaemonClient, args: &Answer, given: Permiss
     if !daemon.json {
         println!("{}", consent.title());
         let rest = format!("acpd ctl export {session}");
-        consent.lines(viewport.colors).into_iter().chain(consent.missing(&rest)).for_each(|line| println!("{line}"));
+        let rows = consent.rows(viewport.width, viewport.colors);
+        rows.into_iter().chain(consent.missing(&rest)).for_each(|row| println!("{row}"));
     }
     let answer = json!({ "sessionId": session, "questionId": asked.id, "optionId": choice.id(), "words": reason });
     let _: Value = daemon.client.call(method::ANSWER, &answer).await?;
@@ -80,7 +81,8 @@ pub(super) async fn reply(daemon: &mut DaemonClient, args: &Reply) -> anyhow::Re
     let consent = Consent::of(&asked);
     if !daemon.json {
         println!("{}", consent.title());
-        consent.lines(Viewport::stdout().colors).into_iter().for_each(|line| println!("{line}"));
+        let viewport = Viewport::stdout();
+        consent.rows(viewport.width, viewport.colors).into_iter().for_each(|row| println!("{row}"));
     }
     let answer = json!({ "sessionId": session, "questionId": asked.id, "optionId": option, "words": args.text });
     let _: Value = daemon.client.call(method::ANSWER, &answer).await?;

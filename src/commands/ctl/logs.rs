@@ -27,10 +27,10 @@ use crate::paths::Places;
 const UNIT: &str = "acpd.service";
 
 /// How long a daemon may take to identify itself.
-const PATIENCE: Duration = Duration::from_secs(2);
+const DEADLINE: Duration = Duration::from_secs(2);
 
 /// The interval between two checks of a followed file.
-const STEP: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 pub(super) async fn run(places: &Places, args: &Logs, json: bool) -> anyhow::Result<Ending> {
     if is_in_the_journal(places).await {
@@ -59,7 +59,7 @@ pub(super) async fn run(places: &Places, args: &Logs, json: bool) -> anyhow::Res
 async fn is_in_the_journal(places: &Places) -> bool {
     let pid = match DaemonClient::begin(places, false) {
         // The daemon has a deadline here, because logs are needed most when it does not answer.
-        Ok(mut daemon) => match tokio::time::timeout(PATIENCE, status::look(&mut daemon)).await {
+        Ok(mut daemon) => match tokio::time::timeout(DEADLINE, status::look(&mut daemon)).await {
             Ok(Ok(card)) => Some(card.pid),
             Ok(Err(_)) | Err(_) => None,
         },
@@ -110,7 +110,7 @@ async fn follow(path: &Path, mut file: BufReader<File>, printer: &Printer) -> an
     loop {
         tokio::select! {
             _ = signals.next() => return Ok(()),
-            () = tokio::time::sleep(STEP) => {}
+            () = tokio::time::sleep(POLL_INTERVAL) => {}
         }
         whole_lines(&mut file)?.iter().for_each(|line| printer.print(line));
         let (open, named) = (file.get_ref().metadata()?, fs::metadata(path));

@@ -15,12 +15,12 @@ use crate::paths::Places;
 use bridge::deadline::timeout;
 
 /// How long the new daemon may take to answer once the old one has closed the connection.
-const PATIENCE: Duration = Duration::from_secs(30);
+const START_DEADLINE: Duration = Duration::from_secs(30);
 
 /// How long the old daemon may take to close the connection. Running turns get half a minute.
-const LETTING_GO: Duration = Duration::from_secs(90);
+const CLOSE_DEADLINE: Duration = Duration::from_secs(90);
 
-const STEP: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 pub(super) async fn run(mut daemon: DaemonClient, places: &Places, now: bool) -> anyhow::Result<()> {
     let before = status::look(&mut daemon).await?;
@@ -35,7 +35,7 @@ pub(super) async fn run(mut daemon: DaemonClient, places: &Places, now: bool) ->
         }
         None
     };
-    match tokio::time::timeout(timeout(LETTING_GO), refused).await {
+    match tokio::time::timeout(timeout(CLOSE_DEADLINE), refused).await {
         Ok(None) => {}
         Ok(Some(why)) => bail!("a daemon of version {} did not restart: {why}", before.version),
         Err(_) => {
@@ -50,10 +50,10 @@ pub(super) async fn run(mut daemon: DaemonClient, places: &Places, now: bool) ->
 
 /// Waits for a daemon other than the previous one.
 async fn returned(places: &Places, json: bool, before: &StatusCard) -> anyhow::Result<StatusCard> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + START_DEADLINE;
     loop {
         let answer = match DaemonClient::begin(places, json) {
-            Ok(mut daemon) => tokio::time::timeout(PATIENCE, status::look(&mut daemon)).await?,
+            Ok(mut daemon) => tokio::time::timeout(START_DEADLINE, status::look(&mut daemon)).await?,
             Err(error) => Err(error),
         };
         match answer {
@@ -62,7 +62,7 @@ async fn returned(places: &Places, json: bool, before: &StatusCard) -> anyhow::R
             Err(error) if Instant::now() > deadline => {
                 return Err(error).context("no daemon answers after the restart");
             }
-            Ok(_) | Err(_) => tokio::time::sleep(STEP).await,
+            Ok(_) | Err(_) => tokio::time::sleep(POLL_INTERVAL).await,
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::commands::history_search;
 
 pub(super) async fn run(daemon: &mut DaemonClient, args: &Search) -> anyhow::Result<()> {
     daemon.introduce().await?;
-    let hits = history_search::search(&mut daemon.client, &args.text.join(" "), args.most).await?;
+    let hits = history_search::search(&mut daemon.client, &args.text.join(" "), args.limit).await?;
     daemon.show(&json!({ "found": hits }), || {
         if hits.is_empty() {
             return "nothing found".to_owned();

@@ -28,13 +28,14 @@ enum Field {
     Model,
     Mode,
     Agent,
+    Worktree,
     Clients,
     Tokens,
     Cost,
     Asks,
 }
 
-const FIELDS: [(&str, Field); 13] = [
+const FIELDS: [(&str, Field); 14] = [
     ("id", Field::Id),
     ("title", Field::Title),
     ("folder", Field::Folder),
@@ -44,6 +45,7 @@ const FIELDS: [(&str, Field); 13] = [
     ("model", Field::Model),
     ("mode", Field::Mode),
     ("agent", Field::Agent),
+    ("worktree", Field::Worktree),
     ("clients", Field::Clients),
     ("tokens", Field::Tokens),
     ("cost", Field::Cost),
@@ -96,6 +98,7 @@ impl SessionFormat {
             Field::Model => card.model.to_string(),
             Field::Mode => card.mode.id().to_owned(),
             Field::Agent => card.agent.clone().unwrap_or_default(),
+            Field::Worktree => card.worktree.as_ref().map(|own| own.name.clone()).unwrap_or_default(),
             Field::Clients => card.clients.join(", "),
             Field::Tokens => card.usage.total().to_string(),
             Field::Cost => card.cost.as_ref().map(|cost| format!("{:.4}", cost.amount)).unwrap_or_default(),
@@ -114,6 +117,7 @@ impl SessionFormat {
             Field::Updated => text("updatedAt"),
             Field::Messages => session["_meta"]["acpd"]["messageCount"].to_string(),
             Field::State => "stored".to_owned(),
+            Field::Worktree => session["_meta"]["acpd"]["worktree"]["name"].as_str().unwrap_or_default().to_owned(),
             Field::Model | Field::Mode | Field::Agent | Field::Clients | Field::Tokens | Field::Cost | Field::Asks => {
                 String::new()
             }
@@ -166,8 +170,10 @@ mod tests {
     fn every_field_of_a_session_in_memory_has_a_value() {
         let card = json!({ "id": "0197c0de-0000-7000-8000-0123456789ab", "title": "T", "cwd": "/w", "state": "waiting",
             "clients": ["Zed", "ask"], "model": "p/m", "mode": "safe", "approval": "ask", "messages": 4, "agent": "child",
+            "worktree": { "name": "tidy", "root": "/w.worktrees/tidy", "branch": "acpd/tidy", "repository": "/w" },
             "created": 0, "updated": 0, "usage": { "input": 5, "output": 2 },
             "cost": { "amount": 0.5, "currency": "USD" },
+            "worktree": { "name": "fix", "root": "/w.worktrees/fix", "branch": "acpd/fix", "repository": "/w" },
             "questions": [{ "id": "q", "call": "c", "title": "ls", "proposal": { "tool": "bash", "kind": "execute" } }] });
         let card: SessionCard = serde_json::from_value(card).unwrap();
         for (name, _) in FIELDS {

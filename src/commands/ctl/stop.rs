@@ -25,7 +25,7 @@ const DEADLINE: Duration = Duration::from_secs(20);
 /// How long the kernel may take to end a killed process.
 const KILL_DEADLINE: Duration = Duration::from_secs(10);
 
-const STEP: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The daemon was asked to stop but still runs.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ async fn ask(places: &Places, json: bool, lock: &Path) -> anyhow::Result<()> {
         if Instant::now() > give_up {
             return Err(StillRuns { holder, waited: deadline }.into());
         }
-        tokio::time::sleep(STEP).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     daemon.show(&json!({ "stopped": true }), || "stopped".to_owned());
     Ok(())
@@ -116,7 +116,7 @@ async fn kill(lock: &Path) -> anyhow::Result<u32> {
         if Instant::now() > deadline {
             bail!("process {pid} was killed and still holds the daemon's lock");
         }
-        tokio::time::sleep(STEP).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     Ok(pid)
 }

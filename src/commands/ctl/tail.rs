@@ -105,7 +105,7 @@ impl View {
         match method {
             method::SESSION_UPDATE => self.printer.update(&params["update"])?,
             method::SESSION_REQUEST_PERMISSION => {
-                let left = self.printer.question(params, &Consent::read(params))?;
+                let left = self.printer.question(params, &Consent::read(params))?.len();
                 if left > 0 {
                     let text = format!("  … cut, {}: see `acpd ctl session {}`", more_lines(left), self.session);
                     self.printer.trouble(&text)?;

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use domain::card::SessionDetails;
-use domain::{Choice, SessionId};
+use domain::inquiry::{Inquiry, InquiryChoice};
+use domain::{Choice, QuestionId, SessionId};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -21,6 +22,7 @@ use rustix::io::Errno;
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use terminal::style::{Colors, json_line};
+use terminal::table::one_line;
 use terminal::top::{QuestionPager, Snapshot, TopState};
 use wire::method;
 
@@ -30,10 +32,10 @@ use crate::commands::{Ending, session_lookup};
 use crate::paths::Places;
 
 /// How long a daemon may take to answer before the screen reports a problem.
-const PATIENCE: Duration = Duration::from_secs(2);
+const DEADLINE: Duration = Duration::from_secs(2);
 
 /// The interval between two checks for signals.
-const STEP: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 pub(super) async fn run(daemon: DaemonClient, places: &Places, args: &cli::Top) -> anyhow::Result<Ending> {
     let stop = StopFlags::register()?;
@@ -64,7 +66,7 @@ pub(super) async fn run(daemon: DaemonClient, places: &Places, args: &cli::Top) 
                     }
                     return Ok(Ending::Done);
                 }
-                KeyAction::Answer(choice) => top.answer(choice).await,
+                KeyAction::Answer(answer) => top.answer(answer).await,
                 KeyAction::Read => top.read().await,
                 KeyAction::Cancel => top.cancel().await,
                 KeyAction::Open => {
@@ -141,11 +143,44 @@ enum KeyAction {
     Look,
     Draw,
     Leave,
-    Answer(Choice),
+    Answer(KeyAnswer),
     /// Show a question that fills the screen.
     Read,
     Cancel,
     Open,
+}
+
+/// The answer that a key stands for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum KeyAnswer {
+    Allow,
+    Deny,
+    /// The choice of an inquiry with this number, counted from 1.
+    Number(usize),
+}
+
+impl KeyAnswer {
+    /// The answer of a digit other than 0.
+    fn numbered(digit: char) -> Self {
+        Self::Number(digit.to_digit(10).map_or(1, |number| number as usize))
+    }
+}
+
+/// The question that is on the screen.
+struct Shown {
+    session: SessionId,
+    question: QuestionId,
+    title: String,
+    inquiry: Option<Inquiry>,
+}
+
+/// Lists the keys for the choices of an inquiry.
+fn how_to_answer(session: &SessionId, choices: &[InquiryChoice]) -> String {
+    if choices.is_empty() {
+        return format!("answer it with `acpd ctl answer {session} --text TEXT`");
+    }
+    let keys = choices.iter().enumerate().map(|(at, choice)| format!("{} {}", at + 1, one_line(&choice.label)));
+    format!("choose with a number: {}", keys.collect::<Vec<_>>().join("  "))
 }
 
 struct Top<'a> {
@@ -196,7 +231,7 @@ impl Top<'_> {
             let sessions = session_lookup::in_memory(&mut daemon.client).await?;
             Ok(Snapshot { memory: resident_memory(status.pid), status, sessions })
         };
-        tokio::time::timeout(PATIENCE, look).await.context("the daemon is not responding")?
+        tokio::time::timeout(DEADLINE, look).await.context("the daemon is not responding")?
     }
 
     fn daemon(&mut self) -> anyhow::Result<&mut DaemonClient> {
@@ -218,7 +253,7 @@ impl Top<'_> {
             }
             if !event::poll(Duration::ZERO).context("cannot read the terminal")? {
                 // A signal, such as a change of the terminal's size, ends the wait early.
-                terminal_is_gone(left.min(STEP))?;
+                terminal_is_gone(left.min(POLL_INTERVAL))?;
                 continue;
             }
             match event::read().context("cannot read the terminal")? {
@@ -237,8 +272,9 @@ impl Top<'_> {
         }
         if let Some(pager) = &mut self.state.pager {
             match key.code {
-                KeyCode::Char('a') => return KeyAction::Answer(Choice::AllowOnce),
-                KeyCode::Char('d') => return KeyAction::Answer(Choice::RejectOnce),
+                KeyCode::Char('a') => return KeyAction::Answer(KeyAnswer::Allow),
+                KeyCode::Char('d') => return KeyAction::Answer(KeyAnswer::Deny),
+                KeyCode::Char(digit @ '1'..='9') => return KeyAction::Answer(KeyAnswer::numbered(digit)),
                 KeyCode::Down | KeyCode::Char('j') => pager.move_by(1),
                 KeyCode::Up | KeyCode::Char('k') => pager.move_by(-1),
                 KeyCode::PageDown | KeyCode::Char(' ') => pager.page(1),
@@ -264,8 +300,9 @@ impl Top<'_> {
                 self.state.choose();
                 self.state.said = Some(format!("sorted by {}", self.state.order.name()));
             }
-            KeyCode::Char('a') => return KeyAction::Answer(Choice::AllowOnce),
-            KeyCode::Char('d') => return KeyAction::Answer(Choice::RejectOnce),
+            KeyCode::Char('a') => return KeyAction::Answer(KeyAnswer::Allow),
+            KeyCode::Char('d') => return KeyAction::Answer(KeyAnswer::Deny),
+            KeyCode::Char(digit @ '1'..='9') => return KeyAction::Answer(KeyAnswer::numbered(digit)),
             KeyCode::Char('v') => return KeyAction::Read,
             KeyCode::Char('c') => return self.confirm_cancel(confirming),
             KeyCode::Char('o') | KeyCode::Enter => return KeyAction::Open,
@@ -307,36 +344,66 @@ impl Top<'_> {
     }
 
     /// Answers the question that is shown and no other: it may have been answered meanwhile, and
-    /// the next one may be open. A question that was not completely shown is shown first.
-    async fn answer(&mut self, choice: Choice) {
-        let (session, question, title) = match (&self.state.pager, self.state.selected()) {
-            (Some(pager), _) => {
-                if choice.allows() && !pager.is_read() {
-                    self.state.said = Some(unread(pager));
-                    return;
-                }
-                (pager.session.clone(), pager.question.clone(), pager.title.clone())
+    /// the next one may be open.
+    async fn answer(&mut self, answer: KeyAnswer) {
+        let Some(Shown { session, question, title, inquiry }) = self.shown_question(answer).await else { return };
+        let choices = inquiry.as_ref().map(|inquiry| inquiry.choices.as_slice());
+        let (option, done) = match (answer, choices) {
+            (KeyAnswer::Allow, None) => (Choice::AllowOnce.id().to_owned(), format!("allowed: {title}")),
+            (KeyAnswer::Deny, None) => (Choice::RejectOnce.id().to_owned(), format!("denied: {title}")),
+            (KeyAnswer::Deny, Some(_)) => (Choice::RejectOnce.id().to_owned(), format!("declined: {title}")),
+            (KeyAnswer::Number(_), None) => {
+                self.state.said = Some("a number answers only a question with choices".to_owned());
+                return;
             }
-            (None, Some(card)) => {
-                let Some(question) = card.questions.first() else {
-                    self.state.said = Some("this session has no open question".to_owned());
-                    return;
-                };
-                if choice.allows() && self.state.whole.as_ref() != Some(&question.id) {
-                    return self.read().await;
-                }
-                if choice.allows() && question.inquiry.is_some() {
-                    self.state.said = Some(format!("answer it with `acpd ctl answer {}`", card.id));
-                    return;
-                }
-                (card.id.clone(), question.id.clone(), question.title.clone())
+            (KeyAnswer::Allow, Some(choices)) => {
+                self.state.said = Some(how_to_answer(&session, choices));
+                return;
             }
-            (None, None) => return,
+            (KeyAnswer::Number(number), Some(choices)) => match choices.get(number - 1) {
+                Some(choice) => (choice.id.clone(), format!("answered: {}", choice.label)),
+                None => {
+                    self.state.said = Some(how_to_answer(&session, choices));
+                    return;
+                }
+            },
         };
         self.state.pager = None;
-        let done = format!("{}: {title}", if choice.allows() { "allowed" } else { "denied" });
-        let params = json!({ "sessionId": session, "questionId": question, "optionId": choice.id() });
+        let params = json!({ "sessionId": session, "questionId": question, "optionId": option });
         self.steer(method::ANSWER, params, done).await;
+    }
+
+    /// Returns the question that an answer is for. A question that was not completely shown can only
+    /// be denied; it is shown first.
+    async fn shown_question(&mut self, answer: KeyAnswer) -> Option<Shown> {
+        let allows = answer != KeyAnswer::Deny;
+        if let Some(pager) = &self.state.pager {
+            if allows && !pager.is_read() {
+                self.state.said = Some(unread(pager));
+                return None;
+            }
+            return Some(Shown {
+                session: pager.session.clone(),
+                question: pager.question.clone(),
+                title: pager.title.clone(),
+                inquiry: pager.inquiry.clone(),
+            });
+        }
+        let card = self.state.selected()?;
+        let Some(question) = card.questions.first() else {
+            self.state.said = Some("this session has no open question".to_owned());
+            return None;
+        };
+        if allows && self.state.whole.as_ref() != Some(&question.id) {
+            self.read().await;
+            return None;
+        }
+        Some(Shown {
+            session: card.id.clone(),
+            question: question.id.clone(),
+            title: question.title.clone(),
+            inquiry: question.inquiry.clone(),
+        })
     }
 
     /// Shows the selected session's question on the whole screen.
@@ -362,7 +429,7 @@ impl Top<'_> {
             daemon.introduce().await?;
             daemon.client.call(method::SESSION, json!({ "sessionId": session })).await
         };
-        tokio::time::timeout(PATIENCE, call).await.context("the daemon is not responding")?
+        tokio::time::timeout(DEADLINE, call).await.context("the daemon is not responding")?
     }
 
     async fn cancel(&mut self) {
@@ -391,7 +458,7 @@ impl Top<'_> {
             daemon.introduce().await?;
             daemon.client.call::<Value>(method, params).await
         };
-        tokio::time::timeout(PATIENCE, call).await.context("the daemon is not responding")??;
+        tokio::time::timeout(DEADLINE, call).await.context("the daemon is not responding")??;
         Ok(())
     }
 
@@ -413,7 +480,7 @@ impl Top<'_> {
             println!("{}", json_line(&serde_json::to_string(&self.snapshot().await?)?));
             let next = Instant::now() + every;
             while !self.stop.any() && Instant::now() < next {
-                tokio::time::sleep(STEP.min(every)).await;
+                tokio::time::sleep(POLL_INTERVAL.min(every)).await;
             }
         }
         Ok(Ending::Done)

@@ -22,7 +22,7 @@ use bridge::socket;
 
 /// How long the daemon may take to answer. This leaves time for the other checks within the
 /// deadline.
-const PATIENCE: Duration = Duration::from_secs(3);
+const ANSWER_DEADLINE: Duration = Duration::from_secs(3);
 
 /// What earlier checks have found.
 pub(super) struct Known {
@@ -87,14 +87,14 @@ async fn look(places: &Places, holder: &LockHolder) -> Result<StatusCard, Findin
         let advice = format!("it creates the socket again within a minute; an older version does not: {end}");
         return Err(Finding::fail("daemon", says, advice));
     }
-    match tokio::time::timeout(PATIENCE, ask(places)).await {
+    match tokio::time::timeout(ANSWER_DEADLINE, ask(places)).await {
         Ok(Ok(status)) => Ok(status),
         Ok(Err(error)) => {
             let says = format!("{holder} refused the connection: {error:#}");
             Err(Finding::fail("daemon", says, format!("see its log with `acpd ctl logs`, or {end}")))
         }
         Err(_) => {
-            let says = format!("{holder} does not answer within {} seconds", PATIENCE.as_secs());
+            let says = format!("{holder} does not answer within {} seconds", ANSWER_DEADLINE.as_secs());
             Err(Finding::fail("daemon", says, format!("see its log with `acpd ctl logs`, or {end}")))
         }
     }

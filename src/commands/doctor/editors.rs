@@ -8,7 +8,7 @@ use super::finding::Finding;
 use super::machine::which;
 use crate::cli::Editor;
 use crate::commands::setup::command_of;
-use crate::commands::setup::editors::recipes;
+use crate::commands::setup::editors::setups;
 use crate::launch;
 use crate::paths::Places;
 
@@ -78,7 +78,7 @@ fn find(known: &Known, places: &Places, path: Option<&str>) -> Option<PathBuf> {
 fn judge(known: &Known, place: &Path, places: &Places, path: Option<&str>) -> Finding {
     let says = format!("{} ({})", known.name, place.display());
     let setup = format!("acpd setup {}", known.editor.name());
-    let Some(file) = recipes(known.editor, places).into_iter().find_map(|recipe| recipe.file) else {
+    let Some(file) = setups(known.editor, places).into_iter().find_map(|setup| setup.file) else {
         // This program cannot find out whether a Lua or Lisp configuration starts acpd.
         return Finding::ok("editors", format!("{says}; its settings: {setup}"));
     };

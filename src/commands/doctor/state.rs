@@ -12,7 +12,7 @@ use super::finding::{Finding, State, human};
 use crate::paths::Places;
 
 /// A disk with less free space than this is nearly full.
-const LITTLE: u64 = 100_000_000;
+const LOW_SPACE: u64 = 100_000_000;
 
 pub(super) fn check(places: &Places) -> Finding {
     let folder = &places.state;
@@ -29,7 +29,7 @@ pub(super) fn check(places: &Places) -> Finding {
         return Finding::fail("state", says, format!("move it away: mv {0} {0}.old", lock.display()));
     }
     let room = rustix::fs::statvfs(nearest).map_or(u64::MAX, |found| found.f_bavail.saturating_mul(found.f_frsize));
-    if room < LITTLE {
+    if room < LOW_SPACE {
         let says = format!("{path}; only {} are left on its disk", human(room));
         return Finding::warn("state", says, "make room: prompts fail when the disk is full");
     }

@@ -4,21 +4,15 @@
 
 #![allow(clippy::print_stdout, reason = "the default is printed")]
 
-use std::{fs, io};
-
 use anyhow::{Context, bail};
 use domain::ModelId;
-use domain::card::ReloadCard;
 use domain::model::Catalogue;
-use serde_json::json;
 use terminal::picker::{Picker, PickerItem};
 use toml_edit::{DocumentMut, Item, Table, Value};
-use wire::method;
 
 use super::Known;
-use crate::commands::ctl::DaemonClient;
-use crate::commands::{Ending, ask, file_replacement};
-use crate::launch;
+use super::config_file::{self, ConfigFile};
+use crate::commands::{Ending, ask};
 use crate::paths::Places;
 
 /// Sets the default if a model is given, and shows it otherwise. `configured` is the current
@@ -66,26 +60,15 @@ async fn choose(known: &Known<'_>, current: &str) -> anyhow::Result<Option<Strin
 
 /// Writes the default into the file, or removes it, and has a running daemon reload the file.
 pub(super) async fn set(places: &Places, model: Option<&str>) -> anyhow::Result<Ending> {
-    // The configuration file may be a link to a file elsewhere; the link stays.
-    let path = fs::canonicalize(&places.config).unwrap_or_else(|_| places.config.clone());
-    let before = match fs::read_to_string(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        read => read.with_context(|| format!("cannot read {}", path.display()))?,
-    };
-    let after = with_default(&before, model).with_context(|| format!("{} was not changed", path.display()))?;
-    if after != before {
-        file_replacement::replace(&path, &after)?;
-    }
-    match model {
-        Some(model) => println!("new sessions use {model}; written to {}", path.display()),
-        None => println!("no default is set in {}; new sessions use the first model that can be used", path.display()),
-    }
-    if let Ok(mut daemon) = DaemonClient::begin(&launch::find_running(places), false) {
-        match daemon.client.call::<ReloadCard>(method::RELOAD, json!({})).await {
-            Ok(_) => eprintln!("the running daemon has reloaded its configuration"),
-            Err(error) => eprintln!("the running daemon does not use it yet: {error:#}"),
+    let file = ConfigFile::read(places)?;
+    let after = with_default(&file.text, model).with_context(|| format!("{} was not changed", file.path.display()))?;
+    let done = match model {
+        Some(model) => format!("new sessions use {model}; written to {}", file.path.display()),
+        None => {
+            format!("no default is set in {}; new sessions use the first model that can be used", file.path.display())
         }
-    }
+    };
+    file.replace(places, &after, &done).await?;
     Ok(Ending::Done)
 }
 
@@ -99,20 +82,7 @@ fn with_default(text: &str, model: Option<&str>) -> anyhow::Result<String> {
         return Ok(document.to_string());
     };
     let models = document.entry("models").or_insert_with(|| Item::Table(Table::new()));
-    let models = models.as_table_like_mut().context("`models` is not a table")?;
-    let mut value = Value::from(model);
-    match models.get_mut("default") {
-        // The comments around the key and its value are preserved.
-        Some(item) => {
-            if let Some(before) = item.as_value() {
-                *value.decor_mut() = before.decor().clone();
-            }
-            *item = Item::Value(value);
-        }
-        None => {
-            models.insert("default", Item::Value(value));
-        }
-    }
+    config_file::set(models, "default", Value::from(model))?;
     Ok(document.to_string())
 }
 

@@ -14,7 +14,7 @@ pub const PLACEHOLDER: &str = "/home/you/.cargo/bin/acpd";
 const ENTRY: &str = "acpd";
 
 /// One way of setting up an editor.
-pub struct Recipe {
+pub struct EditorSetup {
     pub title: &'static str,
     pub template: Cow<'static, str>,
     /// The name of acpd's entry in the text.
@@ -31,7 +31,7 @@ pub struct SettingsFile {
     pub agents: &'static str,
 }
 
-impl Recipe {
+impl EditorSetup {
     /// Returns the text with the program's path. Strings are written in the same way in JSON, Lua
     /// and Emacs Lisp.
     pub fn text(&self, program: &Path) -> String {
@@ -39,7 +39,7 @@ impl Recipe {
         self.template.replace(&format!("\"{PLACEHOLDER}\""), &quoted)
     }
 
-    /// Returns the recipe for a separate entry, whose sessions the given agent answers.
+    /// Returns the setup for a separate entry, whose sessions the given agent answers.
     pub fn for_agent(self, agent: &str) -> Self {
         let entry = format!("{ENTRY}-{agent}");
         // Emacs Lisp has no commas between elements.
@@ -55,7 +55,7 @@ impl Recipe {
     }
 }
 
-pub fn recipes(editor: Editor, places: &Places) -> Vec<Recipe> {
+pub fn setups(editor: Editor, places: &Places) -> Vec<EditorSetup> {
     match editor {
         Editor::Zed => vec![zed(places)],
         Editor::Jetbrains => vec![jetbrains(places)],
@@ -67,11 +67,11 @@ pub fn recipes(editor: Editor, places: &Places) -> Vec<Recipe> {
     }
 }
 
-fn zed(places: &Places) -> Recipe {
+fn zed(places: &Places) -> EditorSetup {
     let sandboxed = places.home.join(".var/app/dev.zed.Zed/config/zed/settings.json");
     let usual = places.of_configuration("zed/settings.json");
     let path = if sandboxed.exists() && !usual.exists() { sandboxed } else { usual };
-    Recipe {
+    EditorSetup {
         title: "Zed",
         template: include_str!("../../../examples/editors/zed.json").into(),
         entry: ENTRY.to_owned(),
@@ -80,8 +80,8 @@ fn zed(places: &Places) -> Recipe {
     }
 }
 
-fn jetbrains(places: &Places) -> Recipe {
-    Recipe {
+fn jetbrains(places: &Places) -> EditorSetup {
+    EditorSetup {
         title: "JetBrains IDEs",
         template: include_str!("../../../examples/editors/jetbrains.json").into(),
         entry: ENTRY.to_owned(),
@@ -90,11 +90,11 @@ fn jetbrains(places: &Places) -> Recipe {
     }
 }
 
-fn vscode(places: &Places) -> Recipe {
+fn vscode(places: &Places) -> EditorSetup {
     let settings = |name: &str| places.of_configuration(name).join("User/settings.json");
     let known = ["Code", "VSCodium", "Code - OSS"].map(settings);
     let found = known.iter().find(|path| path.exists()).cloned();
-    Recipe {
+    EditorSetup {
         title: "VS Code with the extension ACP Client (formulahendry.acp-client)",
         template: include_str!("../../../examples/editors/vscode.json").into(),
         entry: ENTRY.to_owned(),
@@ -103,8 +103,8 @@ fn vscode(places: &Places) -> Recipe {
     }
 }
 
-fn codecompanion() -> Recipe {
-    Recipe {
+fn codecompanion() -> EditorSetup {
+    EditorSetup {
         title: "Neovim with CodeCompanion",
         template: include_str!("../../../examples/editors/codecompanion.lua").into(),
         entry: ENTRY.to_owned(),
@@ -113,8 +113,8 @@ fn codecompanion() -> Recipe {
     }
 }
 
-fn avante() -> Recipe {
-    Recipe {
+fn avante() -> EditorSetup {
+    EditorSetup {
         title: "Neovim with avante.nvim",
         template: include_str!("../../../examples/editors/avante.lua").into(),
         entry: ENTRY.to_owned(),
@@ -123,8 +123,8 @@ fn avante() -> Recipe {
     }
 }
 
-fn emacs() -> Recipe {
-    Recipe {
+fn emacs() -> EditorSetup {
+    EditorSetup {
         title: "Emacs with agent-shell",
         template: include_str!("../../../examples/editors/agent-shell.el").into(),
         entry: ENTRY.to_owned(),
@@ -142,13 +142,13 @@ mod tests {
     #[test]
     fn every_text_names_the_program_once_and_json_is_json() {
         let places = Places::find(None).unwrap();
-        for recipe in Editor::value_variants().iter().flat_map(|editor| recipes(*editor, &places)) {
-            assert_eq!(recipe.template.matches(PLACEHOLDER).count(), 1, "{}", recipe.title);
-            let text = recipe.text(Path::new("/tmp/a \"b\"/acpd"));
+        for setup in Editor::value_variants().iter().flat_map(|editor| setups(*editor, &places)) {
+            assert_eq!(setup.template.matches(PLACEHOLDER).count(), 1, "{}", setup.title);
+            let text = setup.text(Path::new("/tmp/a \"b\"/acpd"));
             assert!(text.contains(r#""/tmp/a \"b\"/acpd""#), "{text}");
-            if let Some(file) = recipe.file {
+            if let Some(file) = setup.file {
                 let settings: serde_json::Value = serde_json::from_str(&text).unwrap();
-                assert!(settings[file.agents]["acpd"]["command"].is_string(), "{}", recipe.title);
+                assert!(settings[file.agents]["acpd"]["command"].is_string(), "{}", setup.title);
             }
         }
     }
@@ -156,27 +156,28 @@ mod tests {
     #[test]
     fn an_agent_gets_an_entry_of_its_own_in_every_text() {
         let places = Places::find(None).unwrap();
-        for recipe in Editor::value_variants().iter().flat_map(|editor| recipes(*editor, &places)) {
-            let recipe = recipe.for_agent("codex");
-            let text = recipe.text(Path::new("/bin/acpd"));
+        for setup in Editor::value_variants().iter().flat_map(|editor| setups(*editor, &places)) {
+            let setup = setup.for_agent("codex");
+            let text = setup.text(Path::new("/bin/acpd"));
             assert!(text.contains("\"--agent\"") && text.contains("\"codex\""), "{text}");
             assert!(!text.contains("\"acpd\"") && !text.contains("acpd = ") && !text.contains("'acpd\n"), "{text}");
-            if let Some(file) = recipe.file {
+            if let Some(file) = setup.file {
                 let settings: serde_json::Value = serde_json::from_str(&text).unwrap();
                 let args = &settings[file.agents]["acpd-codex"]["args"];
-                assert_eq!(*args, serde_json::json!(["acp", "--agent", "codex"]), "{}", recipe.title);
+                assert_eq!(*args, serde_json::json!(["acp", "--agent", "codex"]), "{}", setup.title);
             }
         }
     }
 
     #[test]
-    fn every_example_is_a_recipe() {
+    fn every_example_is_an_editors_setup() {
         let places = Places::find(None).unwrap();
-        let all: Vec<Recipe> = Editor::value_variants().iter().flat_map(|editor| recipes(*editor, &places)).collect();
+        let all: Vec<EditorSetup> =
+            Editor::value_variants().iter().flat_map(|editor| setups(*editor, &places)).collect();
         for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/editors")).unwrap() {
             let path = entry.unwrap().path();
             let text = std::fs::read_to_string(&path).unwrap();
-            assert!(all.iter().any(|recipe| recipe.template == text), "no editor uses {}", path.display());
+            assert!(all.iter().any(|setup| setup.template == text), "no editor uses {}", path.display());
         }
     }
 }

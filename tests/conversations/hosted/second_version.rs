@@ -233,6 +233,7 @@ async fn a_child_of_version_2_asks_the_person_and_works_without_a_prompt() {
         child
     };
     let (session, mut child) = tokio::join!(zed.new_session(), open);
+    let mut vim = attached_second(&scene, &session).await;
     let id = zed.prompt(&session, "go").await;
     child.begin().await;
     child.update(json!({ "sessionUpdate": "state_update", "state": "requires_action" })).await;
@@ -240,7 +241,9 @@ async fn a_child_of_version_2_asks_the_person_and_works_without_a_prompt() {
     let params = json!({ "sessionId": "c1", "message": "Which name?", "mode": "form", "requestedSchema": schema });
     child.send(json!({ "jsonrpc": "2.0", "id": 80, "method": "elicitation/create", "params": params })).await;
     let asked = zed.receive("elicitation/create").await;
+    vim.until(|message| message["params"]["update"]["state"] == "requires_action").await;
     zed.reply(&asked, json!({ "action": "accept", "content": { "name": "Ada" } })).await;
+    vim.until(|message| message["params"]["update"]["state"] == "running").await;
     assert_eq!(child.next().await["result"], json!({ "action": "accept", "content": { "name": "Ada" } }));
     child.update(json!({ "sessionUpdate": "state_update", "state": "running" })).await;
     child.stop("end_turn").await;
@@ -260,4 +263,46 @@ async fn a_child_of_version_2_asks_the_person_and_works_without_a_prompt() {
     assert_eq!(zed.answer(id).await["result"]["stopReason"], "max_tokens");
     let export = zed.call("_acpd/export", json!({ "sessionId": session })).await;
     assert!(export.to_string().contains("\"unprompted\""), "{export}");
+}
+
+#[actix::test]
+async fn a_child_of_version_2_that_floods_its_session_is_still_cancelled() {
+    let (scene, mut children) = scene_offering(2);
+    let opened = opened_second(&scene, &mut children).await;
+    let begin = |prompt: &Value| {
+        let inserted = json!({ "jsonrpc": "2.0", "id": prompt["id"], "result": { "messageId": "u1" } });
+        vec![inserted, state_update(json!({ "sessionUpdate": "state_update", "state": "running" }))]
+    };
+    let end = |_: &Value| {
+        state_update(json!({ "sessionUpdate": "state_update", "state": "idle", "stopReason": "cancelled" }))
+    };
+    failures::cancel_a_flood(opened, begin, end).await;
+}
+
+fn state_update(update: Value) -> Value {
+    let params = json!({ "sessionId": "c1", "update": update });
+    json!({ "jsonrpc": "2.0", "method": "session/update", "params": params })
+}
+
+#[actix::test]
+async fn what_a_child_of_version_2_asks_without_a_prompt_or_with_another_answer_is_not_allowed() {
+    let (scene, mut children) = scene_offering(2);
+    let (mut zed, session, mut child) = opened_second(&scene, &mut children).await;
+    let options = json!([
+        { "optionId": "yolo", "name": "Do it", "kind": "allow_once" },
+        { "optionId": "nope", "name": "Do not", "kind": "reject_once" },
+    ]);
+    let subject = json!({ "type": "command", "command": "make", "cwd": "/work" });
+    let params = json!({ "sessionId": "c1", "title": "Run make?", "subject": subject, "options": options });
+    let ask = |id: u64| json!({ "jsonrpc": "2.0", "id": id, "method": "session/request_permission", "params": params.clone() });
+    child.send(ask(70)).await;
+    assert_eq!(child.next().await["result"]["outcome"]["outcome"], "cancelled");
+    let id = zed.prompt(&session, "go").await;
+    child.begin().await;
+    child.send(ask(71)).await;
+    let asked = zed.receive("session/request_permission").await;
+    zed.choose(&asked, "allow_once").await;
+    assert_eq!(child.next().await["result"]["outcome"], json!({ "outcome": "selected", "optionId": "nope" }));
+    child.stop("end_turn").await;
+    zed.answer(id).await;
 }

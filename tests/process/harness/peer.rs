@@ -70,8 +70,8 @@ impl Peer {
         }
     }
 
-    /// Accepts messages that the schema does not allow, because a fake daemon sends them.
-    pub(crate) fn behind_fake_daemon(mut self) -> Self {
+    /// Accepts messages that the schema does not allow, because a fake daemon or a hosted agent sends them.
+    pub(crate) fn unchecked(mut self) -> Self {
         self.is_checked = false;
         self
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::OpenptFlags;
-use rustix::termios::{LocalModes, Winsize};
+use rustix::termios::{LocalModes, OptionalActions, Winsize};
 
 use super::{DEADLINE, until};
 
@@ -129,6 +129,13 @@ impl Terminal {
     /// Whether lines are typed and shown as usual.
     pub(crate) fn is_as_usual(&self) -> bool {
         self.modes().contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG)
+    }
+
+    /// Makes the terminal as usual, as a shell does when its program is stopped.
+    pub(crate) fn make_usual(&self) {
+        let mut settings = rustix::termios::tcgetattr(&self.keyboard).unwrap();
+        settings.local_modes.insert(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG);
+        rustix::termios::tcsetattr(&self.keyboard, OptionalActions::Now, &settings).unwrap();
     }
 
     fn modes(&self) -> LocalModes {

@@ -7,6 +7,7 @@ use wire::child::{self, ChildRequest, PermissionRequest, Update};
 use wire::{Id, RpcError, method};
 
 use super::{ANNOUNCED, Exchange, Pending, SERVED, changed};
+use crate::services::can_show;
 
 impl Exchange {
     /// Handles one message. An error ends the child.
@@ -48,8 +49,7 @@ impl Exchange {
                     Err(error) => Err(self.failure(&error)),
                 };
                 match (reply, outcome) {
-                    // The client may have dropped its request.
-                    (Some(reply), outcome) => drop(reply.send(outcome)),
+                    (Some(reply), outcome) => reply.send(outcome),
                     (None, Err(failure)) => self.report(AgentReport::Noticed(format!("{failure}."))),
                     (None, Ok(Some(part))) => self.report(AgentReport::Offered(part)),
                     (None, Ok(None)) => {}
@@ -167,11 +167,15 @@ impl Exchange {
         if let ChildRequest::Permission(asked) = request {
             return self.ask(id, *asked);
         }
-        let is_question = matches!(request, ChildRequest::Elicit(_));
+        let is_shown = matches!(&request, ChildRequest::Elicit(form) if can_show(form, self.editor.as_ref()));
         let Some(served) = self.services.serve(request, self.editor.clone()) else { return };
-        if !is_question {
+        if !is_shown {
             return self.served.push(Box::pin(async move { (id, served.await) }));
         }
+        if self.forms.is_empty() {
+            self.report(AgentReport::Waits(true));
+        }
+        self.forms.push(id.clone());
         // A question to the user is cancelled when its prompt ends.
         let mut over = self.prompt_over.subscribe();
         self.served.push(Box::pin(async move {
@@ -180,6 +184,17 @@ impl Exchange {
                 _ = over.changed() => (id, Ok(json!({ "action": "cancel" }))),
             }
         }));
+    }
+
+    /// Answers a request of the child that was served.
+    pub(super) fn finish(&mut self, id: &Id, result: Result<Value, RpcError>) {
+        if let Some(place) = self.forms.iter().position(|form| form == id) {
+            self.forms.swap_remove(place);
+            if self.forms.is_empty() {
+                self.report(AgentReport::Waits(false));
+            }
+        }
+        self.answer(id, result);
     }
 
     fn ask(&mut self, id: Id, asked: PermissionRequest) {

@@ -33,7 +33,7 @@ pub(crate) struct Pipes<R, W> {
 pub(crate) async fn run(
     mut exchange: Exchange,
     pipes: Pipes<impl AsyncRead + Unpin, impl AsyncWrite + Unpin>,
-    orders: &mut mpsc::Receiver<Order>,
+    orders: &mut mpsc::UnboundedReceiver<Order>,
     reports: &mpsc::Sender<AgentReport>,
 ) -> Option<AgentFailure> {
     let Pipes { mut from_child, mut to_child } = pipes;
@@ -86,7 +86,7 @@ pub(crate) async fn run(
             },
             served = exchange.served.next(), if has_room && !exchange.served.is_empty() => {
                 if let Some((id, result)) = served {
-                    exchange.answer(&id, result);
+                    exchange.finish(&id, result);
                 }
             }
             () = until(deadline), if deadline.is_some() => return Some(exchange.overdue()),
@@ -134,7 +134,7 @@ async fn flush(exchange: &mut Exchange, reports: &mpsc::Sender<AgentReport>) {
 }
 
 /// Returns the failure of a child that closed a pipe, and whether it cannot have seen its prompt.
-fn unseen(exchange: &Exchange, orders: &mut mpsc::Receiver<Order>, what: &str) -> AgentFailure {
+fn unseen(exchange: &Exchange, orders: &mut mpsc::UnboundedReceiver<Order>, what: &str) -> AgentFailure {
     let mut prompt_unseen = exchange.is_prompt_unsent;
     while let Ok(order) = orders.try_recv() {
         prompt_unseen |= matches!(order, Order::Prompt { .. });

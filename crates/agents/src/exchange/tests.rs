@@ -1,11 +1,13 @@
 //! Tests of the exchange without pipes: messages and orders go in, messages and reports come out.
 
-use domain::hosted::{AgentOrder, AgentReport, AgentSetting, Offer, OfferPart};
+use domain::hosted::{AgentLink, AgentOrder, AgentReport, AgentSetting, Offer, OfferPart};
+use futures_util::FutureExt;
 use process::Launcher;
-use tokio::sync::oneshot;
+use tokio::time::advance;
 
 use super::*;
 use crate::hosts::HostSettings;
+use crate::link::Link;
 use crate::services::Surroundings;
 
 fn order(earlier: Option<&str>) -> AgentOrder {
@@ -220,6 +222,24 @@ async fn a_question_is_answered_with_the_childs_own_option_or_cancelled_with_the
     assert!(child.deadline.is_none());
 }
 
+#[tokio::test(start_paused = true)]
+async fn cancelling_again_does_not_give_a_child_more_time() {
+    let mut child = working();
+    child.take_order(Order::Cancel);
+    let deadline = child.deadline.as_ref().unwrap().at;
+    assert_eq!(child.sent(), ["session/cancel"]);
+    advance(Duration::from_secs(3)).await;
+    child.take_order(Order::Cancel);
+    assert_eq!(child.deadline.as_ref().unwrap().at, deadline);
+    assert_eq!(child.sent(), [] as [&str; 0]);
+    // The next prompt has a deadline of its own.
+    child.answered(json!({ "stopReason": "cancelled" }));
+    child.take_order(Order::Prompt { content: vec![Content::text("go on")], editor: None });
+    child.take_order(Order::Cancel);
+    assert_eq!(child.sent(), ["session/prompt", "session/cancel"]);
+    assert!(child.deadline.as_ref().unwrap().at > deadline);
+}
+
 #[tokio::test]
 async fn a_question_that_the_child_withdraws_is_closed() {
     let mut child = working();
@@ -233,12 +253,13 @@ async fn a_question_that_the_child_withdraws_is_closed() {
 #[tokio::test]
 async fn a_setting_is_reported_when_the_child_has_accepted_it() {
     let mut child = working();
-    let (reply, mut answer) = oneshot::channel();
-    child.take_order(Order::Configure { setting: AgentSetting::Mode("code".to_owned()), reply });
+    let (link, mut orders) = Link::new();
+    let mut answer = link.configure(AgentSetting::Mode("code".to_owned()));
+    child.take_order(orders.try_recv().unwrap());
     assert_eq!(child.sent(), ["session/set_mode"]);
-    assert!(answer.try_recv().is_err());
+    assert_eq!((&mut answer).now_or_never(), None);
     child.answered(json!({}));
-    assert_eq!(answer.try_recv().unwrap(), Ok(Some(OfferPart::Mode("code".to_owned()))));
+    assert_eq!(answer.await, Ok(Some(OfferPart::Mode("code".to_owned()))));
     assert_eq!(child.reported(), []);
 }
 
@@ -264,7 +285,7 @@ async fn a_child_that_reads_late_gets_all_answers_and_until_then_few_are_held() 
     }
     let (ours, theirs) = tokio::io::duplex(1024);
     let (from_child, to_child) = tokio::io::split(ours);
-    let (_orders, mut orders) = tokio::sync::mpsc::channel(1);
+    let (_link, mut orders) = Link::new();
     let (reports, _reports) = tokio::sync::mpsc::channel(1);
     let pipes = Pipes { from_child, to_child };
     let mut running = Box::pin(run(child, pipes, &mut orders, &reports));

@@ -26,7 +26,7 @@ const LOSSES: usize = 5;
 const LOSS_WINDOW: Duration = Duration::from_secs(5);
 
 /// How long the bridge pauses if the daemon closes every connection.
-const REST: Duration = Duration::from_secs(2);
+const BACKOFF: Duration = Duration::from_secs(2);
 
 /// The times at which the last connections ended.
 #[derive(Default)]
@@ -78,7 +78,7 @@ impl Bridge {
         });
         self.carry_out(outcome);
         if rests {
-            thread::sleep(REST);
+            thread::sleep(BACKOFF);
         }
         self.shared.wait_until_wanted();
     }

@@ -20,7 +20,7 @@ use wire::method;
 use wire::rpc::{self, Id, RpcError, answered, owed_answer};
 
 use super::errors;
-use super::state::{Aftermath, BridgeState, FrameVerdict, Return};
+use super::state::{AfterLoss, AfterResume, BridgeState, FrameVerdict};
 
 #[cfg(test)]
 mod interleavings;
@@ -242,7 +242,7 @@ impl Machine {
     }
 
     fn take_daemon_frame(&mut self, frame: Bytes) -> Vec<Effect> {
-        if let Some(Return { lost, why, send }) = self.state.own_answer(&frame) {
+        if let Some(AfterResume { lost, why, send }) = self.state.own_answer(&frame) {
             let mut effects = refusals(lost, &why);
             if !send.is_empty() {
                 effects.push(self.send_all(send));
@@ -295,7 +295,7 @@ impl Machine {
     /// goodbye nothing is sent again, because no daemon starts before the editor's next request.
     fn link_lost(&mut self, too_often: Option<RpcError>) -> Vec<Effect> {
         self.is_late = false;
-        let Aftermath { withdrawn, mut unknown } = self.state.link_lost();
+        let AfterLoss { withdrawn, mut unknown } = self.state.link_lost();
         let is_leaving = self.is_leaving();
         if is_leaving {
             unknown.extend(self.state.give_up());

@@ -123,7 +123,7 @@ pub(super) enum FrameVerdict {
 
 /// What to do after the daemon died.
 #[derive(Debug, Default)]
-pub(super) struct Aftermath {
+pub(super) struct AfterLoss {
     /// The daemon's questions, which the editor need no longer answer.
     pub(super) withdrawn: Vec<Id>,
     /// Requests whose outcome is unknown.
@@ -132,7 +132,7 @@ pub(super) struct Aftermath {
 
 /// What to do after the daemon's answer to a resume.
 #[derive(Debug)]
-pub(super) struct Return {
+pub(super) struct AfterResume {
     /// Requests that the daemon will not answer, and the reason.
     pub(super) lost: Vec<Id>,
     pub(super) why: RpcError,
@@ -302,7 +302,7 @@ impl BridgeState {
 
     /// Handles the death of the daemon. Returns its questions, and the requests that can be neither
     /// sent again nor answered by the log.
-    pub(super) fn link_lost(&mut self) -> Aftermath {
+    pub(super) fn link_lost(&mut self) -> AfterLoss {
         let withdrawn: Vec<Id> = self.questions.drain().collect();
         self.stale.extend(withdrawn.iter().cloned());
         let excess = self.stale.len().saturating_sub(self.limits.stale);
@@ -318,7 +318,7 @@ impl BridgeState {
             RequestKind::Open | RequestKind::Close(_) | RequestKind::Effect => true,
         };
         let unknown = self.open.extract_if(.., is_hopeless).map(|open| open.id).collect();
-        Aftermath { withdrawn, unknown }
+        AfterLoss { withdrawn, unknown }
     }
 
     /// Returns the first messages for a new daemon: the editor's `initialize`, its unanswered
@@ -364,11 +364,11 @@ impl BridgeState {
     }
 
     /// Handles the answer to one of the bridge's own requests. Returns None for any other frame.
-    pub(super) fn own_answer(&mut self, frame: &Bytes) -> Option<Return> {
+    pub(super) fn own_answer(&mut self, frame: &Bytes) -> Option<AfterResume> {
         let envelope = Envelope::read(frame).filter(|envelope| envelope.is_reply)?;
         let id: String = serde_json::from_str(envelope.id?.get()).ok()?;
         let number = id.strip_prefix(OWN_PREFIX)?.strip_prefix('/')?.strip_prefix(&self.name)?.strip_prefix('/')?;
-        let mut back = Return { lost: Vec::new(), why: errors::not_recorded(), send: Vec::new() };
+        let mut back = AfterResume { lost: Vec::new(), why: errors::not_recorded(), send: Vec::new() };
         let Some(session) = number.parse().ok().and_then(|number: u64| self.resuming.remove(&number)) else {
             return Some(back);
         };
@@ -408,7 +408,7 @@ impl BridgeState {
     /// Settles the open prompts of a session that is back. The session's log answers the prompts
     /// that it contains. The others have not begun; if the daemon reports that this is final, they
     /// are sent again, once.
-    fn sort_prompts(&mut self, session: &str, answer: &Value, back: &mut Return) {
+    fn sort_prompts(&mut self, session: &str, answer: &Value, back: &mut AfterResume) {
         let pending: Vec<String> = serde_json::from_value(answer["pending"].clone()).unwrap_or_default();
         let may_repeat = answer["final"] == true;
         let is_lost = |open: &mut OpenRequest| {

@@ -421,6 +421,29 @@ fn a_permit_for_a_vanished_caller_goes_to_one_other_caller() {
 }
 
 #[test]
+fn a_session_with_an_old_permit_is_stopped_and_its_end_concerns_no_other() {
+    let mut table = SessionTable::default();
+    let id = SessionId::from("a");
+    let open = |caller| Input::Open { id: id.clone(), caller: Ticket(caller) };
+    let enter = |number, permit| Input::Enter {
+        id: id.clone(),
+        incarnation: Incarnation(number),
+        permit: Some(PermitId(permit)),
+    };
+    table.step(open(1));
+    table.step(Input::Abandon { id: id.clone(), permit: PermitId(1) });
+    table.step(open(2));
+    assert_eq!(table.step(enter(1, 1)), [Effect::Stop { incarnation: Incarnation(1) }]);
+    assert_eq!(table.step(enter(2, 2)), []);
+    let close = Input::Evict { id: id.clone(), fate: Fate::Keep, reason: EvictionReason::Unwanted, caller: Ticket(3) };
+    assert_eq!(table.step(close).len(), 1);
+    let stopped = |number| Input::Stopped { id: id.clone(), incarnation: Incarnation(number), end: End::InUse };
+    assert_eq!(table.step(stopped(1)), []);
+    assert_eq!(table.step(stopped(2)), [Effect::Confirm { caller: Ticket(3), result: Ok(()) }]);
+    assert!(!table.contains(&id));
+}
+
+#[test]
 fn a_deletion_during_an_idle_eviction_is_not_lost() {
     let idle = Eviction::new(Fate::Keep, &EvictionReason::Idle);
     let deleted = idle.and(Eviction::new(Fate::Delete, &EvictionReason::Unwanted));

@@ -126,6 +126,8 @@ pub enum AgentReport {
     },
     /// The child no longer needs the answer.
     Withdrew(QuestionId),
+    /// The child waits for the user to fill in a form or to open a page, or has stopped waiting.
+    Waits(bool),
     /// A sentence for the user.
     Noticed(String),
     /// The running prompt has ended.
@@ -189,6 +191,7 @@ impl AgentReport {
             | AgentReport::Used { .. }
             | AgentReport::Asked { .. }
             | AgentReport::Withdrew(_)
+            | AgentReport::Waits(_)
             | AgentReport::Noticed(_)
             | AgentReport::Ended { .. }
             | AgentReport::Gone(_) => false,
@@ -208,6 +211,7 @@ impl AgentReport {
             | AgentReport::Used { .. }
             | AgentReport::Asked { .. }
             | AgentReport::Withdrew(_)
+            | AgentReport::Waits(_)
             | AgentReport::Noticed(_)
             | AgentReport::Ended { .. }
             | AgentReport::Gone(_) => 0,

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use super::effect::Purpose;
 use super::hosted::AgentTurn;
 use super::input::PromptMessage;
-use super::spending::Held;
+use super::spending::HeldWork;
 use super::sub_agents::SubAgents;
 use crate::budget::Costs;
 use crate::checkpoint::{Checkpoint, RestoreDirection};
 use crate::tool::ToolRequest;
-use crate::{CallId, MessageId, StopReason, TurnId, Usage};
+use crate::{CallId, MessageId, Mode, StopReason, TurnId, Usage};
 
 #[derive(Debug, Default)]
 pub enum Activity {
@@ -58,7 +58,7 @@ pub struct RunningTurn {
     /// How often the user has agreed to continue beyond the limits of a turn.
     pub granted: u32,
     /// What is held back until the user agrees to continue beyond a limit.
-    pub held: Option<Held>,
+    pub held: Option<HeldWork>,
 }
 
 /// A tool call that has an executor.
@@ -68,6 +68,8 @@ pub struct RunningCall {
     pub request: ToolRequest,
     /// The turn of the sub-agent that makes the call.
     pub agent: Option<TurnId>,
+    /// The session's mode when the call was planned.
+    pub mode: Mode,
     /// Whether the user has allowed the call as the log shows it. A new plan that does something else is not covered.
     pub allowed: bool,
 }

@@ -7,7 +7,7 @@ use crate::tool::{BackgroundChange, BackgroundReport};
 use crate::{CallId, EventKind};
 
 /// How many reports may wait for the outcome of their call.
-const EARLY: usize = 64;
+const MAX_EARLY_REPORTS: usize = 64;
 
 impl SessionMachine {
     /// Records a report. It may arrive before the outcome of the call that started the work, which names it.
@@ -20,7 +20,7 @@ impl SessionMachine {
                     EventKind::BackgroundEnded { handle, exit_code, signal }
                 }
             });
-        } else if self.early_reports.len() < EARLY {
+        } else if self.early_reports.len() < MAX_EARLY_REPORTS {
             self.early_reports.push(report);
         }
     }

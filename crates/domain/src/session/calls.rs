@@ -39,7 +39,9 @@ impl SessionMachine {
             let refusal = PlanRefusal { kind: ToolKind::Other, title: request.tool.clone(), reason };
             return self.record_refusal(call, message, request, refusal, agent);
         }
-        let planned = RunningCall { message, request: request.clone(), agent: agent.clone(), allowed: false };
+        let now = self.state.settings.mode;
+        let planned =
+            RunningCall { message, request: request.clone(), agent: agent.clone(), mode: now, allowed: false };
         running.calls.insert(call.clone(), planned);
         let recorded = self.state.open.calls.get(&call).map(|open| Box::new(open.card.clone()));
         self.effect(Effect::PlanCall(PlanCall { call, request, recorded, agent, mode }));
@@ -64,10 +66,10 @@ impl SessionMachine {
         if self.running_call(&call).is_none() {
             return;
         }
-        let is_going = matches!(self.activity, Activity::Turn(_));
+        let is_running = matches!(self.activity, Activity::Turn(_));
         match report {
-            CallReport::Planned { card, rule } if is_going => self.check_call(call, card, rule),
-            CallReport::Refused(refusal) if is_going => self.refuse_call(call, refusal),
+            CallReport::Planned { card, rule } if is_running => self.check_call(call, card, rule),
+            CallReport::Refused(refusal) if is_running => self.refuse_call(call, refusal),
             // The turn is stopping, and the call has been cancelled.
             CallReport::Planned { .. } => {}
             CallReport::Refused(_) => self.end_call(call, Outcome::cancelled()),
@@ -75,7 +77,7 @@ impl SessionMachine {
                 self.append(EventKind::ToolProgressed { call, content });
             }
             CallReport::Waits(waits) => self.note_wait(call, waits),
-            CallReport::ModeAgreed(mode) if is_going => self.switch_mode(&call, mode),
+            CallReport::ModeAgreed(mode) if is_running => self.switch_mode(&call, mode),
             CallReport::ModeAgreed(_) => {}
             CallReport::Ended(outcome) => self.end_call(call, outcome),
             CallReport::Died => self.crash_call(call),
@@ -128,17 +130,23 @@ impl SessionMachine {
                 self.append(EventKind::PermissionAsked { question });
                 self.publish();
                 self.notify_waiting();
-                self.mind_questions();
+                self.apply_unattended_policy();
             }
         }
     }
 
-    /// Runs a call that the user has allowed. A call from before a restart is planned again first.
+    /// Runs a call that the user has allowed. A call from before a restart is planned again first. A call that was
+    /// planned for another mode does not run: the new mode may leave it out, or require the sandbox.
     pub(super) fn allow_call(&mut self, call: CallId) {
-        if self.running_call(&call).is_some() {
-            self.run_call(call);
-        } else {
-            self.plan_again(call, true);
+        let mode = self.state.settings.mode;
+        match self.running_call(&call).map(|running| running.mode) {
+            None => self.plan_again(call, true),
+            Some(planned) if planned == mode || mode == Mode::Full => self.run_call(call),
+            Some(_) => {
+                let reason =
+                    format!("the user has set the mode `{}` since; make the call again if it allows it.", mode.id());
+                self.end_call(call, Outcome::denied_because(&reason));
+            }
         }
     }
 

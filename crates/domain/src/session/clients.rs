@@ -25,6 +25,8 @@ pub(super) struct Clients {
     /// The remarks about models that the clients have received; None until the first prompt since
     /// the session was loaded.
     pub(super) remarks: Option<BTreeSet<String>>,
+    /// Notices of a child agent that came before any client. The next turn begins with them.
+    pub(super) missed: Vec<String>,
 }
 
 pub(super) struct AttachedClient {
@@ -85,7 +87,7 @@ impl SessionMachine {
         if self.clients.attached.is_empty() {
             self.notify_waiting();
         }
-        self.mind_questions();
+        self.apply_unattended_policy();
         self.consider_eviction();
     }
 

@@ -221,7 +221,7 @@ pub enum TurnOrder {
         conversation: Conversation,
     },
     /// Something was added to the conversation; the model is asked again.
-    GoOn {
+    Continue {
         at: u64,
         conversation: Conversation,
     },

@@ -18,6 +18,9 @@ const OPEN_CALLS: usize = 1000;
 /// The maximum number of bytes that are recorded of a child's work between two prompts.
 const UNPROMPTED: usize = 4 << 20;
 
+/// The maximum number of notices that are kept for the next client.
+const MISSED: usize = 4;
+
 /// A child's part in a running turn: it works on the prompt.
 #[derive(Debug)]
 pub struct AgentTurn;
@@ -87,7 +90,8 @@ impl SessionMachine {
             // The actor compares the call with the rules and delivers the question as an input of its own.
             AgentReport::Asked { .. } => {}
             AgentReport::Withdrew(question) => self.withdraw_agent_question(question),
-            AgentReport::Noticed(text) => self.notice_passing(text),
+            AgentReport::Waits(waits) => self.note_agent_wait(waits),
+            AgentReport::Noticed(text) => self.notice_of_agent(text),
             AgentReport::Ended { reason, usage } => self.end_agent_turn(reason, usage),
             AgentReport::Gone(failure) => self.lose_agent(failure),
         }
@@ -127,6 +131,33 @@ impl SessionMachine {
         true
     }
 
+    /// Shows a notice of the child, now or, if no client would see it, with the next turn.
+    fn notice_of_agent(&mut self, text: String) {
+        if self.has_clients() {
+            self.notice_passing(text);
+        } else if self.clients.missed.len() < MISSED {
+            self.clients.missed.push(text);
+        }
+    }
+
+    /// Shows the notices of the child that no client has seen.
+    pub(super) fn show_missed_notices(&mut self) {
+        for text in std::mem::take(&mut self.clients.missed) {
+            self.notice_passing(text);
+        }
+    }
+
+    /// Records that the child waits for the user, or continues.
+    fn note_agent_wait(&mut self, waits: bool) {
+        let Some(turn) = self.state.open.turn.as_ref().filter(|_| self.is_prompted()) else { return };
+        match (waits, turn.paused) {
+            (true, None) => self.append_hosted(HostedEvent::Paused),
+            (false, Some(_)) => self.append_hosted(HostedEvent::Resumed),
+            (true, Some(_)) | (false, None) => return,
+        }
+        self.publish();
+    }
+
     /// Whether there was a prompt before the running one.
     fn has_earlier_turns(&self) -> bool {
         self.state.messages > u64::from(self.state.open.turn.is_some())
@@ -149,10 +180,12 @@ impl SessionMachine {
         self.append(EventKind::PermissionAsked { question });
         self.publish();
         self.notify_waiting();
-        self.mind_questions();
+        self.apply_unattended_policy();
     }
 
-    /// Records the answer to a child's question and passes it on.
+    /// Records the answer to a child's question and passes it on: the option that the client names, unchanged, or the
+    /// child's own option of the kind that `ctl` or acpd decides for. An option that the child does not offer is a
+    /// rejection, even if its name is that of a kind.
     pub(super) fn settle_agent_question(&mut self, question: &Question, answer: Answer) {
         let id = question.id.clone();
         let named = match &answer.given {

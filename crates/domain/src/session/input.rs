@@ -14,6 +14,7 @@ use crate::hosted::AgentReport;
 use crate::mcp::{McpServer, Prepared};
 use crate::model::Price;
 use crate::tool::{BackgroundReport, PlanRefusal, SubAgentRequest, ToolRequest};
+use crate::worktree::EnteredWorktree;
 use crate::{
     Answer, CallId, ConnectionId, Content, Environment, EventKind, MessageId, Mode, ModelId, Origin, Outcome,
     PlanEntry, QuestionId, StopReason, ToolCard, ToolContent, Trace, TurnFailure, TurnId, Usage, Verdict,
@@ -104,6 +105,8 @@ pub enum Input {
         prompt: TurnId,
         prepared: Prepared,
     },
+    /// The session moves into this worktree; None moves it back to where it was opened.
+    Move(Option<Box<EnteredWorktree>>),
     /// A built-in slash command has been carried out.
     SlashCommandDone {
         text: String,
@@ -280,7 +283,7 @@ pub enum TurnReport {
         message: MessageId,
         calls: Vec<RequestedCall>,
     },
-    /// The model needs a reminder before it is asked again; `TurnOrder::GoOn` is the reply.
+    /// The model needs a reminder before it is asked again; `TurnOrder::Continue` is the reply.
     Nudged {
         text: String,
     },
@@ -323,7 +326,7 @@ pub enum TurnReport {
         /// How many bytes of the user's older messages to keep.
         kept_of_user: usize,
     },
-    /// The outcomes of these calls must be cleared to make room; `TurnOrder::GoOn` is the reply.
+    /// The outcomes of these calls must be cleared to make room; `TurnOrder::Continue` is the reply.
     Cleared {
         calls: Vec<CallId>,
     },

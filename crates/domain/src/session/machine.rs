@@ -121,6 +121,7 @@ impl SessionMachine {
             Input::Notice { text } => self.notice_passing(text),
             Input::PromptExpanded(prepared) => self.continue_prompt(prepared),
             Input::SteeringExpanded { prompt, prepared } => self.note_steering_expanded(&prompt, prepared),
+            Input::Move(entered) => self.relocate(entered),
             Input::SlashCommandDone { text, setting } => self.end_slash_command(text, setting),
             Input::Turn { turn, report } => self.take_report(turn, report),
             Input::TurnNotStarted { turn, failure } => self.fail_unstarted(&turn, failure),

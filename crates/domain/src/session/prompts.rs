@@ -103,7 +103,9 @@ impl SessionMachine {
         let number = self.append(EventKind::TurnStarted { turn: turn.clone(), origin });
         self.effect(Effect::TurnOpened { number, trace, editor });
         let message = PromptMessage { turn: turn.clone(), message: message.unwrap_or_default(), content };
-        if self.is_hosted() {
+        if self.is_hosted() && self.refuse_worktree(&message) {
+            // The notice has answered it.
+        } else if self.is_hosted() {
             // A child resolves slash commands and all other references in a prompt itself.
             let after = self.record_message(message, false, Prepared::default(), None);
             self.start_turn(turn, Purpose::Answer, after);
@@ -147,6 +149,7 @@ impl SessionMachine {
         let costs_before = self.state.usage.costs.clone();
         self.activity = Activity::Turn(RunningTurn { agent, costs_before, ..RunningTurn::new(turn.clone(), purpose) });
         self.review_model();
+        self.show_missed_notices();
         self.start_backend(StartTurn { turn, purpose, unfinished: None, after });
         self.publish();
     }
@@ -246,6 +249,7 @@ impl SessionMachine {
             }
             SlashCommand::Compact => return self.start_turn(turn, Purpose::Compact, after),
             SlashCommand::Restore(direction) => return self.restore_in_turn(turn, direction),
+            SlashCommand::Worktree(command) => return self.run_worktree_command(command),
             SlashCommand::Help | SlashCommand::Model(_) | SlashCommand::Mcp | SlashCommand::Skills => {
                 self.publish();
                 return self.effect(Effect::RunSlashCommand(command));

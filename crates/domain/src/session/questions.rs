@@ -40,8 +40,10 @@ impl SessionMachine {
             (Given::Decided(Decision::Cancelled), _) => Decision::Cancelled,
             (_, Some(reply)) => reply.decision(),
             (Given::Decided(decision), None) => question.admit(*decision),
-            // The client named an option that acpd does not offer.
-            (Given::Option(_), None) => Decision::Chose(Choice::RejectOnce),
+            // An option that acpd does not offer is a rejection.
+            (Given::Option(id), None) => {
+                question.admit(Decision::Chose(Choice::from_id(id).unwrap_or(Choice::RejectOnce)))
+            }
         };
         let call = question.call.clone();
         let (by, recorded) = (answer.by, words.clone());
@@ -74,7 +76,7 @@ impl SessionMachine {
         {
             self.append(EventKind::Configured { setting: Setting::Mode(mode), automatic: false });
         }
-        self.end_call(call, inquiry.outcome(answer, words));
+        self.end_call(call, inquiry.outcome(answer, words, self.state.settings.mode));
     }
 
     /// Settles the named question or the only one that is open. The answer must be one that the question
@@ -153,7 +155,7 @@ impl SessionMachine {
 
     /// Handles open questions while no client is attached: they wait, or are denied at once or after a timeout, as
     /// configured.
-    pub(super) fn mind_questions(&mut self) {
+    pub(super) fn apply_unattended_policy(&mut self) {
         if self.evicting || self.has_clients() || self.state.open.questions.is_empty() {
             return;
         }
@@ -164,9 +166,9 @@ impl SessionMachine {
         }
     }
 
-    /// Does the same as `mind_questions` for questions restored from the log. Their clients get this much time to
+    /// Does the same as `apply_unattended_policy` for questions restored from the log. Their clients get this much time to
     /// reconnect.
-    pub(super) fn mind_questions_after(&mut self, grace: Duration) {
+    pub(super) fn apply_unattended_policy_after(&mut self, grace: Duration) {
         match self.policy.unattended {
             Unattended::Wait => {}
             Unattended::Deny => self.effect(Effect::ArmDenyTimer(grace)),

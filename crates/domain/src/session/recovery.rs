@@ -17,7 +17,7 @@ use crate::tool::{OutcomeKind, ToolRequest};
 use crate::{CallId, EventKind, MessageId, SessionState, StopReason};
 
 /// How long a restored question does not count as unattended, because its client is reconnecting.
-const RETURN: Duration = Duration::from_secs(10);
+const RECONNECT_GRACE: Duration = Duration::from_secs(10);
 
 const LOST_QUESTION: &str = "The daemon stopped while a sub-agent waited for your answer. A sub-agent cannot go on after \
                              that, so this turn has ended; send the prompt again.";
@@ -79,7 +79,7 @@ impl SessionMachine {
         let (turn, number) = (open.id.clone(), open.number);
         self.activity = Activity::Waiting(turn.clone());
         self.effect(Effect::TurnReopened { number, turn });
-        self.mind_questions_after(RETURN);
+        self.apply_unattended_policy_after(RECONNECT_GRACE);
     }
 
     /// Explains why a turn ends that waits only for answers to questions of its sub-agents. Their conversations are not

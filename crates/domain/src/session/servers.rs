@@ -24,6 +24,7 @@ pub(super) struct ServerChoice {
 #[derive(PartialEq)]
 struct Connected {
     servers: Vec<McpServer>,
+    cwd: PathBuf,
     extra_roots: Vec<PathBuf>,
     with_environment: bool,
 }
@@ -57,7 +58,8 @@ impl SessionMachine {
         let Some(servers) = next.take().or(before).or(kept) else { return };
         let extra_roots = self.wanted_roots().to_vec();
         let with_environment = self.clients.has_environment;
-        let wanted = Connected { servers, extra_roots, with_environment };
+        let cwd = self.state.folders.cwd.clone();
+        let wanted = Connected { servers, cwd, extra_roots, with_environment };
         if self.servers.current.as_ref() == Some(&wanted) {
             return;
         }

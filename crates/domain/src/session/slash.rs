@@ -2,10 +2,10 @@
 
 use crate::briefing::TypedSlashCommand;
 use crate::checkpoint::RestoreDirection;
-use crate::{Content, Payload, SessionState};
+use crate::{Content, Payload, SessionState, Worktree};
 
 /// The built-in commands: name, description, and a hint at the argument.
-pub const COMMANDS: [(&str, &str, Option<&str>); 9] = [
+pub const COMMANDS: [(&str, &str, Option<&str>); 10] = [
     ("help", "Show these commands", None),
     ("status", "Show the session, its model, mode and usage", None),
     ("mode", "Show or set the mode", Some("full | read-only | safe | sandbox | plan")),
@@ -15,6 +15,11 @@ pub const COMMANDS: [(&str, &str, Option<&str>); 9] = [
     ("skills", "Show the skills and custom agents that can be used here", None),
     ("undo", "Put files back to what they were before the last turn that changed any", None),
     ("redo", "Make the changes again that were undone last", None),
+    (
+        "worktree",
+        "Move the session into a git worktree of its own, or merge or remove that worktree",
+        Some("a name | status | merge | leave | remove [name] [--ignored]"),
+    ),
 ];
 
 #[derive(Debug, PartialEq, Eq)]
@@ -27,7 +32,46 @@ pub enum SlashCommand {
     Mcp,
     Skills,
     Restore(RestoreDirection),
+    Worktree(WorktreeCommand),
 }
+
+/// What `/worktree` is asked to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WorktreeCommand {
+    /// Moves the session into the worktree of this name, or of one derived from the session's id.
+    Enter(Option<String>),
+    Status,
+    Merge,
+    /// Moves the session back to where it was opened.
+    Leave,
+    Remove {
+        /// The worktree's name; None for that of the session.
+        name: Option<String>,
+        /// Whether files that git ignores are deleted.
+        with_ignored: bool,
+    },
+}
+
+impl WorktreeCommand {
+    fn read(argument: Option<String>) -> Self {
+        let Some(argument) = argument else { return Self::Enter(None) };
+        let words: Vec<&str> = argument.split_whitespace().collect();
+        match words.as_slice() {
+            ["status"] => Self::Status,
+            ["merge"] => Self::Merge,
+            ["leave"] => Self::Leave,
+            ["remove", rest @ ..] => {
+                let (options, names): (Vec<&str>, Vec<&str>) = rest.iter().partition(|word| **word == IGNORED);
+                let name = Some(names.join(" ")).filter(|name| !name.is_empty());
+                Self::Remove { name, with_ignored: !options.is_empty() }
+            }
+            _ => Self::Enter(Some(argument)),
+        }
+    }
+}
+
+/// The option of `/worktree remove` that deletes files which git ignores.
+const IGNORED: &str = "--ignored";
 
 /// Reads a prompt as a built-in command: it must be one block of text that begins with the name of a command.
 pub fn read(content: &[Content]) -> Option<SlashCommand> {
@@ -44,6 +88,7 @@ pub fn read(content: &[Content]) -> Option<SlashCommand> {
         "mcp" => Some(SlashCommand::Mcp),
         "skills" => Some(SlashCommand::Skills),
         "undo" => Some(SlashCommand::Restore(RestoreDirection::Undo)),
+        "worktree" => Some(SlashCommand::Worktree(WorktreeCommand::read(argument))),
         "redo" => Some(SlashCommand::Restore(RestoreDirection::Redo)),
         _ => None,
     }
@@ -127,13 +172,22 @@ pub(super) fn status(state: &SessionState) -> String {
     [
         format!("- session: `{}`", state.id),
         format!("- folder: `{}`", state.folders.cwd.display()),
+        worktree_line(state),
         format!("- model: `{}`, thinking: {}", state.settings.model, state.settings.thought.id()),
         format!("- mode: {}, approval: {}", state.settings.mode.id(), state.settings.approval.id()),
         format!("- messages: {}", state.messages),
         format!("- tokens: {} in, {} out; the window holds {} now", usage.input, usage.output, state.usage.window_used),
         format!("- cache: {} of the input tokens read ({cached} %), {} written", usage.cached_read, usage.cached_write),
     ]
+    .into_iter()
+    .filter(|line| !line.is_empty())
+    .collect::<Vec<_>>()
     .join("\n")
+}
+
+fn worktree_line(state: &SessionState) -> String {
+    let line = |own: &Worktree| format!("- worktree: `{}` of `{}`", own.name, own.repository.display());
+    state.folders.worktree.as_ref().map(line).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -151,6 +205,20 @@ mod tests {
         assert_eq!(text("help"), None);
         assert_eq!(read(&[Content::text("/help"), Content::text("x")]), None);
         assert_eq!(read(&[]), None);
+    }
+
+    #[test]
+    fn a_worktree_command_is_read_by_its_first_word() {
+        let read = |text: &str| WorktreeCommand::read(Some(text.to_owned()).filter(|text| !text.is_empty()));
+        let removal =
+            |name: Option<&str>, with_ignored| WorktreeCommand::Remove { name: name.map(str::to_owned), with_ignored };
+        assert_eq!(read(""), WorktreeCommand::Enter(None));
+        assert_eq!(read("fix-1"), WorktreeCommand::Enter(Some("fix-1".to_owned())));
+        assert_eq!(read("merge"), WorktreeCommand::Merge);
+        assert_eq!(read("merge it"), WorktreeCommand::Enter(Some("merge it".to_owned())));
+        assert_eq!(read("remove"), removal(None, false));
+        assert_eq!(read("remove  --ignored"), removal(None, true));
+        assert_eq!(read("remove fix-1 --ignored"), removal(Some("fix-1"), true));
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub(super) struct SpendingWatch {
 
 /// What is held back until the user agrees to continue.
 #[derive(Debug)]
-pub enum Held {
+pub enum HeldWork {
     Start(StartTurn),
     Order(TurnOrder),
 }
@@ -30,7 +30,7 @@ impl SessionMachine {
     /// Starts the backend of the turn, unless a limit is reached.
     pub(super) fn start_backend(&mut self, start: StartTurn) {
         match self.limit_reached() {
-            Some(reason) => self.ask_to_go_on(Held::Start(start), reason),
+            Some(reason) => self.ask_to_go_on(HeldWork::Start(start), reason),
             None => self.effect(Effect::StartTurn(start)),
         }
     }
@@ -39,7 +39,7 @@ impl SessionMachine {
     /// reached.
     pub(super) fn order(&mut self, order: TurnOrder) {
         match self.limit_reached().filter(|_| self.is_between_requests()) {
-            Some(reason) => self.ask_to_go_on(Held::Order(order), reason),
+            Some(reason) => self.ask_to_go_on(HeldWork::Order(order), reason),
             None => self.effect(Effect::Order(order)),
         }
     }
@@ -83,7 +83,7 @@ impl SessionMachine {
         }
     }
 
-    fn ask_to_go_on(&mut self, held: Held, reason: String) {
+    fn ask_to_go_on(&mut self, held: HeldWork, reason: String) {
         let Activity::Turn(running) = &mut self.activity else { return };
         running.held = Some(held);
         let call = CallId::new();
@@ -101,7 +101,7 @@ impl SessionMachine {
         self.append(EventKind::PermissionAsked { question });
         self.publish();
         self.notify_waiting();
-        self.mind_questions();
+        self.apply_unattended_policy();
     }
 
     /// Whether a call represents the question whether to continue beyond a limit.
@@ -121,8 +121,8 @@ impl SessionMachine {
         self.append(EventKind::ToolEnded { call: call.clone(), outcome });
         let held = self.activity.running_mut().and_then(|running| running.held.take());
         match held {
-            Some(Held::Start(start)) => self.effect(Effect::StartTurn(start)),
-            Some(Held::Order(order)) => self.effect(Effect::Order(order)),
+            Some(HeldWork::Start(start)) => self.effect(Effect::StartTurn(start)),
+            Some(HeldWork::Order(order)) => self.effect(Effect::Order(order)),
             None => self.order_call_ended(call, false),
         }
     }

@@ -107,7 +107,7 @@ impl SessionMachine {
         }
         self.drop_begun_calls(&[]);
         let (at, conversation) = (self.sync_point, self.state.conversation.clone());
-        self.order(TurnOrder::GoOn { at, conversation });
+        self.order(TurnOrder::Continue { at, conversation });
         true
     }
 

@@ -385,7 +385,7 @@ impl SessionMachine {
             .map(|(id, outcome)| format!("The sub-agent `{id}` in the background has reported:\n{}", outcome.text))
             .collect();
         self.notice_passing("The model gets the reports of sub-agents that worked in the background.".to_owned());
-        self.go_on_with(turn, summaries.join("\n\n"));
+        self.continue_with(turn, summaries.join("\n\n"));
     }
 
     /// Records a call of a sub-agent, and shows it as a step of the call that waits for the sub-agent.

@@ -3,6 +3,7 @@
 //! after each step it checks the invariants of docs/architecture.md.
 
 mod hosted;
+mod invariants;
 mod moves;
 mod surroundings;
 
@@ -11,7 +12,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use self::moves::{Move, any_move, policies};
+use self::moves::{Move, moves, policies};
 use self::surroundings::Surroundings;
 
 use super::effect::{Effect, Reply, UndoReply};
@@ -45,6 +46,8 @@ struct Work {
     closing: bool,
     /// Whether the idle timer is armed, or the Directory has been asked to evict.
     may_evict: bool,
+    /// Whether the daemon stops while a question is open, which therefore stays open in the log.
+    suspended: bool,
 }
 
 struct World {
@@ -127,16 +130,6 @@ impl World {
         reply
     }
 
-    /// Asserts that nothing else runs when an effect starts an activity.
-    fn assert_free(&self, what: &str) {
-        let Work { expanding, backend, calls, restoring, closing, .. } = &self.work;
-        assert!(!expanding, "{what} while a prompt is expanded");
-        assert!(backend.is_none(), "{what} while a turn runs");
-        assert!(calls.is_empty(), "{what} while calls run");
-        assert!(!restoring, "{what} while files are put back");
-        assert!(!closing, "{what} while the session closes");
-    }
-
     fn carry_out(&mut self, effect: Effect) {
         match effect {
             Effect::Append(event) => self.append(event),
@@ -188,83 +181,10 @@ impl World {
         }
     }
 
-    fn append(&mut self, event: Arc<Event>) {
-        let last = self.log.last().map_or(0, |event| event.number);
-        assert_eq!(event.number, last + 1, "numbers grow by one");
-        let open = &self.folded.open;
-        match &event.kind {
-            EventKind::TurnStarted { .. } => {
-                assert!(open.turn.is_none(), "a turn starts while another is open in the log");
-                self.around.roots_of_turn.clone_from(&self.machine.state().folders.extra_roots);
-            }
-            EventKind::TurnEnded { turn, steering, .. } => {
-                assert_eq!(open.turn.as_ref().map(|open| &open.id), Some(turn), "a turn ends that is not open");
-                for prompt in steering.iter().map(|joined| &joined.prompt).chain([turn]) {
-                    assert!(self.unanswered.remove(prompt), "a prompt is answered that was not taken, or twice");
-                }
-            }
-            EventKind::PromptDropped { prompt, .. } => {
-                assert!(self.unanswered.remove(prompt), "a prompt is dropped that was not taken, or was answered");
-            }
-            EventKind::UserMessage { turn, steering: Some(joined), .. } => {
-                assert_eq!(open.turn.as_ref().map(|open| &open.id), Some(turn), "a message joins another turn");
-                assert!(open.calls.is_empty() && open.queued.is_empty(), "a message stands between calls and outcomes");
-                assert!(self.unanswered.contains(&joined.prompt), "a message is inserted that was not taken");
-            }
-            EventKind::PermissionAnswered { question, .. } => {
-                assert!(!self.work.closing, "an answer is recorded while the session closes");
-                let is_open = open.questions.iter().any(|asked| asked.question.id == *question);
-                assert!(is_open, "a question is answered that is not open");
-            }
-            EventKind::ToolStarted { call } => {
-                let is_asked = open.questions.iter().any(|asked| asked.question.call == *call);
-                assert!(!is_asked, "a call starts while its question is open");
-                assert!(open.calls.get(call).is_some_and(|open| !open.started), "a call starts twice or unrecorded");
-            }
-            _ => {}
-        }
-        self.folded.apply(&event);
-        self.log.push(event);
-        self.stored = Some(self.machine.state().meta(false));
-    }
-
-    fn run_call(&mut self, call: &CallId, after: u64) {
-        let executor = self.work.calls.get_mut(call).expect("a call runs that has an executor");
-        assert!(executor.planned && !executor.running, "a call runs once, and after its plan");
-        executor.running = true;
-        let started = self.log.iter().any(|event| {
-            event.number == after && matches!(&event.kind, EventKind::ToolStarted { call: started } if started == call)
-        });
-        assert!(started, "a call runs after its own start is synced");
-    }
-
-    fn check(&self) {
-        let (folded, state) = (&self.folded, self.machine.state());
-        assert_eq!(folded.head, state.head);
-        assert_eq!(folded.open.questions, state.open.questions);
-        assert_eq!(folded.open.calls.keys().collect::<Vec<_>>(), state.open.calls.keys().collect::<Vec<_>>());
-        assert_eq!(folded.open.turn.as_ref().map(|turn| &turn.id), state.open.turn.as_ref().map(|turn| &turn.id));
-        self.check_around();
-        let is_at_rest = self.machine.activity().is_idle();
-        assert!(!is_at_rest || folded.open.turn.is_none(), "an idle session has no open turn");
-        let may_have_calls = !is_at_rest || folded.settings.hosted.is_some();
-        assert!(may_have_calls || folded.open.calls.is_empty(), "an idle session has no open calls");
-        if is_at_rest || matches!(self.machine.activity(), Activity::Waiting(_)) {
-            self.assert_free("the session is at rest");
-        }
-    }
-
-    /// Checks that a cleanly closed log has nothing open except a turn that waits for an answer.
-    fn check_closed(&self) {
-        let state = &self.folded;
-        assert!(state.open.turn.is_none() || state.is_waiting(), "a log in good order has an open turn");
-        assert!(state.open.turn.is_some() || state.open.calls.is_empty(), "a log in good order has open calls");
-        assert!(state.open.calls.values().all(|open| !open.started), "a log in good order has a running call");
-    }
-
     fn prompt(&mut self, text: &str, when_busy: Option<WhenBusy>) {
         self.prompts += 1;
         let was_busy = !self.machine.activity().is_idle();
+        let was_evicting = self.around.evicting;
         let prompt = Prompt {
             turn: TurnId::from(format!("t{}", self.prompts).as_str()),
             origin: origin(),
@@ -284,19 +204,22 @@ impl World {
         if was_busy && when_busy.unwrap_or(self.policy.when_busy) == WhenBusy::Refuse {
             assert!(taken.is_err(), "a prompt is refused while the session is busy");
         }
+        assert!(taken.is_err() || !was_evicting, "a prompt is taken while the session is evicted");
         if taken.is_err() {
             assert!(self.unanswered.remove(&id), "a refused prompt is answered by a turn");
         }
     }
 
     fn turn(&mut self, report: TurnReport) {
-        if let Some(turn) = self.work.backend.clone() {
-            // A backend that waits for calls or hooks is silent, but it may die.
-            let is_silent = self.work.hooks.is_some() || !self.work.calls.is_empty();
-            if !is_silent || matches!(report, TurnReport::Died) {
-                self.deliver(Input::Turn { turn, report });
-            }
+        let may_report = !self.is_silent() || matches!(report, TurnReport::Died);
+        if let Some(turn) = self.work.backend.clone().filter(|_| may_report) {
+            self.deliver(Input::Turn { turn, report });
         }
+    }
+
+    /// Whether the backend waits for calls or hooks. It may still die.
+    fn is_silent(&self) -> bool {
+        self.work.hooks.is_some() || !self.work.calls.is_empty()
     }
 
     fn call(&mut self, wanted: impl Fn(&Executor) -> bool, report: CallReport) {
@@ -318,8 +241,12 @@ impl World {
     }
 
     fn evict(&mut self, reason: EvictionReason) {
-        self.around.evicting = true;
+        let was_evicting = std::mem::replace(&mut self.around.evicting, true);
+        let is_used = !self.attached.is_empty() || !self.machine.activity().is_idle();
+        let is_refused = reason == EvictionReason::Idle && is_used && !was_evicting;
+        self.work.suspended |= reason == EvictionReason::Drain && self.folded.is_waiting() && !was_evicting;
         self.deliver(Input::Evict { reason, in_background: false });
+        assert_eq!(self.around.evicting, !is_refused, "whether the session is evicted");
     }
 
     fn apply(&mut self, step: Move) {
@@ -362,7 +289,7 @@ impl World {
             Move::Close => self.evict(EvictionReason::Closed(requester())),
             Move::Delete => self.evict(EvictionReason::Deleted(requester())),
             Move::Drain => self.evict(EvictionReason::Drain),
-            Move::WriteFails => drop(self.deliver(Input::WriteFailed(TurnFailure::internal("disk")))),
+            Move::WriteFails => self.fail_write(),
             Move::Crash => self.reopen(false),
             Move::Reopen => {
                 if self.work.closing {
@@ -388,9 +315,12 @@ impl World {
                 }
             }
             Move::TurnSpeaks => self.turn(TurnReport::Said { message: "m".into(), text: "x".to_owned() }),
-            Move::TurnCalls => {
-                let request = ToolRequest { tool: "edit".to_owned(), input: serde_json::Value::Null };
-                self.turn(TurnReport::Called { call: CallId::new(), message: "m".into(), request });
+            Move::TurnCalls => self.turn(called()),
+            Move::TurnCallsTwice => {
+                if let Some(turn) = self.work.backend.clone().filter(|_| !self.is_silent()) {
+                    self.deliver(Input::Turn { turn: turn.clone(), report: called() });
+                    self.deliver(Input::Turn { turn, report: called() });
+                }
             }
             Move::TurnEnds => self.turn(TurnReport::Ended { reason: StopReason::EndTurn, fallback: None }),
             Move::TurnDies => {
@@ -401,8 +331,9 @@ impl World {
                 if let Some(turn) = stale.filter(|stale| self.work.backend.as_ref() != Some(stale)) {
                     let before = self.log.len();
                     let report = TurnReport::Ended { reason: StopReason::EndTurn, fallback: None };
-                    self.deliver(Input::Turn { turn, report });
-                    assert_eq!(self.log.len(), before, "a turn that is over reports");
+                    self.deliver(Input::Turn { turn: turn.clone(), report });
+                    self.deliver(Input::HooksAnswered { turn, refusal: None });
+                    assert_eq!(self.log.len(), before, "a turn that is over reports, or its hooks do");
                 }
             }
             Move::Planned => self.call(|call| !call.planned, planned(Access::AskEveryTime)),
@@ -427,6 +358,14 @@ impl World {
         if let Some(turn) = self.work.hooks.take() {
             self.deliver(Input::HooksAnswered { turn, refusal });
         }
+    }
+
+    /// Reports that the disk is full. A turn that waits for an answer has nothing to write.
+    fn fail_write(&mut self) {
+        let waits = matches!(self.machine.activity(), Activity::Waiting(_));
+        let before = self.log.len();
+        self.deliver(Input::WriteFailed(TurnFailure::internal("disk")));
+        assert!(!waits || self.log.len() == before, "a failed write ends a turn that waits for an answer");
     }
 
     fn fail_to_answer(&mut self) {
@@ -469,6 +408,11 @@ fn requester() -> Requester {
     Requester { name: None, connection: "other".into(), bridge: None }
 }
 
+fn called() -> TurnReport {
+    let request = ToolRequest { tool: "edit".to_owned(), input: serde_json::Value::Null };
+    TurnReport::Called { call: CallId::new(), message: "m".into(), request }
+}
+
 fn planned(access: Access) -> CallReport {
     let card = ToolCard {
         tool: "edit".to_owned(),
@@ -488,7 +432,7 @@ proptest! {
     #[test]
     fn a_session_does_one_thing_at_a_time_in_every_interleaving(
         policy in policies(),
-        moves in prop::collection::vec(any_move(), 1..60),
+        moves in moves(),
     ) {
         let mut world = World::new(policy, None);
         for step in moves {

@@ -20,12 +20,12 @@ const SENT_BACK: u32 = 3;
 
 impl SessionMachine {
     /// Whether the backend of this turn still counts: the turn runs and has not been stopped.
-    pub(super) fn is_going(&self, turn: &TurnId) -> bool {
+    pub(super) fn is_running_turn(&self, turn: &TurnId) -> bool {
         matches!(&self.activity, Activity::Turn(running) if running.id == *turn)
     }
 
     pub(super) fn take_report(&mut self, turn: TurnId, report: TurnReport) {
-        if !self.is_going(&turn) {
+        if !self.is_running_turn(&turn) {
             return;
         }
         match report {
@@ -119,11 +119,11 @@ impl SessionMachine {
     /// Continues the turn with this text as if the user had written it, and shows it as a notice.
     fn nudge(&mut self, turn: TurnId, text: String) {
         self.notice_passing(text.clone());
-        self.go_on_with(turn, text);
+        self.continue_with(turn, text);
     }
 
     /// Continues the turn with this text as if the user had written it.
-    pub(super) fn go_on_with(&mut self, turn: TurnId, text: String) {
+    pub(super) fn continue_with(&mut self, turn: TurnId, text: String) {
         self.append(EventKind::UserMessage {
             turn,
             message: MessageId::new(),
@@ -135,14 +135,14 @@ impl SessionMachine {
         });
         self.insert_steering();
         let (at, conversation) = (self.sync_point, self.state.conversation.clone());
-        self.order(TurnOrder::GoOn { at, conversation });
+        self.order(TurnOrder::Continue { at, conversation });
     }
 
     /// Clears the outcomes of these calls from the conversation, and continues the turn.
     fn clear_results(&mut self, calls: Vec<CallId>) {
         self.append(EventKind::ResultsCleared { calls });
         let (at, conversation) = (self.sync_point, self.state.conversation.clone());
-        self.order(TurnOrder::GoOn { at, conversation });
+        self.order(TurnOrder::Continue { at, conversation });
     }
 
     /// Continues with a listed model if the provider does not know the default one; once per turn.
@@ -161,7 +161,7 @@ impl SessionMachine {
         self.set_model(other);
         self.notice_passing(text);
         let (at, conversation) = (self.sync_point, self.state.conversation.clone());
-        self.order(TurnOrder::GoOn { at, conversation });
+        self.order(TurnOrder::Continue { at, conversation });
         true
     }
 
@@ -221,7 +221,7 @@ impl SessionMachine {
     }
 
     pub(super) fn fail_unstarted(&mut self, turn: &TurnId, failure: TurnFailure) {
-        if self.is_going(turn) {
+        if self.is_running_turn(turn) {
             self.stop_turn(StopReason::Failed(failure));
         }
     }

@@ -47,6 +47,8 @@ pub struct OpenTurn {
     pub usage: Usage,
     /// The prompts that joined it.
     pub steering: Vec<SteeringPrompt>,
+    /// The number of the event since which a child agent waits for the user to answer a form, if it does.
+    pub paused: Option<u64>,
 }
 
 impl OpenTurn {
@@ -120,6 +122,7 @@ impl OpenWork {
                     message: None,
                     usage: Usage::default(),
                     steering: Vec::new(),
+                    paused: None,
                 });
             }
             EventKind::UserMessage { turn, message, steering, .. } => {
@@ -180,6 +183,16 @@ impl OpenWork {
                 self.queued.clear();
             }
             EventKind::Hosted { news: HostedEvent::Called { call, fields, .. } } => self.note_hosted_call(call, fields),
+            EventKind::Hosted { news: HostedEvent::Paused } => {
+                if let Some(turn) = &mut self.turn {
+                    turn.paused = Some(event.number);
+                }
+            }
+            EventKind::Hosted { news: HostedEvent::Resumed } => {
+                if let Some(turn) = &mut self.turn {
+                    turn.paused = None;
+                }
+            }
             EventKind::Created { .. }
             | EventKind::Reopened
             | EventKind::Configured { .. }
@@ -194,6 +207,7 @@ impl OpenWork {
             | EventKind::PromptDropped { .. }
             | EventKind::Delegated { .. }
             | EventKind::ToolProgressed { .. }
+            | EventKind::Moved { .. }
             | EventKind::Restored { .. }
             | EventKind::Hosted {
                 news:

@@ -51,10 +51,10 @@ pub enum CallStep {
 
 /// Which other calls a call may run beside.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Company {
-    Reads,
-    SubAgents,
-    None,
+enum Concurrency {
+    WithReads,
+    WithSubAgents,
+    Alone,
 }
 
 impl ResponseCalls {
@@ -89,17 +89,17 @@ impl ResponseCalls {
             return NextStep::Wait;
         }
         let mut batch = Vec::new();
-        let mut company = None;
+        let mut concurrency = None;
         while let Some((call, request)) = self.waiting.pop_front() {
-            let own = Company::of(&request.tool, tools);
-            if *company.get_or_insert(own) != own {
+            let own = Concurrency::of(&request.tool, tools);
+            if *concurrency.get_or_insert(own) != own {
                 self.waiting.push_front((call, request));
                 break;
             }
             self.running.push((call.clone(), request.clone()));
             let step = self.step(&request);
             batch.push(NextCall { call, request, step });
-            if own == Company::None {
+            if own == Concurrency::Alone {
                 break;
             }
         }
@@ -127,13 +127,13 @@ impl ResponseCalls {
     }
 }
 
-impl Company {
+impl Concurrency {
     fn of(tool: &str, tools: &[ToolSpec]) -> Self {
         match tool {
-            AGENT => Self::SubAgents,
-            UPDATE_PLAN => Self::Reads,
-            tool if only_reads(tool, tools) => Self::Reads,
-            _ => Self::None,
+            AGENT => Self::WithSubAgents,
+            UPDATE_PLAN => Self::WithReads,
+            tool if only_reads(tool, tools) => Self::WithReads,
+            _ => Self::Alone,
         }
     }
 }

@@ -31,7 +31,7 @@ const BLOCK: usize = 4096;
 
 /// How many bytes may be hashed in vain for one segment. Damage costs a few messages of at most 128 KB; a file that was
 /// made to keep the reader busy costs no more than this.
-const WASTE: usize = 64 << 20;
+const HASH_BUDGET: usize = 64 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -191,7 +191,7 @@ fn parse(bytes: &[u8], at: usize, segment: Option<u64>, waste: &mut usize) -> Op
     let page = rest.number()?;
     let header = header.get(4..header.len() - rest.0.len())?;
     let contents = rest.take(len)?;
-    if *waste > WASTE {
+    if *waste > HASH_BUDGET {
         return None;
     }
     let mut hash = crc32fast::Hasher::new();

@@ -10,10 +10,10 @@
 
 use std::collections::BTreeMap;
 
-/// What a leaf says about a key.
+/// The value of a key according to one version of its leaf.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Statement {
-    /// The position in the log of the message that makes the statement.
+pub(super) struct KeyVersion {
+    /// The position in the log of the message that set or deleted the key.
     pub(super) position: u64,
     /// `None` if the key does not exist.
     pub(super) value: Option<Vec<u8>>,
@@ -26,7 +26,7 @@ pub(super) struct Leaf {
     /// The position of its node in the log.
     pub(super) position: u64,
     prefix: Vec<u8>,
-    statements: BTreeMap<Vec<u8>, Statement>,
+    versions: BTreeMap<Vec<u8>, KeyVersion>,
 }
 
 pub(super) enum PageLink<'a> {
@@ -51,7 +51,7 @@ impl Leaf {
         }
         let prefix = low.get(..prefix_len)?.to_vec();
         let keys = (0..count).map(|_| rest.string()).collect::<Option<Vec<_>>>()?;
-        let mut leaf = Self { low, high, position, prefix, statements: BTreeMap::new() };
+        let mut leaf = Self { low, high, position, prefix, versions: BTreeMap::new() };
         for key in keys {
             leaf.apply(&PageLink::Set(key, rest.string()?), position);
         }
@@ -67,7 +67,7 @@ impl Leaf {
         };
         let key = [self.prefix.as_slice(), key].concat();
         if self.covers(&key) {
-            self.statements.insert(key, Statement { position, value });
+            self.versions.insert(key, KeyVersion { position, value });
         }
     }
 
@@ -76,13 +76,13 @@ impl Leaf {
     }
 
     pub(super) fn first_key(&self) -> Option<&[u8]> {
-        self.statements.first_key_value().map(|(key, _)| key.as_slice())
+        self.versions.first_key_value().map(|(key, _)| key.as_slice())
     }
 
-    /// Takes out what the leaf says about a key. If the leaf covers a key but lacks it, that is a statement, too.
-    pub(super) fn take(&mut self, key: &[u8]) -> Option<Statement> {
-        let stated = self.statements.remove(key);
-        stated.or_else(|| self.covers(key).then_some(Statement { position: self.position, value: None }))
+    /// Removes and returns the version of a key. A leaf that covers a key but lacks it says that the key does not exist.
+    pub(super) fn take(&mut self, key: &[u8]) -> Option<KeyVersion> {
+        let version = self.versions.remove(key);
+        version.or_else(|| self.covers(key).then_some(KeyVersion { position: self.position, value: None }))
     }
 }
 

@@ -72,6 +72,7 @@ pub(crate) fn meta(session: &str, updated: u64, last: u64) -> SessionMeta {
     SessionMeta {
         id: id(session),
         cwd: PathBuf::from("/work"),
+        worktree: None,
         real_cwd: None,
         extra_roots: Vec::new(),
         title: None,

@@ -149,3 +149,24 @@ async fn a_server_that_ends_in_the_middle_is_an_error() {
     let (checked, ()) = both(ours, theirs).await;
     assert_eq!(checked, Err("it ended".to_owned()));
 }
+
+#[tokio::test(start_paused = true)]
+async fn few_findings_of_files_that_are_not_open_are_kept() {
+    let react = |message: &Value| {
+        let many: Vec<Value> = (0..600).map(|line| error(line, &format!("error {line}"))).collect();
+        match message["method"].as_str() {
+            Some("textDocument/didOpen") => {
+                vec![publish("file:///p/a.py", Some(1), &[]), publish("file:///p/cut.py", None, &many)]
+            }
+            Some("textDocument/didChange") => vec![
+                publish("file:///p/a.py", Some(2), &many),
+                publish("file:///p/b.py", None, &many),
+                publish("file:///p/cut.py", None, &many[1..]),
+            ],
+            _ => Vec::new(),
+        }
+    };
+    let (checked, _) = checked(json!({}), react, &[subject("1", "2")]).await;
+    let counts: Vec<_> = checked.new.iter().map(|(path, found)| (path.to_str().unwrap(), found.len())).collect();
+    assert_eq!(counts, [("/p/a.py", 500), ("/p/b.py", MOST_ELSEWHERE)], "what was cut before is not called new");
+}

@@ -191,10 +191,14 @@ fn part(content: &Content, info: &ModelInfo) -> Value {
     }
 }
 
-/// Removes what the model does not accept: images, the thinking level, or a foreign signature.
+/// Changes what the model does not accept: images, the thinking level, or a foreign or missing
+/// signature.
 pub(crate) fn concede(body: &mut Value, complaint: &str) -> Concession {
     let complaint = complaint.to_ascii_lowercase();
-    if complaint.contains("signature") && !complaint.contains("missing") {
+    if complaint.contains("signature") && complaint.contains("missing") {
+        return if sign_first_calls(body) { Concession::Once } else { Concession::Nothing };
+    }
+    if complaint.contains("signature") {
         let mut is_changed = false;
         for content in body["contents"].as_array_mut().into_iter().flatten() {
             for part in content["parts"].as_array_mut().into_iter().flatten() {
@@ -218,6 +222,17 @@ pub(crate) fn concede(body: &mut Value, complaint: &str) -> Concession {
         return Concession::lasting(fields.remove("generationConfig").is_some());
     }
     Concession::Nothing
+}
+
+/// Gives the first call of each response a placeholder if it has no signature, such as a call of an
+/// older model that signs none.
+fn sign_first_calls(body: &mut Value) -> bool {
+    let contents = body["contents"].as_array_mut().into_iter().flatten();
+    let first_calls = contents.filter_map(|content| {
+        let mut parts = content["parts"].as_array_mut()?.iter_mut();
+        parts.find(|part| part.get("functionCall").is_some()).filter(|call| call.get(SIGNATURE).is_none())
+    });
+    first_calls.map(|call| call[SIGNATURE] = json!(FOREIGN)).count() > 0
 }
 
 fn without_images(body: &mut Value) -> bool {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::exchange::Concession;
 use crate::json::{Json, joined, object};
 use crate::media::{self, Medium, is_about_images, replace_blocks};
-use crate::outline::{Answered, OutlineEntry, current_loop, outline};
+use crate::outline::{Answered, OutlineEntry, outline, with_calls};
 use crate::partial_call::{as_object, own_id, short_id};
 use crate::service::{Service, is_openrouter};
 use crate::spec::Spec;
@@ -21,7 +21,7 @@ pub(crate) fn body<'a>(spec: &'a Spec, service: &Service, base: &str, request: &
     if !request.system.trim().is_empty() {
         messages.push(object! { "role": "system", "content": &request.system });
     }
-    let past = entries.len() - current_loop(&entries).len();
+    let with_calls = with_calls(&entries);
     // An outcome is text in this API. Its images follow in the user's next message, or in a message
     // of their own.
     let mut pictures: Vec<&Content> = Vec::new();
@@ -33,9 +33,10 @@ pub(crate) fn body<'a>(spec: &'a Spec, service: &Service, base: &str, request: &
             }
             OutlineEntry::Assistant { parts, results } => {
                 show(&mut pictures, &mut messages, &spec.info);
-                // Reasoning belongs to the loop that it began in; some servers refuse or ignore
-                // that of earlier turns.
-                let provider = (at >= past).then_some(service.name.as_str());
+                // Some servers refuse a later request without the reasoning that led to calls, and
+                // some refuse or ignore reasoning without calls (api-docs.deepseek.com, "Thinking
+                // Mode", November 2026).
+                let provider = with_calls[at].then_some(service.name.as_str());
                 messages.push(response(parts, provider, &service.name));
                 for result in results {
                     let content = outcome(result, &spec.info, &mut pictures);
@@ -176,13 +177,42 @@ pub(crate) fn concede(body: &mut Value, complaint: &str) -> Concession {
     if complaint.contains("role 'user' after role 'tool'") {
         return Concession::lasting(part_tools_from_users(body));
     }
+    if complaint.contains("reasoning_content") && ["passed back", "issing"].iter().any(|sign| complaint.contains(sign))
+    {
+        return Concession::lasting(add_empty_reasoning(body));
+    }
+    if complaint.contains("signature") && !complaint.contains("missing") {
+        // Claude behind a router refuses thoughts that came from another server of the model.
+        return if remove_reasoning(body) { Concession::Once } else { Concession::Nothing };
+    }
     let Some(fields) = body.as_object_mut() else { return Concession::Nothing };
+    // xAI names the field in its own spelling.
+    let complaint = complaint.replace("reasoningEffort", "reasoning_effort");
     if complaint.contains("reasoning_effort") && complaint.contains("'none'") {
         let before = fields.insert("reasoning_effort".to_owned(), json!("none"));
         return Concession::lasting(before != Some(json!("none")));
     }
     let optional = ["reasoning_effort", "stream_options"];
-    Concession::lasting(optional.into_iter().any(|name| complaint.contains(name) && fields.remove(name).is_some()))
+    if optional.into_iter().any(|name| complaint.contains(name) && fields.remove(name).is_some()) {
+        return Concession::Lasting;
+    }
+    // Groq refuses the reasoning of its models that think when one that does not is asked.
+    let is_refused = ["support", "permitted"].iter().any(|sign| complaint.contains(sign));
+    Concession::lasting(is_refused && complaint.contains("reasoning") && remove_reasoning(body))
+}
+
+fn remove_reasoning(body: &mut Value) -> bool {
+    let messages = body["messages"].as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut);
+    let fields = ["reasoning_content", "reasoning", "reasoning_details"];
+    messages.flat_map(|message| fields.map(|name| message.remove(name))).flatten().count() > 0
+}
+
+/// Gives every response without reasoning an empty one. DeepSeek and Moonshot require it also of
+/// calls that another model made.
+fn add_empty_reasoning(body: &mut Value) -> bool {
+    let messages = body["messages"].as_array_mut().into_iter().flatten();
+    let bare = messages.filter(|message| message["role"] == "assistant" && message["reasoning_content"].is_null());
+    bare.map(|message| message["reasoning_content"] = json!("")).count() > 0
 }
 
 /// Inserts an assistant message between a tool's message and a user's, for servers such as

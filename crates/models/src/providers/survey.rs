@@ -12,7 +12,6 @@ use futures_util::future::join_all;
 
 use super::provider::{Provider, RefreshWhen};
 use super::{Providers, listing};
-use crate::catalogue;
 use crate::spec::Spec;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +42,8 @@ pub struct Offered {
     pub info: ModelInfo,
     /// The number of tokens that one answer may have.
     pub output: Option<u64>,
-    /// Whether the numbers are guesses, because the table of models does not have the name.
+    /// Whether the window is a guess, because the table of models does not have the name, and neither
+    /// the provider's list nor the configuration has the window.
     pub guessed: bool,
     /// Whether it reads PDFs itself.
     pub documents: bool,
@@ -112,7 +112,7 @@ fn offered(provider: &Provider, spec: Spec, environment: &Environment) -> Offere
     let service = &provider.service;
     let dialect = service.dialect(&service.address.of(environment), &spec);
     Offered {
-        guessed: !catalogue::knows(&spec.api_name),
+        guessed: spec.is_guess,
         output: spec.output,
         documents: spec.documents && dialect.has_documents(),
         dialect: dialect.name(),

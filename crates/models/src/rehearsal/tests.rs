@@ -373,7 +373,7 @@ async fn text_is_streamed_a_few_words_at_a_time() {
     assert!(deltas.len() > 20);
     for delta in deltas {
         if let Ok(Delta::Text(piece) | Delta::Thought(piece)) = delta {
-            assert!(piece.split_whitespace().count() <= WORDS_A_PIECE, "{piece:?}");
+            assert!(piece.split_whitespace().count() <= WORDS_PER_PIECE, "{piece:?}");
         }
     }
 }

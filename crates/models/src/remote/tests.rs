@@ -101,8 +101,8 @@ fn a_call_is_announced_with_the_event_that_begins_it_and_again_with_its_title() 
 fn turn(dialect: Dialect, number: usize) -> Vec<Message> {
     let seal = match dialect {
         Dialect::Anthropic | Dialect::Vertex => json!({ "provider": "p", "signature": "s" }),
-        // Reasoning of earlier turns is left out of chat completions, on purpose.
-        Dialect::Chat | Dialect::Ollama => json!({ "provider": "p" }),
+        Dialect::Chat => json!({ "provider": "p", "reasoning_field": "reasoning_content" }),
+        Dialect::Ollama => json!({ "provider": "p" }),
         Dialect::Responses => {
             json!({ "provider": "p", "reasoning": [{ "type": "reasoning", "encrypted_content": "s" }] })
         }

@@ -7,7 +7,7 @@ use domain::model::Delta;
 use domain::turn::Usage;
 use serde_json::{Value, json};
 
-use super::REASONING;
+use super::{PHASE, REASONING};
 use crate::exchange::Fold;
 use crate::failure::Failure;
 use crate::limits::AnswerMeter;
@@ -20,6 +20,8 @@ pub(crate) struct ResponsesFold {
     calls: BTreeMap<u64, PartialCall>,
     /// Reasoning items that no other item has followed yet.
     reasoning: Vec<Value>,
+    /// The phases of messages that have no text yet, by their position in the output.
+    phases: BTreeMap<u64, String>,
     /// The positions in the output of which something was emitted, so that the final item need not
     /// repeat it.
     shown: BTreeSet<u64>,
@@ -39,6 +41,14 @@ impl ResponsesFold {
         if item["type"] == "function_call" {
             self.call(place, item)?;
             self.announce(place, deltas);
+        }
+        self.note_phase(place, item)
+    }
+
+    fn note_phase(&mut self, place: u64, item: &Value) -> Result<(), Failure> {
+        if let Some(phase) = item[PHASE].as_str().filter(|_| !self.shown.contains(&place)) {
+            self.meter.keep(phase.len())?;
+            self.phases.insert(place, phase.to_owned());
         }
         Ok(())
     }
@@ -98,6 +108,7 @@ impl ResponsesFold {
                 self.reasoning.push(item);
             }
             Some("message") => {
+                self.note_phase(place, item)?;
                 for part in item["content"].as_array().into_iter().flatten() {
                     let text = part["text"].as_str().or(part["refusal"].as_str()).unwrap_or_default();
                     self.refused |= part["type"] == "refusal";
@@ -119,9 +130,13 @@ impl ResponsesFold {
         }
         if self.shown.insert(place) {
             self.meter.begin(0)?;
-            if !self.reasoning.is_empty() {
-                let mut seal = self.take_reasoning();
+            let (reasoning, phase) = (self.take_reasoning(), self.phases.remove(&place));
+            if !reasoning.is_null() || phase.is_some() {
+                let mut seal = reasoning;
                 seal["provider"] = json!(self.provider);
+                if let Some(phase) = phase {
+                    seal[PHASE] = json!(phase);
+                }
                 deltas.push_back(Delta::Seal(seal));
             }
         }

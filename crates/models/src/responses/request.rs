@@ -7,7 +7,7 @@ use domain::conversation::Part;
 use domain::model::{CallOrigin, ModelInfo, ModelRequest};
 use serde_json::{Map, Value, json};
 
-use super::REASONING;
+use super::{PHASE, REASONING};
 use crate::exchange::Concession;
 use crate::json::{Json, object};
 use crate::media::{self, Medium, is_about_images};
@@ -58,7 +58,10 @@ fn items<'a>(entry: &OutlineEntry<'a>, info: &ModelInfo, provider: &str) -> Vec<
             vec![object! { "type": "message", "role": "user", "content": content }]
         }
         OutlineEntry::Assistant { parts, results } => {
-            let said = parts.iter().flat_map(|part| said(part, provider));
+            let said = parts.iter().enumerate().flat_map(|(at, part)| {
+                let before = at.checked_sub(1).map(|before| parts[before]);
+                said(part, before.and_then(|before| phase(before, provider)), provider)
+            });
             let outcomes = results.iter().map(|result| {
                 object! { "type": "function_call_output", "call_id": call_id(result, provider),
                 "output": output(result, info) }
@@ -72,9 +75,17 @@ fn call_id<'a>(result: &Answered<'a>, provider: &str) -> Cow<'a, str> {
     own_id(result.origin, provider).map_or_else(|| short_id(result.call).into(), Cow::from)
 }
 
+/// Returns the phase of the message that follows a seal of this provider.
+fn phase<'a>(part: &'a Part, provider: &str) -> Option<&'a str> {
+    match part {
+        Part::Seal(seal) if seal["provider"] == provider => seal[PHASE].as_str(),
+        Part::Seal(_) | Part::Thought(_) | Part::Text(_) | Part::Call { .. } => None,
+    }
+}
+
 /// Returns the items of one part of a response. Reasoning is sent back only to its provider, before
 /// what it led to.
-fn said<'a>(part: &'a Part, provider: &str) -> Vec<Json<'a>> {
+fn said<'a>(part: &'a Part, phase: Option<&'a str>, provider: &str) -> Vec<Json<'a>> {
     match part {
         // Thoughts are sent back encrypted or not at all.
         Part::Thought(_) => Vec::new(),
@@ -82,7 +93,11 @@ fn said<'a>(part: &'a Part, provider: &str) -> Vec<Json<'a>> {
         Part::Seal(_) => Vec::new(),
         Part::Text(text) => {
             let content = vec![object! { "type": "output_text", "text": text }];
-            vec![object! { "type": "message", "role": "assistant", "content": content }]
+            let mut message = object! { "type": "message", "role": "assistant", "content": content };
+            if let Some(phase) = phase {
+                message.add(PHASE, phase);
+            }
+            vec![message]
         }
         Part::Call { id, tool, input, origin } => {
             let own = origin.as_ref().filter(|origin| origin.provider == provider);
@@ -127,10 +142,11 @@ fn output<'a>(result: &Answered<'a>, info: &ModelInfo) -> Json<'a> {
 pub(crate) fn concede(body: &mut Value, complaint: &str) -> Concession {
     let complaint = complaint.to_ascii_lowercase();
     if complaint.contains("encrypted") || complaint.contains("decrypt") || complaint.contains("reasoning' item") {
-        let Some(items) = body["input"].as_array_mut() else { return Concession::Nothing };
-        let before = items.len();
-        items.retain(|item| item["type"] != "reasoning");
-        return if items.len() < before { Concession::Once } else { Concession::Nothing };
+        return if remove_reasoning(body) { Concession::Once } else { Concession::Nothing };
+    }
+    // A model that does not think refuses the reasoning of one that does.
+    if complaint.contains("reasoning input items") {
+        return Concession::lasting(remove_reasoning(body));
     }
     if is_about_images(&complaint) {
         return Concession::lasting(without_images(body));
@@ -141,6 +157,13 @@ pub(crate) fn concede(body: &mut Value, complaint: &str) -> Concession {
     }
     let is_changed = complaint.contains("prompt_cache_key") && fields.remove("prompt_cache_key").is_some();
     Concession::lasting(is_changed)
+}
+
+fn remove_reasoning(body: &mut Value) -> bool {
+    let Some(items) = body["input"].as_array_mut() else { return false };
+    let before = items.len();
+    items.retain(|item| item["type"] != "reasoning");
+    items.len() < before
 }
 
 /// Lowers the request for reasoning by one step: no summary, then the next lower effort, then none.

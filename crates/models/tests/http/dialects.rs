@@ -134,11 +134,13 @@ async fn a_stream_that_breaks_anywhere_is_recognised_as_broken() {
 
 /// Every dialect that a server of this crate's tests can write, with the kind of provider that reads
 /// it.
-const WRITTEN: [(Kind, Dialect); 7] = [
+const WRITTEN: [(Kind, Dialect); 9] = [
     (Kind::Anthropic, Dialect::Anthropic),
     (Kind::Vertex, Dialect::Anthropic),
     (Kind::OpenAi, Dialect::Chat),
     (Kind::OpenAi, Dialect::Mistral),
+    (Kind::OpenAi, Dialect::OpenRouter),
+    (Kind::OpenAi, Dialect::GeminiChat),
     (Kind::Responses, Dialect::Responses),
     (Kind::Gemini, Dialect::Gemini),
     (Kind::Ollama, Dialect::Ollama),

@@ -76,7 +76,8 @@ async fn a_requested_retry_delay_is_respected_and_reported_when_long() {
 
     let server = Server::script(vec![Reply::new(429, &[("retry-after", "3600")], "{}")]);
     let (_, error) = ask(&*model(Kind::OpenAi, &server)).await;
-    assert_eq!((error.unwrap().message.as_str(), server.requests().len()), ("fake: too many requests (429)", 1));
+    let message = "fake: too many requests (429); it asks to wait 3600 s";
+    assert_eq!((error.unwrap().message.as_str(), server.requests().len()), (message, 1));
 }
 
 #[tokio::test]
@@ -201,6 +202,41 @@ async fn a_long_wait_is_counted_down() {
     assert!(notices[1].starts_with("fake: trying again in 2"), "{notices:?}");
     assert!(notices[2].starts_with("fake: trying again in 1"), "{notices:?}");
     tokio::time::advance(Duration::from_secs(15)).await;
+    tokio::time::resume();
+    let deltas: Vec<Delta> = stream.map(|delta| delta.unwrap()).collect().await;
+    assert_eq!(deltas, ModelAnswer::text("hi there").deltas());
+}
+
+/// Thinking models answer for longer than all waits together may take.
+#[tokio::test]
+async fn a_break_after_a_long_answer_is_asked_for_again() {
+    let (open, gate) = tokio::sync::watch::channel(false);
+    let long = Reply::begun(&[&half(Kind::OpenAi)]).then(Action::UntilOpen(gate));
+    let server = Server::script(vec![long, whole(Kind::OpenAi)]);
+    let mut config = config(Kind::OpenAi, &server.address);
+    config.patience.idle_seconds = 3_600.0;
+    let mut stream = model_of(&config, "m").respond(request(vec![user("hello")]));
+    assert!(matches!(stream.next().await, Some(Ok(Delta::Text(_)))));
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(config.retry.total_seconds + 60)).await;
+    tokio::time::resume();
+    open.send_replace(true);
+    let deltas: Vec<Delta> = stream.map(|delta| delta.unwrap()).collect().await;
+    assert!(deltas.contains(&Delta::Abandoned), "{deltas:?}");
+    assert!(deltas.ends_with(&ModelAnswer::text("hi there").deltas()), "{deltas:?}");
+}
+
+/// The body is Google's (google.rpc.RetryInfo, ai.google.dev, "Rate limits", November 2026).
+#[tokio::test]
+async fn a_wait_that_gemini_asks_for_in_its_error_is_respected() {
+    let retry = json!({ "@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "40s" });
+    let error = json!({ "code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED", "details": [retry] });
+    let server = Server::script(vec![Reply::json(429, &json!({ "error": error })), whole(Kind::Gemini)]);
+    let mut stream = model(Kind::Gemini, &server).respond(request(vec![user("hello")]));
+    let Some(Ok(Delta::Notice(notice))) = stream.next().await else { panic!("no notice") };
+    assert!(notice.contains("too many requests (429); trying again in 4"), "{notice}");
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(45)).await;
     tokio::time::resume();
     let deltas: Vec<Delta> = stream.map(|delta| delta.unwrap()).collect().await;
     assert_eq!(deltas, ModelAnswer::text("hi there").deltas());

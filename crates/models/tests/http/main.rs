@@ -6,11 +6,14 @@
 
 #![allow(clippy::unwrap_used, reason = "all of this is test code, outside #[test] functions too")]
 
+mod caching;
 mod catalogue;
+mod complaints;
 mod concessions;
 mod device;
 mod dialects;
 mod failures;
+mod guesses;
 mod keys;
 mod limits;
 mod shapes;

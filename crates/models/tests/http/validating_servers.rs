@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 
 use crate::support::{ALL, ask_with, config, dialect, model_of, recorded, request, user};
 use testkit::answers::{Dialect, ModelAnswer};
-use testkit::provider::{Reply, Server};
-use testkit::validation::{self, Check, PICTURE};
+use testkit::provider::{RecordedRequest, Reply, Server};
+use testkit::validation::{self, PICTURE, PROVIDERS, Provider};
 
-/// Plays the task to its end, and returns how it ended.
-async fn play(model: &dyn Model) -> Result<StopReason, String> {
-    let mut messages = vec![user("Do it.")];
+/// Plays the task to its end, adds its messages to the conversation, and returns how it ended.
+async fn play(model: &dyn Model, messages: &mut Vec<Arc<Message>>) -> Result<StopReason, String> {
+    messages.push(user("Do it."));
     for _ in 0..8 {
         let (deltas, error) = ask_with(model, request(messages.clone())).await;
         if let Some(error) = error {
@@ -56,23 +56,35 @@ fn model_at(kind: Kind, server: &Server, name: &str) -> Arc<dyn Model> {
     model_of(&config, name)
 }
 
+fn model_of_provider(provider: &Provider, server: &Server) -> Arc<dyn Model> {
+    let kind: Kind = serde_json::from_value(json!(provider.kind)).unwrap();
+    let mut config = config(kind, &format!("{}{}", server.address, provider.base));
+    let id = provider.model.to_owned();
+    let facts = ModelConfig { id, images: Some(true), thinks: Some(true), ..ModelConfig::default() };
+    config.providers.get_mut("fake").unwrap().models = vec![facts];
+    model_of(&config, provider.model)
+}
+
+/// The user's second message comes after a turn with thoughts, calls and a picture, all of which the
+/// provider validates again.
 #[tokio::test]
 async fn a_task_with_parallel_calls_image_and_break_succeeds_at_every_provider() {
-    for kind in ALL {
-        let (check, name): (Check, &str) = match kind {
-            Kind::Vertex => (validation::vertex, "claude-sonnet-4-5"),
-            Kind::Anthropic => (validation::anthropic, "claude-sonnet-4-5"),
-            Kind::OpenAi => (validation::chat, "some-model"),
-            Kind::Responses => (validation::responses, "gpt-5.1"),
-            Kind::Gemini => (validation::gemini, "gemini-3-pro-preview"),
-            Kind::Ollama => (validation::ollama, "qwen3:8b"),
-        };
-        let server = validation::server(dialect(kind), check);
-        assert_eq!(play(&*model_at(kind, &server, name)).await, Ok(StopReason::EndTurn), "{kind:?}");
-        assert!(
-            server.requests().iter().any(|seen| seen.body.contains(&PICTURE[..40])),
-            "{kind:?} was shown no picture"
-        );
+    for provider in PROVIDERS {
+        let name = provider.name;
+        let server = provider.server();
+        let model = model_of_provider(&provider, &server);
+        let mut messages = Vec::new();
+        assert_eq!(play(&*model, &mut messages).await, Ok(StopReason::EndTurn), "{name}");
+        assert_eq!(server.requests().len(), provider.requests, "{name}");
+        let has_picture = |seen: &RecordedRequest| seen.body.contains(&PICTURE[..40]);
+        assert!(server.requests().iter().any(has_picture), "{name} was shown no picture");
+        assert_eq!(play(&*model, &mut messages).await, Ok(StopReason::EndTurn), "{name}, the second turn");
+        assert_eq!(server.requests().len(), provider.requests + 1, "{name}, the second turn");
+        if provider.dialect == Dialect::Responses {
+            let keys: Vec<Value> =
+                server.requests().iter().map(|seen| seen.json()["prompt_cache_key"].clone()).collect();
+            assert!(keys[0].is_string() && keys.iter().all(|key| *key == keys[0]), "{keys:?}");
+        }
     }
 }
 
@@ -127,7 +139,7 @@ async fn a_model_unknown_to_the_responses_api_uses_chat_completions() {
 async fn the_beginning_of_every_request_stays_the_same() {
     for kind in ALL {
         let server = validation::server(dialect(kind), |_, _| Ok(()));
-        play(&*model_at(kind, &server, "claude-sonnet-4-5")).await.unwrap();
+        play(&*model_at(kind, &server, "claude-sonnet-4-5"), &mut Vec::new()).await.unwrap();
         let field = match kind {
             Kind::Anthropic | Kind::Vertex | Kind::OpenAi | Kind::Ollama => "messages",
             Kind::Responses => "input",
@@ -156,6 +168,39 @@ async fn the_beginning_of_every_request_stays_the_same() {
         let file = format!("../requests/{}.txt", format!("{kind:?}").to_lowercase());
         expect_test::expect_file![file].assert_eq(&snapshot);
     }
+}
+
+/// The same as bytes on the wire, at every provider and into the user's next turn. Marks for the cache
+/// move on with the conversation, and are left out here.
+#[tokio::test]
+async fn the_bytes_of_a_request_begin_with_those_of_the_request_before() {
+    for provider in PROVIDERS {
+        let server = validation::server(provider.dialect, |_, _| Ok(()));
+        let kind: Kind = serde_json::from_value(json!(provider.kind)).unwrap();
+        let mut config = config(kind, &format!("{}{}", server.address, provider.base));
+        let facts = ModelConfig { id: provider.model.to_owned(), images: Some(true), ..ModelConfig::default() };
+        let settings = config.providers.get_mut("fake").unwrap();
+        (settings.models, settings.prompt_caching) = (vec![facts], false);
+        let model = model_of(&config, provider.model);
+        let mut messages = Vec::new();
+        play(&*model, &mut messages).await.unwrap();
+        play(&*model, &mut messages).await.unwrap();
+        let bodies: Vec<String> = server.requests().into_iter().map(|seen| seen.body).collect();
+        assert_eq!(bodies.len(), 7, "{}", provider.name);
+        for pair in bodies.windows(2) {
+            // Fields after the list of messages, such as the tools, end the body.
+            let ends = pair[0].char_indices().zip(pair[1].chars()).find(|((_, one), other)| one != other);
+            let end = ends.map_or(pair[0].len(), |((at, _), _)| at);
+            let rest = &pair[0][end..];
+            assert!(rest.is_empty() || is_end_of_list(rest), "{}:\n{rest}", provider.name);
+        }
+    }
+}
+
+/// Returns whether a list of messages ends here, and no message.
+fn is_end_of_list(rest: &str) -> bool {
+    let after = rest.trim_start_matches('}').trim_start_matches(']');
+    rest.starts_with(']') && !["\"role\"", "\"call_id\""].iter().any(|field| after.contains(field))
 }
 
 /// Replaces the picture by its name, and breaks lines between messages.

@@ -1,16 +1,19 @@
 //! A permission question that fills the screen, and how much of it was shown. Knows no terminal.
 
 use domain::card::{OpenQuestion, SessionCard};
+use domain::inquiry::Inquiry;
 use domain::{QuestionId, SessionId};
-use unicode_width::UnicodeWidthChar;
 
 use crate::consent::Consent;
+use crate::fold::folded;
 use crate::style::Colors;
 
 pub struct QuestionPager {
     pub session: SessionId,
     pub question: QuestionId,
     pub title: String,
+    /// What the model asks, if this is an inquiry.
+    pub inquiry: Option<Inquiry>,
     lines: Vec<String>,
     /// The number of bytes that the daemon omitted.
     pub cut: usize,
@@ -32,6 +35,7 @@ impl QuestionPager {
             session: card.id.clone(),
             question: question.id.clone(),
             title: consent.title(),
+            inquiry: question.inquiry.clone(),
             lines: consent.lines(Colors::Off).into_iter().chain(missing).collect(),
             cut: consent.cut(),
             top: 0,
@@ -78,26 +82,6 @@ impl QuestionPager {
     }
 }
 
-/// Splits a line into rows of this width, without dropping a character.
-pub(super) fn folded(line: &str, width: usize) -> Vec<String> {
-    let mut rows = vec![String::new()];
-    let mut used = 0;
-    for letter in line.chars() {
-        // The width of a tab depends on the screen, so tabs become spaces, whose width is known.
-        let (text, wide) =
-            if letter == '\t' { ("    ".to_owned(), 4) } else { (letter.to_string(), letter.width().unwrap_or(0)) };
-        if used + wide > width && used > 0 {
-            rows.push(String::new());
-            used = 0;
-        }
-        used += wide;
-        if let Some(row) = rows.last_mut() {
-            row.push_str(&text);
-        }
-    }
-    rows
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -138,12 +122,5 @@ mod tests {
         let mut pager = pager("1", 9);
         assert!(pager.rows(80, 9).last().unwrap().contains("cut, 9 more bytes"));
         assert!(!pager.is_read());
-    }
-
-    #[test]
-    fn long_lines_are_folded_and_nothing_is_lost() {
-        assert_eq!(folded("abcdef", 4), ["abcd", "ef"]);
-        assert_eq!(folded("日本語", 4), ["日本", "語"]);
-        assert_eq!(folded("", 4), [""]);
     }
 }

@@ -8,10 +8,10 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Paragraph, Row, Table, TableState};
 
-use super::question_pager::folded;
 use super::state::{Snapshot, TopState};
 use crate::age::{age, span};
 use crate::consent::Consent;
+use crate::fold::folded;
 use crate::style::Colors;
 use crate::table::{cut_end, one_line};
 use crate::text_flow::wrapped;
@@ -26,15 +26,17 @@ const KEYS: &str = " ↑↓ move  ⏎ open  v view  a allow  d deny  c cancel  /
 /// A shorter form of `KEYS` for a narrow terminal.
 const FEW_KEYS: &str = " ⏎ open  v a d c  / filter  ? help  q";
 const READING_KEYS: &str = " ↑↓ space scroll  a allow  d deny  q back";
+const CHOOSING_KEYS: &str = " ↑↓ space scroll  1-9 choose  d decline  q back";
 
 /// All keys, for the help page.
-const HELP: [(&str, &str); 11] = [
+const HELP: [(&str, &str); 12] = [
     ("↑ ↓ k j", "select a session"),
     ("Home End g G", "select the first or the last one"),
     ("⏎ o", "follow the session until Ctrl-C"),
     ("v", "read its question on the whole screen"),
     ("a", "allow what was completely shown; open the question otherwise"),
     ("d", "deny it"),
+    ("1 to 9", "choose an answer to what the agent asks"),
     ("c c", "cancel its turn; the key must be pressed twice"),
     ("/", "show only sessions with a text in title, folder, model or id"),
     ("s", "sort by state, last change, cost or folder"),
@@ -238,7 +240,8 @@ impl View {
         let left = pager.left();
         frame.render_widget(Paragraph::new(title).style(Style::new().add_modifier(Modifier::REVERSED)), head);
         frame.render_widget(Paragraph::new(rows.into_iter().map(Line::from).collect::<Vec<_>>()), text);
-        let keys = if left > 0 { format!("{READING_KEYS}  ({left} more rows)") } else { READING_KEYS.to_owned() };
+        let keys = if pager.inquiry.is_some() { CHOOSING_KEYS } else { READING_KEYS };
+        let keys = if left > 0 { format!("{keys}  ({left} more rows)") } else { keys.to_owned() };
         frame.render_widget(self.said(state, keys), foot);
     }
 
@@ -267,9 +270,14 @@ impl View {
     }
 }
 
-/// Returns the last component of a session's folder.
+/// Returns the last component of a session's folder, and the name of its worktree.
 fn folder_name(card: &SessionCard) -> String {
-    card.cwd.file_name().map_or_else(|| card.cwd.display().to_string(), |name| name.to_string_lossy().into_owned())
+    let name = card.cwd.file_name();
+    let name = name.map_or_else(|| card.cwd.display().to_string(), |name| name.to_string_lossy().into_owned());
+    match &card.worktree {
+        Some(worktree) => format!("{name} ({})", worktree.name),
+        None => name,
+    }
 }
 
 fn heading(snapshot: &Snapshot) -> String {

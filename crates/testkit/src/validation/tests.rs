@@ -47,7 +47,7 @@ fn anthropic_body() -> Value {
         { "role": "user", "content": [result("toolu_1"), result("toolu_2")] }] })
 }
 
-const ANTHROPIC: [Mistake; 8] = [
+const ANTHROPIC: [Mistake; 11] = [
     (|body| forget(body, "max_tokens"), "max_tokens"),
     (|body| swap(&mut body["messages"][1]["content"], 0, 1), "thinking blocks come first"),
     (|body| body["messages"][1]["content"][0]["signature"] = json!("stale"), "Invalid `signature`"),
@@ -55,6 +55,9 @@ const ANTHROPIC: [Mistake; 8] = [
     (|body| remove(&mut body["messages"], 2), "must end with a user message"),
     (|body| remove(&mut body["messages"], 0), "roles must alternate"),
     (|body| body["messages"][0]["content"] = json!([]), "non-empty content"),
+    (|body| body["messages"][0]["content"][0]["text"] = json!(""), "text content blocks"),
+    (|body| body["thinking"] = json!({ "type": "enabled", "budget_tokens": 2_048 }), "greater than"),
+    (|body| body["system"] = json!(vec![json!({ "cache_control": {} }); 5]), "maximum of 4"),
     (
         |body| {
             body["messages"][1]["content"][2]["id"] = json!("call_1");
@@ -112,7 +115,8 @@ fn chat_completions_require_every_call_to_be_answered_at_once() {
 
 #[test]
 fn mistral_requires_short_ids_and_no_user_after_a_tool() {
-    let mistakes: [Mistake; 3] = [
+    let mistakes: [Mistake; 4] = [
+        (|body| body["seed"] = json!(1), "body.seed: Extra inputs"),
         (|body| insert(&mut body["messages"], 4, json!({ "role": "user", "content": "b" })), "after role 'tool'"),
         (|body| remove(&mut body["messages"], 3), "Not the same number"),
         (
@@ -132,24 +136,25 @@ fn responses_require_reasoning_before_its_call_and_outputs_after_theirs() {
     let output = |id: &str| json!({ "type": "function_call_output", "call_id": id, "output": "x" });
     let message = json!({ "type": "message", "role": "user", "content": [] });
     let reasoning = json!({ "type": "reasoning", "id": "rs", "encrypted_content": "signed" });
-    let input = json!([message, reasoning, call("a"), call("b"), output("a"), output("b")]);
-    let good = json!({ "store": false, "prompt_cache_key": "k", "input": input });
+    let comment = json!({ "type": "message", "role": "assistant", "phase": "commentary", "content": [] });
+    let input = json!([message, reasoning, comment, call("a"), call("b"), output("a"), output("b")]);
+    let good = json!({ "store": false, "input": input });
     let mistakes: [Mistake; 9] = [
+        (|body| forget(&mut body["input"][2], "phase"), "phase"),
         (|body| body["store"] = json!(true), "store"),
         (|body| body["messages"] = json!([]), "'messages'"),
-        (|body| forget(body, "prompt_cache_key"), "cache key"),
         (|body| body["input"][1]["encrypted_content"] = json!("other"), "Item not found"),
         (
             |body| {
                 let reasoning = body["input"][1].clone();
                 remove(&mut body["input"], 1);
-                insert(&mut body["input"], 5, reasoning);
+                insert(&mut body["input"], 6, reasoning);
             },
             "without its required following item",
         ),
         (|body| remove(&mut body["input"], 1), "0 pieces of reasoning"),
-        (|body| swap(&mut body["input"], 3, 5), "No tool call found"),
-        (|body| remove(&mut body["input"], 5), "No tool output found"),
+        (|body| swap(&mut body["input"], 4, 6), "No tool call found"),
+        (|body| remove(&mut body["input"], 6), "No tool output found"),
         (|body| body["input"][0]["type"] = json!("text"), "Invalid value"),
     ];
     check_all("/responses", responses, &good, &mistakes);
@@ -166,7 +171,8 @@ fn gemini_requires_signatures_and_as_many_responses_as_calls() {
         { "role": "user", "parts": [{ "text": "a" }] },
         { "role": "model", "parts": [signed, call] },
         { "role": "user", "parts": [response, response] }] });
-    let mistakes: [Mistake; 4] = [
+    let mistakes: [Mistake; 5] = [
+        (|body| body["contents"][0]["parts"] = json!([]), "at least one parts field"),
         (|body| swap(&mut body["contents"][1]["parts"], 0, 1), "missing a `thought_signature`"),
         (|body| remove(&mut body["contents"][2]["parts"], 0), "number of function response parts"),
         (|body| remove(&mut body["contents"], 2), "function responses are missing"),
@@ -193,4 +199,68 @@ fn ollama_requires_objects_names_ids_and_a_window() {
         (|body| remove(&mut body["messages"], 2), "no outcome"),
     ];
     check_all("/api/chat", ollama, &good, &mistakes);
+}
+
+#[test]
+fn azure_requires_its_deployment_version_and_header() {
+    let path = "/openai/deployments/gpt-5.1/chat/completions?api-version=2024-10-21";
+    let headers = |name: &str| [(name.to_owned(), "k".to_owned())].into();
+    let good = RecordedRequest { headers: headers("api-key"), ..seen(path) };
+    assert_eq!(azure(&good, &chat_body("call_1")), Ok(()));
+    let refused = |seen: &RecordedRequest, complaint: &str| {
+        assert!(azure(seen, &chat_body("call_1")).is_err_and(|why| why.contains(complaint)), "{complaint}");
+    };
+    refused(&seen(path), "invalid subscription key");
+    let unversioned = path.split('?').next().unwrap();
+    refused(&RecordedRequest { path: unversioned.to_owned(), ..good.clone() }, "Resource not found");
+    refused(&RecordedRequest { path: "/chat/completions".to_owned(), ..good.clone() }, "Resource not found");
+    let mut open = chat_body("call_1");
+    remove(&mut open["messages"], 3);
+    assert!(azure(&good, &open).is_err_and(|why| why.contains("not all calls")));
+}
+
+#[test]
+fn deepseek_requires_reasoning_with_calls_in_every_turn_and_no_images() {
+    let mut good = chat_body("call_1");
+    good["messages"][2]["reasoning_content"] = json!("");
+    let later = [json!({ "role": "user", "content": "b" }), json!({ "role": "assistant", "content": "c" })];
+    good["messages"].as_array_mut().unwrap().extend(later);
+    let mistakes: [Mistake; 3] = [
+        (|body| forget(&mut body["messages"][2], "reasoning_content"), "must be passed back"),
+        (
+            |body| body["messages"][1]["content"] = json!([{ "type": "image_url", "image_url": {} }]),
+            "unknown variant `image_url`",
+        ),
+        (|body| remove(&mut body["messages"], 3), "must be followed by"),
+    ];
+    check_all("/chat/completions", deepseek, &good, &mistakes);
+}
+
+#[test]
+fn openrouter_requires_the_signed_details_of_thoughts() {
+    let mut good = chat_body("call_1");
+    let mut second = good["messages"][2]["tool_calls"][0].clone();
+    second["id"] = json!("call_2");
+    insert(&mut good["messages"][2]["tool_calls"], 1, second);
+    insert(&mut good["messages"], 4, json!({ "role": "tool", "tool_call_id": "call_2", "content": "y" }));
+    good["messages"][2]["reasoning_details"] =
+        json!([{ "type": "reasoning.text", "text": "hm", "signature": "signed" }]);
+    let mistakes: [Mistake; 2] = [
+        (|body| body["messages"][2]["reasoning_details"][0]["signature"] = Value::Null, "Invalid `signature`"),
+        (|body| forget(&mut body["messages"][2], "reasoning_details"), "0 pieces of reasoning"),
+    ];
+    check_all("/api/v1/chat/completions", openrouter, &good, &mistakes);
+    assert!(openrouter(&seen("/chat/completions"), &good).is_err());
+}
+
+#[test]
+fn geminis_compatible_api_requires_signatures_too() {
+    let mut good = chat_body("call_1");
+    good["messages"][2]["tool_calls"][0]["extra_content"] = json!({ "google": { "thought_signature": "signed" } });
+    let mistakes: [Mistake; 2] = [
+        (|body| forget(&mut body["messages"][2]["tool_calls"][0], "extra_content"), "missing a thought_signature"),
+        (|body| remove(&mut body["messages"], 3), "not all calls"),
+    ];
+    check_all("/v1beta/openai/chat/completions", gemini_chat, &good, &mistakes);
+    assert!(gemini_chat(&seen("/chat/completions"), &good).is_err());
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::*;
 
 /// The argument under which this executable is a language server. It finds an error in every line with `BROKEN`, and
-/// ends itself at a text with `CRASH`.
+/// ends itself at a text with `CRASH`. It reads nothing more after a text with `DEAF`.
 pub(super) const SERVER: &str = "__language_server";
 
 pub(super) fn serve() -> ExitCode {
@@ -61,6 +61,9 @@ fn publish(document: &Value, text: &Value) {
     if text.contains("CRASH") {
         std::process::exit(3);
     }
+    while text.contains("DEAF") {
+        std::thread::park();
+    }
     let broken = text.lines().enumerate().filter(|(_, line)| line.contains("BROKEN"));
     let found = broken.map(|(line, text)| {
         let place = json!({"line": line, "character": 0});
@@ -74,6 +77,11 @@ fn publish(document: &Value, text: &Value) {
 
 /// A folder with a language server for `*.toy`.
 fn bench(is_trusted: bool) -> Bench {
+    bench_waiting(is_trusted, 60_000)
+}
+
+/// The same, where the outcome of an edit waits this long for diagnostics.
+fn bench_waiting(is_trusted: bool, wait_ms: u64) -> Bench {
     let mut bench = Bench::new();
     let me = std::env::current_exe().unwrap();
     let server = lsp::LanguageServer {
@@ -86,7 +94,7 @@ fn bench(is_trusted: bool) -> Bench {
     let mut settings = Settings::new(me);
     settings.diagnostics = Arc::new(lsp::Settings {
         enabled: true,
-        wait_ms: 60_000,
+        wait_ms,
         start_seconds: 60,
         idle_minutes: 10,
         servers: BTreeMap::from([("toys".to_owned(), server)]),
@@ -160,4 +168,14 @@ pub(super) async fn a_server_that_dies_is_started_again_a_few_times() {
     let refused = call(&bench.registry, &bench.site, "diagnostics", json!({"path": "a.toy"})).await;
     assert!(refused.text.contains("failed 3 times"), "{}", refused.text);
     assert_eq!(bench.servers().len(), 3);
+}
+
+pub(super) async fn a_server_that_does_not_read_delays_an_edit_briefly() {
+    let bench = bench_waiting(true, 100);
+    bench.write("a.toy", "DEAF").await;
+    // This does not fit into the pipe. The edit gives up while the server still has time to read on.
+    let text = bench.write("a.toy", &"x\n".repeat(1 << 19)).await;
+    assert!(!text.contains("toys"), "{text}");
+    let pids = bench.servers();
+    assert!(pids.len() == 1 && is_alive(pids[0]), "the edit did not wait until the server was given up");
 }

@@ -114,7 +114,7 @@ impl SecondVersion {
         let session = if result["sessionId"].is_string() { result["sessionId"].clone() } else { self.resumed.clone() };
         let mut messages = vec![message];
         if commands.is_array() {
-            keep_commands(&mut commands);
+            translate_commands(&mut commands);
             let update = json!({ "sessionUpdate": "available_commands_update", "availableCommands": commands });
             messages.push(notification(&session, &update));
         }
@@ -149,7 +149,7 @@ impl SecondVersion {
                 vec![update]
             }
             "available_commands_update" => {
-                keep_commands(&mut update["availableCommands"]);
+                translate_commands(&mut update["availableCommands"]);
                 vec![update]
             }
             "notice" => {
@@ -214,10 +214,17 @@ pub(super) fn rename(list: &mut Value, from: &str, to: &str) {
     }
 }
 
-/// Removes commands of kinds that version 1 does not have.
-fn keep_commands(commands: &mut Value) {
-    if let Some(commands) = commands.as_array_mut() {
-        commands.retain(|command| command["type"].as_str().is_none_or(|kind| kind == "command"));
+/// Turns commands into those of version 1, which have one kind of command and one kind of input.
+fn translate_commands(commands: &mut Value) {
+    let Some(commands) = commands.as_array_mut() else { return };
+    commands.retain(|command| command["type"].as_str().is_none_or(|kind| kind == "command"));
+    for command in commands.iter_mut().filter_map(Value::as_object_mut) {
+        command.remove("type");
+        let is_text = command.get("input").is_some_and(|input| input["hint"].is_string());
+        match command.get_mut("input").and_then(Value::as_object_mut) {
+            Some(input) if is_text => drop(input.remove("type")),
+            Some(_) | None => drop(command.remove("input")),
+        }
     }
 }
 

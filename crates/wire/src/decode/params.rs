@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::servers;
-use crate::request::OpenSession;
+use crate::request::{OpenSession, WantedWorktree};
 use crate::rpc::RpcError;
 
 pub(crate) struct Params(Map<String, Value>);
@@ -54,14 +54,23 @@ impl Params {
         self.required(["sessionId"]).map(SessionId::from)
     }
 
-    /// Takes out the name of the agent that is to answer a new session.
-    pub(crate) fn wanted_agent(&mut self) -> Result<Option<String>, RpcError> {
+    /// Takes out acpd's own wishes for a new session: the agent that is to answer, and a worktree.
+    pub(crate) fn wishes(&mut self) -> Result<(Option<String>, Option<WantedWorktree>), RpcError> {
         let meta = self.take("_meta").unwrap_or_default();
-        match meta.pointer("/acpd/agent") {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::String(agent)) => Ok(Some(agent.clone())),
-            Some(_) => Err(RpcError::invalid_params("_meta.acpd.agent", "Must be a string")),
-        }
+        let agent = match meta.pointer("/acpd/agent") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(agent)) => Some(agent.clone()),
+            Some(_) => return Err(RpcError::invalid_params("_meta.acpd.agent", "Must be a string")),
+        };
+        let worktree = match meta.pointer("/acpd/worktree") {
+            None | Some(Value::Null | Value::Bool(false)) => None,
+            Some(Value::Bool(true)) => Some(WantedWorktree::Any),
+            Some(Value::String(name)) => Some(WantedWorktree::Named(name.clone())),
+            Some(_) => {
+                return Err(RpcError::invalid_params("_meta.acpd.worktree", "Must be true or a worktree's name"));
+            }
+        };
+        Ok((agent, worktree))
     }
 
     /// Takes out the fields that all requests for an existing session have in common.

@@ -10,7 +10,8 @@ use crate::rpc::RpcError;
 /// One client's answer to a permission question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PermissionReply {
-    /// The client answered. An option whose id is not one of acpd's own may belong to an inquiry or to a child agent.
+    /// The client answered: with the option that it names, or with a decision if it names none. The session checks
+    /// whether the question offers that option.
     Answered { given: Given, words: Option<String> },
     /// The client cannot answer, for this reason. The question stays open at the other clients.
     Unable(String),
@@ -24,13 +25,9 @@ pub(crate) fn lenient(result: Result<&RawValue, &RpcError>) -> PermissionReply {
         Err(error) => return PermissionReply::Unable(error.message.clone()),
     };
     let result = serde_json::from_str::<Value>(result.get()).unwrap_or_default();
-    answered(&result, decision(&result).unwrap_or(Decision::Chose(Choice::RejectOnce)))
-}
-
-/// The answer in a reply: the chosen option if it is not one of acpd's own, otherwise `decision`.
-pub(crate) fn answered(result: &Value, decision: Decision) -> PermissionReply {
-    let given = foreign_option(result).map_or(Given::Decided(decision), Given::Option);
-    PermissionReply::Answered { given, words: inquiries::words(result) }
+    let decided = || Given::Decided(decision(&result).unwrap_or(Decision::Chose(Choice::RejectOnce)));
+    let given = selected_option(&result).map_or_else(decided, Given::Option);
+    PermissionReply::Answered { given, words: inquiries::words(&result) }
 }
 
 fn decision(result: &Value) -> Option<Decision> {
@@ -56,16 +53,15 @@ fn decision(result: &Value) -> Option<Decision> {
     }
 }
 
-/// The chosen option, if its id is not one of acpd's own.
-fn foreign_option(result: &Value) -> Option<String> {
+/// The id of the option that the client selected.
+fn selected_option(result: &Value) -> Option<String> {
     let outcome = result.get("outcome")?;
     let (word, fields) = match outcome {
         Value::String(word) => (word.as_str(), result),
         Value::Object(fields) => (fields.get("outcome")?.as_str()?, outcome),
         _ => return None,
     };
-    let option = option_id(fields)?.as_str().filter(|_| word == "selected")?;
-    Choice::from_id(option).is_none().then(|| option.to_owned())
+    option_id(fields)?.as_str().filter(|_| word == "selected").map(str::to_owned)
 }
 
 fn option_id(fields: &Value) -> Option<&Value> {

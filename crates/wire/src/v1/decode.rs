@@ -45,11 +45,13 @@ fn authenticate(mut params: Params) -> Result<ClientRequest, RpcError> {
 }
 
 fn new_session(mut params: Params) -> Result<ClientRequest, RpcError> {
+    let (agent, worktree) = params.wishes()?;
     Ok(ClientRequest::NewSession(NewSession {
         cwd: params.path("cwd")?.ok_or_else(|| RpcError::invalid_params("cwd", "Required"))?,
         extra_roots: params.paths("additionalDirectories")?.unwrap_or_default(),
         servers: servers::read(params.take("mcpServers"))?.unwrap_or_default(),
-        agent: params.wanted_agent()?,
+        agent,
+        worktree,
     }))
 }
 

@@ -26,42 +26,15 @@ pub use auth::elicit_url;
 pub(crate) use auth::variable as key_variable;
 pub use menu::{config_options, session_opened};
 
-/// The capabilities of this build, as `initialize` announces them.
-struct Landed {
-    load: bool,
-    list: bool,
-    resume: bool,
-    close: bool,
-    delete: bool,
-    fork: bool,
-    additional_directories: bool,
-    mcp_http: bool,
-    mcp_sse: bool,
-    logout: bool,
-}
-
-const LANDED: Landed = Landed {
-    load: true,
-    list: true,
-    resume: true,
-    close: true,
-    delete: true,
-    fork: true,
-    additional_directories: true,
-    mcp_http: true,
-    mcp_sse: true,
-    logout: true,
-};
-
-/// The answer to `initialize`.
+/// The answer to `initialize`, with the capabilities of this build.
 pub fn initialized(facts: &AgentFacts) -> Value {
     let prompt = acp::PromptCapabilities::new().image(facts.images).audio(facts.audio).embedded_context(true);
     let capabilities = acp::AgentCapabilities::new()
-        .load_session(LANDED.load)
+        .load_session(true)
         .prompt_capabilities(prompt)
-        .mcp_capabilities(acp::McpCapabilities::new().http(LANDED.mcp_http).sse(LANDED.mcp_sse))
+        .mcp_capabilities(acp::McpCapabilities::new().http(true).sse(true))
         .session_capabilities(session_capabilities(facts.extras))
-        .auth(acp::AgentAuthCapabilities::new().logout(LANDED.logout.then(acp::LogoutCapabilities::new)))
+        .auth(acp::AgentAuthCapabilities::new().logout(acp::LogoutCapabilities::new()))
         .meta(ours(json!({ "extensions": method::EXTENSIONS, "versions": facts.versions })));
     let agent = acp::Implementation::new("acpd", facts.version).title("acpd".to_owned());
     value(
@@ -79,14 +52,13 @@ fn steering_offer() -> Map<String, Value> {
 }
 
 fn session_capabilities(extras: ExtraSet) -> acp::SessionCapabilities {
-    let additional = LANDED.additional_directories.then(acp::SessionAdditionalDirectoriesCapabilities::new);
     acp::SessionCapabilities::new()
-        .list(LANDED.list.then(acp::SessionListCapabilities::new))
-        .resume(LANDED.resume.then(acp::SessionResumeCapabilities::new))
-        .close(LANDED.close.then(acp::SessionCloseCapabilities::new))
-        .delete(LANDED.delete.then(acp::SessionDeleteCapabilities::new))
-        .fork((LANDED.fork && extras.has(Extra::Fork)).then(acp::SessionForkCapabilities::new))
-        .additional_directories(additional)
+        .list(acp::SessionListCapabilities::new())
+        .resume(acp::SessionResumeCapabilities::new())
+        .close(acp::SessionCloseCapabilities::new())
+        .delete(acp::SessionDeleteCapabilities::new())
+        .fork(extras.has(Extra::Fork).then(acp::SessionForkCapabilities::new))
+        .additional_directories(acp::SessionAdditionalDirectoriesCapabilities::new())
 }
 
 /// The answer to `session/list`.
@@ -112,6 +84,9 @@ pub(crate) fn session_facts(meta: &SessionMeta, activity: ActivityCard) -> Value
     });
     if let Some(agent) = &meta.agent {
         facts["agent"] = json!(agent);
+    }
+    if let Some(worktree) = &meta.worktree {
+        facts["worktree"] = json!(worktree);
     }
     facts
 }

@@ -200,14 +200,13 @@ impl Translator {
                 Vec::new()
             }
             EventKind::Created { mode, approval, model, .. } => {
-                self.menu.mode = *mode;
-                self.menu.approval = *approval;
-                self.menu.model = model.clone();
+                (self.menu.mode, self.menu.approval, self.menu.model) = (*mode, *approval, model.clone());
                 Vec::new()
             }
             // Only the model sees less than before.
             EventKind::ResultsCleared { .. }
             // A message in the log beside these events describes what was done.
+            | EventKind::Moved { .. }
             | EventKind::Restored { .. }
             | EventKind::Reopened
             // This version has no state for a call that waits.
@@ -273,7 +272,7 @@ impl Translator {
         self.calls.insert(call.clone(), OpenCall::new(card.clone()));
         // A call that was shown while the model wrote it is completed, not announced again.
         let session_update = if self.announced.insert(call.clone()) { "tool_call" } else { "tool_call_update" };
-        self.update(event, &Announced { session_update, call: content::pending_call(call, card) })
+        self.update(event, &CallUpdate { session_update, call: content::pending_call(call, card) })
     }
 
     fn tool_progressed(&self, event: &Event, call: &CallId, content: &[ToolContent]) -> Outbound {
@@ -325,7 +324,7 @@ impl Translator {
         Some(self.update(event, &self.revealed(call)?))
     }
 
-    fn revealed(&self, call: &CallId) -> Option<Announced> {
+    fn revealed(&self, call: &CallId) -> Option<CallUpdate> {
         Some(announced(call, self.calls.get(call)?))
     }
 
@@ -458,7 +457,7 @@ impl Translator {
 /// A `tool_call` or `tool_call_update` with the fields of an update. Unlike the schema's type, it always writes
 /// `status` and `kind`.
 #[derive(Serialize)]
-struct Announced {
+struct CallUpdate {
     #[serde(rename = "sessionUpdate")]
     session_update: &'static str,
     #[serde(flatten)]
@@ -466,12 +465,12 @@ struct Announced {
 }
 
 /// Announces an open call with its present status.
-fn announced(id: &CallId, open: &OpenCall) -> Announced {
+fn announced(id: &CallId, open: &OpenCall) -> CallUpdate {
     let mut call = content::pending_call(id, &open.card);
     if open.started {
         call.fields = call.fields.status(acp::ToolCallStatus::InProgress);
     }
-    Announced { session_update: "tool_call", call }
+    CallUpdate { session_update: "tool_call", call }
 }
 
 /// The options of a question: acpd's own, or those of the agent that asks.

@@ -1,13 +1,14 @@
 //! Decodes a client's requests and checks them. Its errors name the field.
 
 use domain::hosted::OptionValue;
-use domain::{Choice, Decision, MessageId};
+use domain::{Choice, Decision, Given, MessageId};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::decode::params::Params;
-use crate::decode::permission::{self, PermissionReply};
+use crate::decode::permission::PermissionReply;
 use crate::decode::{content, extension, initialize, servers};
+use crate::inquiries;
 use crate::method;
 use crate::request::{
     ClientRequest, Configure, ConfigureAnswer, Delivery, ListSessions, NewSession, OpenSession, Prompt, RunningWork,
@@ -43,11 +44,13 @@ fn cwd(params: &mut Params) -> Result<std::path::PathBuf, RpcError> {
 }
 
 fn new_session(mut params: Params) -> Result<ClientRequest, RpcError> {
+    let (agent, worktree) = params.wishes()?;
     Ok(ClientRequest::NewSession(NewSession {
         cwd: cwd(&mut params)?,
         extra_roots: params.paths("additionalDirectories")?.unwrap_or_default(),
         servers: servers::read(params.take("mcpServers"))?.unwrap_or_default(),
-        agent: params.wanted_agent()?,
+        agent,
+        worktree,
     }))
 }
 
@@ -114,15 +117,12 @@ pub fn permission_answer(result: Result<&RawValue, &RpcError>) -> PermissionRepl
     };
     let result: Value = serde_json::from_str(result.get()).unwrap_or_default();
     let outcome = &result["outcome"];
-    let decision = match outcome["outcome"].as_str() {
-        Some("selected") => {
-            let chosen = outcome["optionId"].as_str().and_then(Choice::from_id);
-            Decision::Chose(chosen.unwrap_or(Choice::RejectOnce))
-        }
-        Some("cancelled") => Decision::Cancelled,
-        Some(_) | None => Decision::Chose(Choice::RejectOnce),
+    let given = match (outcome["outcome"].as_str(), outcome["optionId"].as_str()) {
+        (Some("selected"), Some(option)) => Given::Option(option.to_owned()),
+        (Some("cancelled"), _) => Given::Decided(Decision::Cancelled),
+        (Some(_) | None, _) => Given::Decided(Decision::Chose(Choice::RejectOnce)),
     };
-    permission::answered(&result, decision)
+    PermissionReply::Answered { given, words: inquiries::words(&result) }
 }
 
 #[cfg(test)]

@@ -85,6 +85,9 @@ pub fn session_opened(id: Option<&SessionId>, menu: &Menu, commands: &[SlashComm
     if let Some(id) = id {
         opened["sessionId"] = json!(id);
     }
+    if let Some(agent) = &menu.agent {
+        opened["_meta"]["acpd"]["agent"] = json!(agent);
+    }
     opened
 }
 

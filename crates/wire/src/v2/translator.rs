@@ -75,6 +75,8 @@ struct Turn {
     origin: Origin,
     /// Whether its prompt has a message in the log.
     is_inserted: bool,
+    /// Whether a child agent waits for the user to answer a form.
+    is_paused: bool,
 }
 
 /// What is sent for one event. Answers are sent before updates, because the last update carries the place of the event:
@@ -99,6 +101,7 @@ impl Translator {
         let asked = attach.open_questions.iter().filter(|asked| asked.at < next);
         let turn = attach.turn.map(|open| Turn {
             is_inserted: open.asked.is_some_and(|asked| asked < next),
+            is_paused: open.paused.is_some_and(|paused| paused < next),
             id: open.id,
             origin: open.origin,
         });
@@ -243,7 +246,7 @@ impl Translator {
                 said.answers.push(Outbound::Answer { turn: prompt.clone(), origin: Some(origin.clone()), answer });
             }
             EventKind::TurnStarted { turn, origin } => {
-                self.turn = Some(Turn { id: turn.clone(), origin: origin.clone(), is_inserted: false });
+                self.turn = Some(Turn { id: turn.clone(), origin: origin.clone(), is_inserted: false, is_paused: false });
             }
             EventKind::TurnEnded { turn, reason, .. } => self.turn_ended(turn, reason, said),
             EventKind::Created { cwd, mode, approval, model, .. } => {
@@ -252,6 +255,8 @@ impl Translator {
                 self.menu.approval = *approval;
                 self.menu.model = model.clone();
             }
+            // A message in the log beside this event describes the move.
+            EventKind::Moved { folder, .. } => self.cwd.clone_from(folder),
             // Only the model sees less than before.
             EventKind::ResultsCleared { .. }
             // A message in the log beside these events describes what was done.

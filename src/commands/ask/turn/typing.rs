@@ -16,7 +16,7 @@ use crate::commands::ask::{Conversation, GOODBYES, attachments};
 /// Applies a key to the line. Enter changes nothing.
 pub(super) fn edit(line: &mut String, key: Key) {
     match key {
-        Key::Letter(letter) => line.push(letter),
+        Key::Letter(letter) | Key::Pasted(letter) => line.push(letter),
         Key::NewLine => line.push('\n'),
         Key::Backspace => drop(line.pop()),
         Key::EraseLine => line.clear(),
@@ -35,14 +35,13 @@ impl Conversation {
         self.client.send(method::SESSION_PROMPT, params).await
     }
 
-    pub(super) async fn type_ahead(&mut self, key: Option<Key>, waiting: &mut Waiting) -> anyhow::Result<()> {
+    pub(super) async fn type_ahead(&mut self, key: Key, waiting: &mut Waiting) -> anyhow::Result<()> {
         match key {
-            Some(Key::Enter) => {
+            Key::Enter => {
                 let line = std::mem::take(&mut self.draft);
                 self.send_typed(line.trim(), waiting).await?;
             }
-            Some(key) => edit(&mut self.draft, key),
-            None => {}
+            key => edit(&mut self.draft, key),
         }
         self.output.typing(&self.draft)
     }

@@ -353,6 +353,7 @@ impl World {
         let too_often = (too_often && !is_leaving).then(errors::gone);
         self.step(Input::LinkLost { too_often });
         if is_leaving {
+            assert!(!self.is_wanted, "a daemon is started after a goodbye, before the editor needs one");
             self.check_answered();
         }
     }
@@ -440,6 +441,20 @@ fn is_own(seen: &Value) -> bool {
 fn facts(seen: &Value) -> (&str, Option<&str>, Option<u64>) {
     let params = &seen["params"];
     (seen["method"].as_str().unwrap_or_default(), params["sessionId"].as_str(), params["n"].as_u64())
+}
+
+/// While sessions are resumed, the editor's frames stay in its pipe, and few have to be kept.
+#[test]
+fn the_editor_waits_until_its_sessions_are_back_or_late() {
+    let mut world = World::new();
+    world.open_session();
+    world.die(&[true], true, false);
+    world.take(Step::Connect(Attempt::Up { frame_limit: None }));
+    world.finish_sending();
+    let list = Bytes::from_static(br#"{"id":1,"method":"session/list"}"#);
+    assert!(!world.machine.is_ready_for(&list));
+    world.step(Input::ResumeTimedOut);
+    assert!(world.machine.is_ready_for(&list));
 }
 
 proptest! {

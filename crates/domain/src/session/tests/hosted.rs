@@ -22,6 +22,8 @@ pub(super) struct Child {
     is_cancelled: bool,
     /// Its unanswered questions.
     questions: BTreeSet<QuestionId>,
+    /// Whether a client is answering with an option that the child does not offer.
+    is_misread: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -36,8 +38,14 @@ enum Step {
     /// It asks about something that a rule forbids.
     AsksInVain,
     Withdraws,
+    /// It asks the user to fill in a form.
+    ShowsForm,
+    /// The last of its forms is closed.
+    FormCloses,
     /// A client answers with one of its options.
     Choose,
+    /// A client answers with an option that it does not offer.
+    ChooseOther,
     Ends,
     Dies,
 }
@@ -45,7 +53,7 @@ enum Step {
 fn steps() -> impl Strategy<Value = Step> {
     use Step::*;
     let often = vec![Session(Move::Prompt), Session(Move::Expanded), Says, Asks, Choose, Ends, Session(Move::Reopen)];
-    let all = vec![Opens, Calls, CallEnds, AsksInVain, Withdraws, Dies];
+    let all = vec![Opens, Calls, CallEnds, AsksInVain, Withdraws, ShowsForm, FormCloses, ChooseOther, Dies];
     let session = vec![
         Move::Steer,
         Move::Cancel,
@@ -83,7 +91,8 @@ impl World {
                 // With the cancellation it gets an answer to everything that it asked.
                 child.questions.clear();
             }
-            Effect::AnswerAgent { question, .. } => {
+            Effect::AnswerAgent { question, option } => {
+                assert!(!child.is_misread || option.as_deref() == Some("no"), "an unknown option is no rejection");
                 assert!(child.questions.remove(&question), "a question is answered twice, or was never asked");
             }
             Effect::DropAgentLink => *child = Child::default(),
@@ -110,6 +119,17 @@ impl World {
         self.deliver(Input::AgentAsked(AgentQuestion { id, call, options, rule }));
     }
 
+    /// A client answers the first open question with this option.
+    fn choose(&mut self, option: &str) {
+        if let Some(asked) = self.machine.state().open.questions.first() {
+            let question = asked.question.id.clone();
+            let answer = Answer { given: Given::Option(option.to_owned()), words: None, by: "client".to_owned() };
+            self.around.child.is_misread = option != "yes";
+            self.deliver(Input::Answer { question, answer });
+            self.around.child.is_misread = false;
+        }
+    }
+
     fn report_call(&mut self, call: CallId) {
         let fields = CallFields::default();
         self.report(AgentReport::Called { call, message: "m".into(), first: true, fields });
@@ -120,6 +140,8 @@ impl World {
         if std::mem::take(&mut self.around.child).is_prompted {
             self.work.backend = None;
             self.report(report);
+            let paused = self.folded.open.turn.as_ref().is_some_and(|turn| turn.paused.is_some());
+            assert!(!paused, "a form outlives its prompt");
             assert!(self.folded.open.questions.is_empty(), "a question outlives its prompt");
         }
     }
@@ -146,14 +168,10 @@ impl World {
                     self.report(AgentReport::Withdrew(question));
                 }
             }
-            Step::Choose => {
-                if let Some(asked) = self.machine.state().open.questions.first() {
-                    let question = asked.question.id.clone();
-                    let answer =
-                        Answer { given: Given::Option("yes".to_owned()), words: None, by: "client".to_owned() };
-                    self.deliver(Input::Answer { question, answer });
-                }
-            }
+            Step::ShowsForm => self.report(AgentReport::Waits(true)),
+            Step::FormCloses => self.report(AgentReport::Waits(false)),
+            Step::Choose => self.choose("yes"),
+            Step::ChooseOther => self.choose("allow_once"),
             Step::Ends => self.end_prompt(AgentReport::Ended { reason: StopReason::EndTurn, usage: None }),
             Step::Dies => {
                 self.end_prompt(AgentReport::Gone(AgentFailure::broken("gone")));

@@ -34,6 +34,8 @@ pub(super) enum Move {
     SteeringExpanded,
     TurnSpeaks,
     TurnCalls,
+    /// One response makes two calls, which are carried out side by side.
+    TurnCallsTwice,
     TurnEnds,
     TurnDies,
     StaleTurnEnds,
@@ -55,7 +57,34 @@ pub(super) enum Move {
     CorrectModel,
 }
 
-pub(super) fn any_move() -> impl Strategy<Value = Move> {
+/// Moves in any order. Some of them are stages, which lead to a state that single moves reach too rarely.
+pub(super) fn moves() -> impl Strategy<Value = Vec<Move>> {
+    let single = any_move().prop_map(|step| vec![step]);
+    prop::collection::vec(prop_oneof![5 => single, 1 => stage()], 1..40).prop_map(|parts| parts.concat())
+}
+
+/// The moves that lead from an idle session to one state.
+fn stage() -> impl Strategy<Value = Vec<Move>> {
+    use Move::*;
+    prop::sample::select(vec![
+        // The hooks are consulted.
+        vec![Prompt, Expanded, TurnEnds],
+        // A question is open.
+        vec![Prompt, Expanded, TurnCalls, Planned],
+        // A question is open beside a call that runs.
+        vec![Prompt, Expanded, TurnCallsTwice, Planned, PlannedFree],
+        // The daemon stops while a client is asked and a call runs.
+        vec![Attach, Prompt, Expanded, TurnCallsTwice, Planned, PlannedFree, Drain],
+        // A message waits for the outcomes of two calls.
+        vec![Prompt, Expanded, TurnCallsTwice, PlannedFree, PlannedFree, Steer, SteeringExpanded],
+        // A turn that changed a file is over and can be undone.
+        vec![Prompt, Expanded, TurnCalls, PlannedFree, CallEnds, TurnEnds, HooksAgree],
+        // Files are put back.
+        vec![Prompt, Expanded, TurnCalls, PlannedFree, CallEnds, TurnEnds, HooksAgree, CtlUndo],
+    ])
+}
+
+fn any_move() -> impl Strategy<Value = Move> {
     use Move::*;
     let often = vec![
         Prompt,
@@ -91,6 +120,7 @@ pub(super) fn any_move() -> impl Strategy<Value = Move> {
         Delete,
         Drain,
         TurnSpeaks,
+        TurnCallsTwice,
         TurnDies,
         StaleTurnEnds,
         CallDies,

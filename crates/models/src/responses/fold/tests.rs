@@ -132,3 +132,33 @@ fn a_call_that_the_output_limit_cut_is_marked_incomplete() {
     assert_eq!(is_call(&[done(0, "{}", "completed"), done(1, "", "incomplete"), incomplete.clone()]), [true, false]);
     assert_eq!(is_call(&[done(0, "", "completed"), incomplete]), [true]);
 }
+
+#[test]
+fn the_phase_of_a_message_is_sealed_before_its_text() {
+    let message = |phase: &str, text: &str| {
+        let content = json!([{ "type": "output_text", "text": text }]);
+        json!({ "type": "message", "role": "assistant", "phase": phase, "content": content })
+    };
+    let added = json!({ "type": "response.output_item.added", "output_index": 1, "item": message("commentary", "") });
+    let text = json!({ "type": "response.output_text.delta", "output_index": 1, "delta": "I look." });
+    let deltas = fold(&[
+        done(0, reasoning("r0")),
+        added,
+        text,
+        done(1, message("commentary", "I look.")),
+        done(2, message("final_answer", "Done.")),
+        completed(),
+    ]);
+    let seal = |phase: &str| json!({ "provider": "p", "phase": phase });
+    let mut first = seal("commentary");
+    first["reasoning"] = json!([reasoning("r0")]);
+    assert_eq!(
+        deltas.unwrap()[..4],
+        [
+            Delta::Seal(first),
+            Delta::Text("I look.".into()),
+            Delta::Seal(seal("final_answer")),
+            Delta::Text("Done.".into()),
+        ]
+    );
+}

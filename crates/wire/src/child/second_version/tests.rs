@@ -233,14 +233,20 @@ fn the_subject_of_a_question_of_version_2_is_a_call() {
 #[test]
 fn options_and_commands_of_version_2_have_the_names_of_version_1() {
     let mut child = SecondVersion::default();
-    let commands = json!([{ "type": "command", "name": "plan", "description": "" }, { "type": "_x", "name": "y" }]);
+    let commands = json!([
+        { "type": "command", "name": "plan", "description": "", "input": { "type": "text", "hint": "what" } },
+        { "type": "_x", "name": "y" },
+        { "type": "command", "name": "z", "description": "", "input": { "type": "_form" } },
+    ]);
     let opened = json!({ "configOptions": [{ "configId": "model" }], "availableCommands": commands });
     child.translate_to_child(json!({ "id": 1, "method": "session/resume", "params": { "sessionId": "s" } }));
     let opened = child.translate_from_child(json!({ "id": 1, "result": opened }));
     let offer = super::super::read_offer(&opened[0]["result"]);
     assert_eq!(offer.options, Some(json!([{ "id": "model" }])));
     assert_eq!(opened[1]["params"]["sessionId"], "s");
-    assert_eq!(opened[1]["params"]["update"]["availableCommands"].as_array().unwrap().len(), 1);
+    let plan = json!({ "name": "plan", "description": "", "input": { "hint": "what" } });
+    let commands = json!([plan, { "name": "z", "description": "" }]);
+    assert_eq!(opened[1]["params"]["update"]["availableCommands"], commands);
     let changed = json!({ "sessionUpdate": "config_option_update", "configOptions": [{ "configId": "model" }] });
     assert_eq!(updates(&mut child, changed)[0]["configOptions"], json!([{ "id": "model" }]));
 

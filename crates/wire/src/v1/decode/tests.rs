@@ -62,8 +62,8 @@ fn a_new_session_needs_an_absolute_folder() {
             json!({"cwd": "/work", "additionalDirectories": "/a"}),
         ],
         &expect![[r#"
-            NewSession(NewSession { cwd: "/work", extra_roots: [], servers: [], agent: None })
-            NewSession(NewSession { cwd: "/work", extra_roots: ["/a", "/b"], servers: [], agent: None })
+            NewSession(NewSession { cwd: "/work", extra_roots: [], servers: [], agent: None, worktree: None })
+            NewSession(NewSession { cwd: "/work", extra_roots: ["/a", "/b"], servers: [], agent: None, worktree: None })
             -32602 {"cwd":"Must be an absolute path"}
             -32602 {"cwd":"Must be a string"}
             -32602 {"cwd":"Required"}
@@ -91,9 +91,9 @@ fn mcp_servers_in_any_accepted_form_are_normalised() {
             json!({"cwd": "/w", "mcpServers": "x"}),
         ],
         &expect![[r#"
-            NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [], agent: None })
-            NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [McpServer { name: "git", transport: Stdio { command: "mcp-git", args: 0, env: ["A"], cwd: None } }], agent: None })
-            NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [McpServer { name: "a", transport: Stdio { command: "/bin/a", args: 0, env: [], cwd: None } }, McpServer { name: "b", transport: Stdio { command: "b", args: 1, env: ["N"], cwd: None } }, McpServer { name: "c", transport: Http { headers: [], .. } }, McpServer { name: "d", transport: Sse { headers: ["H"], .. } }], agent: None })
+            NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [], agent: None, worktree: None })
+            NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [McpServer { name: "git", transport: Stdio { command: "mcp-git", args: 0, env: ["A"], cwd: None } }], agent: None, worktree: None })
+            NewSession(NewSession { cwd: "/w", extra_roots: [], servers: [McpServer { name: "a", transport: Stdio { command: "/bin/a", args: 0, env: [], cwd: None } }, McpServer { name: "b", transport: Stdio { command: "b", args: 1, env: ["N"], cwd: None } }, McpServer { name: "c", transport: Http { headers: [], .. } }, McpServer { name: "d", transport: Sse { headers: ["H"], .. } }], agent: None, worktree: None })
             -32602 {"mcpServers[0].name":"Required"}
             -32602 {"mcpServers[0].command":"Required"}
             -32602 {"mcpServers[0].type":"Must be stdio, http or sse"}
@@ -323,6 +323,9 @@ fn every_known_permission_answer_is_understood_and_others_reject() {
     use Choice::{AllowAlways, AllowOnce, RejectAlways, RejectOnce};
     let decided = |text: &str| match lenient(Ok(&raw(text).unwrap())) {
         PermissionReply::Answered { given: Given::Decided(decision), words: None } => decision,
+        PermissionReply::Answered { given: Given::Option(id), words: None } => {
+            Decision::Chose(Choice::from_id(&id).unwrap())
+        }
         PermissionReply::Answered { given, words } => panic!("{text}: {given:?} {words:?}"),
         PermissionReply::Unable(why) => panic!("{text}: {why}"),
     };
@@ -352,13 +355,13 @@ fn every_known_permission_answer_is_understood_and_others_reject() {
     ] {
         assert_eq!(decided(text), expected, "{text}");
     }
-    // An option that acpd does not know counts only if the agent that asks offers it.
+    // An option that the client names counts only if the question offers it.
     let foreign = raw(r#"{"outcome":{"outcome":"selected","optionId":"invented"}}"#).unwrap();
     let given = Given::Option("invented".to_owned());
     assert_eq!(lenient(Ok(&foreign)), PermissionReply::Answered { given, words: None });
     let worded =
         r#"{"outcome":{"outcome":"selected","optionId":"reject_once"},"_meta":{"acpd":{"words":"use git mv"}}}"#;
-    let given = Given::Decided(Decision::Chose(RejectOnce));
+    let given = Given::Option("reject_once".to_owned());
     let words = Some("use git mv".to_owned());
     assert_eq!(lenient(Ok(&raw(worded).unwrap())), PermissionReply::Answered { given, words });
     assert_eq!(lenient(Err(&RpcError::internal("no", "wait"))), PermissionReply::Unable("no".to_owned()));

@@ -35,6 +35,9 @@ fn hosted_session_opened(id: Option<&SessionId>, offer: &Offer, menu: &Menu) -> 
     if let Some(id) = id {
         answer["sessionId"] = json!(id);
     }
+    if let Some(agent) = &menu.agent {
+        answer["_meta"]["acpd"]["agent"] = json!(agent);
+    }
     if let Some(modes) = valid::<acp::SessionModeState>(offer.modes.as_ref()) {
         answer["modes"] = modes.clone();
     }

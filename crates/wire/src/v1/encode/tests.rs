@@ -32,6 +32,7 @@ fn menu(models: &[&str], chosen: &str) -> Menu {
         approval: Approval::Ask,
         model: ModelId::from(chosen),
         thought: ThoughtLevel::Medium,
+        agent: None,
         hosted: None,
         switches: false,
         extras: ExtraSet::ALL,
@@ -369,6 +370,7 @@ fn a_list_shows_the_time_and_state_of_each_session() {
     let meta = SessionMeta {
         id: "s".into(),
         cwd: PathBuf::from("/work"),
+        worktree: None,
         real_cwd: None,
         extra_roots: vec![PathBuf::from("/more")],
         title: Some("Tidy up".to_owned()),

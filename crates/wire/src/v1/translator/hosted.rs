@@ -20,7 +20,7 @@ impl Translator {
                 let is_news = event.number > self.head;
                 if is_news { self.offered_anew(event) } else { Vec::new() }
             }
-            HostedEvent::Unprompted => Vec::new(),
+            HostedEvent::Unprompted | HostedEvent::Paused | HostedEvent::Resumed => Vec::new(),
             HostedEvent::Called { call, first, fields, .. } => vec![self.reported(event, call, *first, fields)],
             HostedEvent::Offered { part } => {
                 self.menu.hosted.get_or_insert_default().change(part);

@@ -29,6 +29,7 @@ fn menu_of(model: &str) -> Menu {
         approval: Approval::Ask,
         model: ModelId::from(model),
         thought: Default::default(),
+        agent: None,
         hosted: None,
         switches: false,
         extras: ExtraSet::ALL,

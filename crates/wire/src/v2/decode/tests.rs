@@ -65,7 +65,7 @@ fn an_unknown_outcome_never_approves() {
     let rejected = answered(Given::Decided(Decision::Chose(Choice::RejectOnce)));
     assert_eq!(
         decided(r#"{"outcome":{"outcome":"selected","optionId":"allow_once"}}"#),
-        answered(Given::Decided(Decision::Chose(Choice::AllowOnce)))
+        answered(Given::Option("allow_once".to_owned()))
     );
     assert_eq!(decided(r#"{"outcome":{"outcome":"cancelled"}}"#), answered(Given::Decided(Decision::Cancelled)));
     for odd in [
@@ -78,7 +78,7 @@ fn an_unknown_outcome_never_approves() {
     ] {
         assert_eq!(decided(odd), rejected, "{odd}");
     }
-    // An option that acpd does not know counts only if the agent that asks offers it.
+    // An option that the client names counts only if the question offers it.
     let foreign = decided(r#"{"outcome":{"outcome":"selected","optionId":"allow_everything"}}"#);
     assert_eq!(foreign, answered(Given::Option("allow_everything".to_owned())));
     assert_eq!(permission_answer(Err(&RpcError::internal("no", "wait"))), PermissionReply::Unable("no".to_owned()));

@@ -27,6 +27,11 @@ impl Translator {
                 });
             }
             HostedEvent::Relayed { update, version: 2 } => said.update(update.clone()),
+            HostedEvent::Paused | HostedEvent::Resumed => {
+                if let Some(turn) = &mut self.turn {
+                    turn.is_paused = matches!(news, HostedEvent::Paused);
+                }
+            }
             HostedEvent::Unprompted | HostedEvent::Relayed { .. } => {}
         }
     }

@@ -73,9 +73,10 @@ impl State {
 impl Translator {
     /// The state after the events translated so far.
     pub(super) fn state(&self) -> State {
-        let foreground = match self.turn {
+        let foreground = match &self.turn {
             None => Foreground::Idle(self.stopped.clone()),
-            Some(_) if self.is_blocked(None) => Foreground::RequiresAction,
+            // A child agent does not say which of its calls goes on while the user fills in a form.
+            Some(turn) if turn.is_paused || self.is_blocked(None) => Foreground::RequiresAction,
             Some(_) => Foreground::Running,
         };
         State { foreground, background: self.background.values().map(Background::of).collect() }

@@ -42,6 +42,7 @@ fn attach(head: u64) -> TranslatorStart {
             approval: Approval::Ask,
             model: ModelId::from("echo"),
             thought: Default::default(),
+            agent: None,
             hosted: None,
             switches: true,
             extras: ExtraSet::ALL,

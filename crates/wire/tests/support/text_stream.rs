@@ -23,6 +23,7 @@ pub(crate) fn translator(version: ProtocolVersion) -> Translator {
         approval: Approval::Ask,
         model: ModelId::from("model"),
         thought: Default::default(),
+        agent: None,
         hosted: None,
         switches: false,
         extras: ExtraSet::ALL,

@@ -1,0 +1,201 @@
+//! Git worktrees in which sessions work, and the port that creates, merges and removes them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+
+use crate::{Environment, SessionId};
+
+/// A git worktree of a session: a checkout beside the repository, on a branch of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Worktree {
+    pub name: String,
+    /// The folder of the checkout.
+    pub root: PathBuf,
+    pub branch: String,
+    /// The checkout from which it was created, and into which it is merged.
+    pub repository: PathBuf,
+}
+
+/// Who asks for something to be done with a worktree, and where.
+#[derive(Clone, Debug)]
+pub struct WorktreeRequest {
+    pub session: SessionId,
+    /// The folder in which the session was opened. Its repository is the one that is meant.
+    pub folder: PathBuf,
+    /// The environment in which git runs.
+    pub environment: Arc<Environment>,
+    /// A session that the worktree may be taken from, because it does not work there.
+    pub take_from: Option<SessionId>,
+}
+
+/// A worktree that a session may enter now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EnteredWorktree {
+    pub worktree: Worktree,
+    /// The folder in it that corresponds to the one in which the session was opened.
+    pub folder: PathBuf,
+    /// Whether the worktree or its branch existed before.
+    pub existed: bool,
+    /// Whether the repository has changes that are not committed, and therefore not in the worktree.
+    pub changes_left_behind: bool,
+    /// The folder to which the remains of an interrupted creation were moved.
+    pub remains: Option<PathBuf>,
+}
+
+/// The result of removing a worktree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemovedWorktree {
+    /// The number of commits of its branch that are merged nowhere; the branch is kept if there are any.
+    pub unmerged: u64,
+    pub branch_deleted: bool,
+}
+
+/// The state of a worktree, or of a folder in none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorktreeStatus {
+    /// Whether the checkout is there.
+    pub exists: bool,
+    /// Files with changes that are not committed, and files that git does not know.
+    pub uncommitted: Vec<String>,
+    /// Commits that the repository's current branch does not have.
+    pub ahead: u64,
+    /// Commits of the repository's current branch that the worktree does not have.
+    pub behind: u64,
+    /// The names of the repository's other worktrees of sessions.
+    pub others: Vec<String>,
+}
+
+pub trait Worktrees: Send + Sync + 'static {
+    /// Creates a worktree with this name, or with one derived from the session's id. Finds it again if it exists and
+    /// belongs to the session or to no other.
+    fn enter(
+        &self,
+        request: WorktreeRequest,
+        name: Option<String>,
+    ) -> BoxFuture<'static, Result<EnteredWorktree, WorktreeError>>;
+
+    /// Finds an existing worktree by its name.
+    fn find(&self, request: WorktreeRequest, name: String) -> BoxFuture<'static, Result<Worktree, WorktreeError>>;
+
+    /// Describes a worktree, or without one the repository.
+    fn status(
+        &self,
+        request: WorktreeRequest,
+        worktree: Option<Worktree>,
+    ) -> BoxFuture<'static, Result<WorktreeStatus, WorktreeError>>;
+
+    /// Merges the worktree's branch into the repository's current branch. Returns the number of merged commits. An error
+    /// leaves everything as it was.
+    fn merge(&self, request: WorktreeRequest, worktree: Worktree) -> BoxFuture<'static, Result<u64, WorktreeError>>;
+
+    /// Checks whether the worktree can be removed without losing anything. `with_ignored` means that files which git
+    /// ignores may be deleted.
+    fn check_removal(
+        &self,
+        request: WorktreeRequest,
+        worktree: Worktree,
+        with_ignored: bool,
+    ) -> BoxFuture<'static, Result<(), WorktreeError>>;
+
+    /// Removes a worktree that has been checked, and its branch if all its commits are merged.
+    fn remove(
+        &self,
+        request: WorktreeRequest,
+        worktree: Worktree,
+    ) -> BoxFuture<'static, Result<RemovedWorktree, WorktreeError>>;
+}
+
+/// Why something cannot be done with a worktree. The text is for the user.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WorktreeError {
+    #[error("{} is in no git repository with a checkout", .0.display())]
+    NoRepository(PathBuf),
+    #[error("the repository has no commit yet; make one first")]
+    NoCommit,
+    #[error(
+        "`{0}` cannot be the name of a worktree: use up to 64 letters, digits, `.`, `_` and `-`, and begin with a letter or digit"
+    )]
+    BadName(String),
+    #[error("there is no worktree `{0}` of acpd here")]
+    Unknown(String),
+    #[error("the worktree `{name}` belongs to the session {owner}")]
+    Taken { name: String, owner: SessionId },
+    #[error(
+        "the repository's own configuration sets {0}, which makes git run a program or reach the network; acpd does not use such a repository"
+    )]
+    RiskyConfiguration(String),
+    #[error("{} is in the way: it is no worktree of acpd", .0.display())]
+    InTheWay(PathBuf),
+    #[error("{} has changes that are not committed: {}", root.display(), listed(files))]
+    Uncommitted { root: PathBuf, files: Vec<String> },
+    #[error("{} has files that git ignores, which would be deleted: {}", root.display(), listed(files))]
+    Ignored { root: PathBuf, files: Vec<String> },
+    #[error("{} commits of {} are on no branch; give them one with `git switch -c NAME`", count, root.display())]
+    Unreferenced { root: PathBuf, count: u64 },
+    #[error("{} is on no branch; switch to the branch that should receive the commits", .0.display())]
+    Detached(PathBuf),
+    #[error("these files conflict: {}", listed(.0))]
+    Conflicts(Vec<String>),
+    #[error("git failed: {0}")]
+    Git(String),
+}
+
+/// How many files an error names.
+const NAMED: usize = 10;
+
+fn listed(files: &[String]) -> String {
+    let mut text = files.iter().take(NAMED).map(|file| format!("`{file}`")).collect::<Vec<_>>().join(", ");
+    if files.len() > NAMED {
+        text.push_str(&format!(" and {} more", files.len() - NAMED));
+    }
+    text
+}
+
+/// A machine without worktrees, for tests that need none.
+pub struct NoWorktrees;
+
+impl Worktrees for NoWorktrees {
+    fn enter(
+        &self,
+        request: WorktreeRequest,
+        _: Option<String>,
+    ) -> BoxFuture<'static, Result<EnteredWorktree, WorktreeError>> {
+        Box::pin(std::future::ready(Err(WorktreeError::NoRepository(request.folder))))
+    }
+
+    fn find(&self, request: WorktreeRequest, _: String) -> BoxFuture<'static, Result<Worktree, WorktreeError>> {
+        Box::pin(std::future::ready(Err(WorktreeError::NoRepository(request.folder))))
+    }
+
+    fn status(
+        &self,
+        request: WorktreeRequest,
+        _: Option<Worktree>,
+    ) -> BoxFuture<'static, Result<WorktreeStatus, WorktreeError>> {
+        Box::pin(std::future::ready(Err(WorktreeError::NoRepository(request.folder))))
+    }
+
+    fn merge(&self, request: WorktreeRequest, _: Worktree) -> BoxFuture<'static, Result<u64, WorktreeError>> {
+        Box::pin(std::future::ready(Err(WorktreeError::NoRepository(request.folder))))
+    }
+
+    fn check_removal(
+        &self,
+        request: WorktreeRequest,
+        _: Worktree,
+        _: bool,
+    ) -> BoxFuture<'static, Result<(), WorktreeError>> {
+        Box::pin(std::future::ready(Err(WorktreeError::NoRepository(request.folder))))
+    }
+
+    fn remove(
+        &self,
+        request: WorktreeRequest,
+        _: Worktree,
+    ) -> BoxFuture<'static, Result<RemovedWorktree, WorktreeError>> {
+        Box::pin(std::future::ready(Err(WorktreeError::NoRepository(request.folder))))
+    }
+}

@@ -1,0 +1,206 @@
+//! A login from its beginning to its tokens. rmcp finds the authorization server, registers acpd, builds the page for
+//! the browser with PKCE and `state`, and exchanges the code.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use reqwest::Url;
+use rmcp::transport::auth::{AuthError, AuthorizationManager, AuthorizationMetadata, OAuthClientConfig};
+
+use super::oauth_http::OauthHttp;
+use super::redirect::Redirected;
+use super::token::{Login, TokenAnswer};
+use super::{LoginError, address, plain};
+use crate::settings::OauthSettings;
+
+/// The name under which acpd registers at authorization servers.
+const CLIENT: &str = "acpd";
+
+/// The server at which to log in. Its address may contain a key, so `Debug` hides it.
+#[derive(Clone)]
+pub struct LoginTarget {
+    /// The exact address of the server, to which the tokens will belong.
+    pub url: String,
+    /// What the configuration says about the login.
+    pub oauth: OauthSettings,
+}
+
+impl fmt::Debug for LoginTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoginTarget").field("oauth", &self.oauth).finish_non_exhaustive()
+    }
+}
+
+/// A login that waits for the user to approve it in a browser.
+pub struct PendingLogin {
+    manager: AuthorizationManager,
+    page: String,
+    state: String,
+    /// The login without its tokens.
+    login: Login,
+}
+
+impl PendingLogin {
+    /// Finds out where to log in, and registers acpd there if the configuration names no client.
+    ///
+    /// # Errors
+    ///
+    /// If the server needs no login, does not say how to log in, or names unsafe addresses.
+    pub async fn begin(target: &LoginTarget, redirect_uri: &str) -> Result<Self, LoginError> {
+        let LoginTarget { url, oauth } = target;
+        let shown = || LoginError::Address(address::shown(url).unwrap_or_else(|| "[hidden]".to_owned()));
+        let server = address::server(url).ok_or_else(shown)?;
+        let http = OauthHttp::new(server.clone()).await?;
+        let challenge = match http.challenge().await? {
+            (200..300, _) => return Err(LoginError::NotNeeded),
+            (_, challenge) => challenge,
+        };
+        let mut manager = AuthorizationManager::new_with_oauth_http_client(server.clone(), Arc::new(http)).await?;
+        let found = manager.resolve_metadata_from_challenge(challenge.as_deref()).await?;
+        if !found.source.is_discovered() {
+            return Err(LoginError::NoMetadata);
+        }
+        let metadata = found.metadata;
+        check_endpoints(&metadata, &server)?;
+        manager.set_metadata(metadata.clone());
+        let scopes = match oauth.scopes.as_slice() {
+            [] => manager.select_initial_scopes(&[]).await,
+            scopes => scopes.to_vec(),
+        };
+        let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
+        let client = match &oauth.client_id {
+            Some(id) => {
+                let mut client = OAuthClientConfig::new(id, redirect_uri);
+                client.client_secret = oauth.client_secret.clone();
+                manager.configure_client(client.clone())?;
+                client
+            }
+            None if metadata.registration_endpoint.is_none() => return Err(LoginError::NoRegistration),
+            None => manager.register_client(CLIENT, redirect_uri, &scopes).await?,
+        };
+        let page = manager.get_authorization_url(&scopes).await?;
+        let [state, resource] = parameters(&page)?;
+        let login = Login {
+            server: url.clone(),
+            resource,
+            token_endpoint: metadata.token_endpoint.clone(),
+            client_id: client.client_id,
+            client_secret: client.client_secret,
+            secret_in_body: takes_secret_in_body(&metadata),
+            access_token: String::new(),
+            refresh_token: None,
+            renew_at: None,
+        };
+        Ok(Self { manager, page, state, login })
+    }
+
+    /// Returns the page that the user opens in a browser.
+    pub fn page(&self) -> &str {
+        &self.page
+    }
+
+    /// Returns the random text by which the browser's answer is recognised.
+    pub fn state(&self) -> &str {
+        &self.state
+    }
+
+    /// Turns the browser's answer into a login.
+    ///
+    /// # Errors
+    ///
+    /// If the answer does not belong to this login, or the authorization server refuses.
+    pub async fn finish(self, redirected: Redirected) -> Result<Login, LoginError> {
+        let Self { manager, state, mut login, .. } = self;
+        if redirected.state != state {
+            return Err(LoginError::Redirect("its `state` is that of another login"));
+        }
+        let code = redirected.answer.map_err(LoginError::Refused)?;
+        let exchanged = manager.exchange_code_for_token_with_issuer(&code, &state, redirected.issuer.as_deref()).await;
+        let answer = exchanged.map_err(|error| match LoginError::from(error) {
+            // The server has seen the code and the client's secret, and may quote them.
+            LoginError::Refused(why) => LoginError::Refused(login.scrub(&why.replace(&code, "[hidden]"))),
+            other => other,
+        })?;
+        // The library's type needs its OAuth crate to be read; its JSON is that of the standard.
+        let answer = serde_json::to_value(&answer).and_then(serde_json::from_value::<TokenAnswer>);
+        let unusable = || LoginError::Protocol("the server's answer has no usable token".to_owned());
+        login.renew(answer.map_err(|_| unusable())?.checked()?, SystemTime::now());
+        Ok(login)
+    }
+}
+
+/// Checks every address that the metadata names for us or for the browser.
+fn check_endpoints(metadata: &AuthorizationMetadata, server: &Url) -> Result<(), LoginError> {
+    let endpoints = [&metadata.authorization_endpoint, &metadata.token_endpoint];
+    for endpoint in endpoints.into_iter().chain(&metadata.registration_endpoint) {
+        let is_safe = Url::parse(endpoint).is_ok_and(|url| address::may_use(&url, server));
+        if !is_safe {
+            return Err(LoginError::Endpoint(plain(endpoint)));
+        }
+    }
+    Ok(())
+}
+
+/// Returns `state` and `resource` of the page, which the library has put there.
+fn parameters(page: &str) -> Result<[String; 2], LoginError> {
+    let missing = || LoginError::Protocol("the page for the browser is not complete".to_owned());
+    let url = Url::parse(page).map_err(|_| missing())?;
+    let of = |name: &str| url.query_pairs().find(|(known, _)| known == name).map(|(_, value)| value.into_owned());
+    Ok([of("state").ok_or_else(missing)?, of("resource").ok_or_else(missing)?])
+}
+
+/// Returns whether the client's secret belongs into the body of requests: the header is the default.
+fn takes_secret_in_body(metadata: &AuthorizationMetadata) -> bool {
+    let methods = metadata.additional_fields.get("token_endpoint_auth_methods_supported");
+    let has = |name: &str| {
+        methods.and_then(|methods| methods.as_array()).is_some_and(|methods| methods.iter().any(|known| known == name))
+    };
+    has("client_secret_post") && !has("client_secret_basic")
+}
+
+impl From<AuthError> for LoginError {
+    fn from(error: AuthError) -> Self {
+        match error {
+            AuthError::NoAuthorizationSupport => Self::NoMetadata,
+            AuthError::TokenExchangeFailed(why) | AuthError::RegistrationFailed(why) => Self::Refused(plain(&why)),
+            other => Self::Protocol(plain(&other.to_string())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unsafe_endpoints_of_metadata_are_refused() {
+        let server = Url::parse("https://a.example/mcp").unwrap();
+        let good = || {
+            let mut metadata = AuthorizationMetadata::default();
+            metadata.authorization_endpoint = "https://login.example/authorize".to_owned();
+            metadata.token_endpoint = "https://login.example/token".to_owned();
+            metadata
+        };
+        assert!(check_endpoints(&good(), &server).is_ok());
+        let [mut one, mut two, mut three] = [good(), good(), good()];
+        one.authorization_endpoint = "javascript:alert(1)".to_owned();
+        two.token_endpoint = "http://login.example/token".to_owned();
+        three.registration_endpoint = Some("http://127.0.0.1:631/".to_owned());
+        for metadata in [one, two, three] {
+            assert!(matches!(check_endpoints(&metadata, &server), Err(LoginError::Endpoint(_))), "{metadata:?}");
+        }
+    }
+
+    #[test]
+    fn the_secret_of_a_client_is_in_the_header_unless_only_the_body_is_read() {
+        let metadata = |methods: serde_json::Value| {
+            let mut metadata = AuthorizationMetadata::default();
+            metadata.additional_fields.insert("token_endpoint_auth_methods_supported".to_owned(), methods);
+            metadata
+        };
+        assert!(!takes_secret_in_body(&AuthorizationMetadata::default()));
+        assert!(!takes_secret_in_body(&metadata(serde_json::json!(["client_secret_post", "client_secret_basic"]))));
+        assert!(takes_secret_in_body(&metadata(serde_json::json!(["none", "client_secret_post"]))));
+    }
+}

@@ -1,0 +1,267 @@
+//! Stores logins: one private file per server, in a private folder that is out of bounds for tools.
+//!
+//! The user's command and the daemon both write here, so a lock file orders them. A file's name is a hash of the
+//! server's address, and its content names the address, so a server whose address changes has no login.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::fs::FlockOperation;
+use sha2::{Digest, Sha256};
+
+use super::token::Login;
+use crate::private_file;
+
+/// The largest file, in bytes.
+const LARGEST: u64 = 64 << 10;
+
+/// How long the disk may take to respond.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+const SUFFIX: &str = "json";
+const LOCK: &str = "lock";
+
+/// The logins of the user. Each call reads the files again, because another process may change them.
+#[derive(Debug, Default)]
+pub struct StoredLogins {
+    /// None stores nothing.
+    folder: Option<PathBuf>,
+    /// Held while a login is renewed, per server: a refresh token is often valid only once.
+    renewing: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    /// Renewed logins that could not be written, each with the one on the disk that it replaces. The server has already
+    /// forgotten that one, so a full disk must not cost the user the login.
+    unsaved: Mutex<HashMap<String, (Login, Login)>>,
+}
+
+/// Identifies the content of a file. It differs after every write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Version {
+    inode: u64,
+    modified: (i64, i64),
+}
+
+impl StoredLogins {
+    pub fn new(folder: impl Into<Option<PathBuf>>) -> Self {
+        Self { folder: folder.into(), ..Self::default() }
+    }
+
+    /// Stores a login in place of an earlier one at the same server, and returns the path of its file. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// If the folder cannot be written to.
+    pub fn store(&self, login: &Login) -> io::Result<PathBuf> {
+        let folder = self.folder()?;
+        let _lock = lock(folder)?;
+        let path = path(folder, &login.server);
+        private_file::write(folder, &path, &serde_json::to_vec(login)?)?;
+        Ok(path)
+    }
+
+    /// Deletes the login at a server. Returns whether there was one. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// If the file exists and cannot be removed.
+    pub fn forget(&self, server: &str) -> io::Result<bool> {
+        let folder = self.folder()?;
+        if !folder.exists() {
+            return Ok(false);
+        }
+        let _lock = lock(folder)?;
+        private_file::remove(&path(folder, server))
+    }
+
+    /// Lists the addresses of the servers with a login. Files that cannot be read are left out. Blocks.
+    pub fn servers(&self) -> Vec<String> {
+        let entries = self.folder.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
+        let files = entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == SUFFIX));
+        let mut servers: Vec<String> = files.filter_map(|path| Some(read(&path).ok()??.server)).collect();
+        servers.sort();
+        servers
+    }
+
+    /// Returns the login at a server.
+    pub(crate) async fn load(self: &Arc<Self>, server: &str) -> io::Result<Option<Login>> {
+        let server = server.to_owned();
+        self.work(move |this| this.read(&server)).await
+    }
+
+    /// Replaces or deletes a login, if it is still this one. Returns false if another process has changed it.
+    pub(crate) async fn replace(self: &Arc<Self>, old: Login, new: Option<Login>) -> io::Result<bool> {
+        let replace = move |this: &Self| {
+            let folder = this.folder()?;
+            let _lock = lock(folder)?;
+            if this.read(&old.server)?.as_ref() != Some(&old) {
+                return Ok(false);
+            }
+            this.write(folder, &old.server, new)?;
+            Ok(true)
+        };
+        self.work(replace).await
+    }
+
+    /// Returns the version of the login at a server; None without one.
+    pub(crate) async fn version(self: &Arc<Self>, server: &str) -> Option<Version> {
+        let server = server.to_owned();
+        let look = move |this: &Self| {
+            let facts = fs::metadata(path(this.folder()?, &server))?;
+            Ok(Version { inode: facts.ino(), modified: (facts.mtime(), facts.mtime_nsec()) })
+        };
+        self.work(look).await.ok()
+    }
+
+    /// Returns the lock that is held while the login at a server is renewed.
+    pub(crate) fn renewing(&self, server: &str) -> Arc<tokio::sync::Mutex<()>> {
+        let mut renewing = guard(&self.renewing);
+        renewing.retain(|_, lock| Arc::strong_count(lock) > 1);
+        renewing.entry(server.to_owned()).or_default().clone()
+    }
+
+    fn read(&self, server: &str) -> io::Result<Option<Login>> {
+        let Some(folder) = &self.folder else { return Ok(None) };
+        let login = read(&path(folder, server))?.filter(|login| login.server == server);
+        Ok(login.map(|login| match guard(&self.unsaved).get(server) {
+            Some((replaced, newer)) if *replaced == login => newer.clone(),
+            Some(_) | None => login,
+        }))
+    }
+
+    /// Writes or deletes a login. The caller holds the lock.
+    fn write(&self, folder: &Path, server: &str, new: Option<Login>) -> io::Result<()> {
+        let path = path(folder, server);
+        let Some(new) = new else { return private_file::remove(&path).map(drop) };
+        let written = private_file::write(folder, &path, &serde_json::to_vec(&new)?);
+        match (&written, read(&path).ok().flatten()) {
+            (Err(_), Some(replaced)) => drop(guard(&self.unsaved).insert(server.to_owned(), (replaced, new))),
+            (Ok(()), _) | (Err(_), None) => drop(guard(&self.unsaved).remove(server)),
+        }
+        written
+    }
+
+    fn folder(&self) -> io::Result<&Path> {
+        self.folder.as_deref().ok_or_else(|| io::Error::other("there is no folder for logins"))
+    }
+
+    /// Runs work on a blocking thread.
+    async fn work<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let this = self.clone();
+        let work = tokio::task::spawn_blocking(move || work(&this));
+        match tokio::time::timeout(PATIENCE, work).await {
+            Ok(done) => done.unwrap_or_else(|error| Err(io::Error::other(error))),
+            Err(_) => Err(io::Error::other(format!("the disk did not answer within {} s", PATIENCE.as_secs()))),
+        }
+    }
+}
+
+fn read(path: &Path) -> io::Result<Option<Login>> {
+    let Some(text) = private_file::read(path, LARGEST)? else { return Ok(None) };
+    // An error of the parser may quote a token.
+    serde_json::from_slice(&text).map(Some).map_err(|_| io::Error::other("it does not hold a login"))
+}
+
+fn path(folder: &Path, server: &str) -> PathBuf {
+    let hash = Sha256::digest(server.as_bytes());
+    let name: String = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    folder.join(format!("{name}.{SUFFIX}"))
+}
+
+fn guard<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Every operation leaves the map consistent, so a poisoned lock is harmless.
+    what.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits until no other process changes the logins. The lock ends when the returned file is dropped.
+fn lock(folder: &Path) -> io::Result<File> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(folder.join(LOCK))?;
+    rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
+    Ok(lock)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::login::token::tests::login;
+
+    #[tokio::test]
+    async fn a_login_is_stored_privately_and_only_for_its_exact_address() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("keys/mcp-logins");
+        let logins = Arc::new(StoredLogins::new(folder.clone()));
+        let one = login();
+        assert!(logins.load(&one.server).await.unwrap().is_none() && logins.servers().is_empty());
+        assert!(!logins.forget(&one.server).unwrap());
+        let before = logins.version(&one.server).await;
+        let path = logins.store(&one).unwrap();
+        assert_ne!(logins.version(&one.server).await, before);
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&folder), mode(&path)), (0o700, 0o600));
+        assert_eq!(logins.load(&one.server).await.unwrap(), Some(one.clone()));
+        for other in ["https://a.example/mcp/", "https://a.example/mcp?x", "https://b.example/mcp"] {
+            assert_eq!(logins.load(other).await.unwrap(), None, "{other}");
+        }
+        // A file that was copied to the name of another server is not used for it.
+        fs::copy(&path, super::path(&folder, "https://b.example/mcp")).unwrap();
+        assert_eq!(logins.load("https://b.example/mcp").await.unwrap(), None);
+        assert!(logins.forget(&one.server).unwrap() && logins.load(&one.server).await.unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_renewal_does_not_undo_what_the_user_did_meanwhile() {
+        let home = tempfile::tempdir().unwrap();
+        let logins = Arc::new(StoredLogins::new(home.path().to_owned()));
+        let [old, mut newer, mut renewed] = [login(), login(), login()];
+        newer.access_token = "newer".to_owned();
+        renewed.access_token = "renewed".to_owned();
+        logins.store(&old).unwrap();
+        assert!(logins.replace(old.clone(), Some(renewed.clone())).await.unwrap());
+        logins.store(&newer).unwrap();
+        assert!(!logins.replace(renewed.clone(), Some(old.clone())).await.unwrap());
+        assert!(!logins.replace(renewed.clone(), None).await.unwrap());
+        assert_eq!(logins.load(&old.server).await.unwrap(), Some(newer.clone()));
+        logins.forget(&old.server).unwrap();
+        assert!(!logins.replace(newer, Some(old.clone())).await.unwrap());
+        assert_eq!(logins.load(&old.server).await.unwrap(), None, "the user has logged out");
+    }
+
+    #[tokio::test]
+    async fn a_renewed_login_that_cannot_be_written_is_used_all_the_same() {
+        let home = tempfile::tempdir().unwrap();
+        let logins = Arc::new(StoredLogins::new(home.path().to_owned()));
+        let (old, mut renewed) = (login(), login());
+        renewed.access_token = "renewed".to_owned();
+        let path = logins.store(&old).unwrap();
+        // A folder in place of the draft, which cannot be removed like a file.
+        let draft = path.with_extension(private_file::DRAFT);
+        fs::create_dir(&draft).unwrap();
+        assert!(logins.replace(old.clone(), Some(renewed.clone())).await.is_err());
+        assert_eq!(logins.load(&old.server).await.unwrap(), Some(renewed.clone()));
+        fs::remove_dir(&draft).unwrap();
+        let mut again = renewed.clone();
+        again.access_token = "again".to_owned();
+        assert!(logins.replace(renewed, Some(again.clone())).await.unwrap());
+        assert_eq!(StoredLogins::new(home.path().to_owned()).read(&old.server).unwrap(), Some(again));
+    }
+
+    #[tokio::test]
+    async fn a_damaged_file_is_an_error_that_quotes_nothing() {
+        let home = tempfile::tempdir().unwrap();
+        let logins = Arc::new(StoredLogins::new(home.path().to_owned()));
+        let path = logins.store(&login()).unwrap();
+        fs::write(&path, r#"{"access_token": 7, "refresh_token": "hush""#).unwrap();
+        let error = logins.load(&login().server).await.unwrap_err();
+        assert_eq!(error.to_string(), "it does not hold a login");
+        assert!(logins.servers().is_empty());
+    }
+}

@@ -1,0 +1,447 @@
+//! The git worktrees of sessions: implements `domain::worktree::Worktrees` with git.
+//!
+//! A worktree is a folder in `REPOSITORY.worktrees`, beside the repository, on the branch `acpd/NAME`. Git's own lock on
+//! the worktree names the session to which it belongs, and is set in the same step that creates the worktree: what a
+//! crash leaves behind is found again by the next try. Git runs as a command of the daemon under `acpd __run`, without
+//! the hooks of the repository, and not at all if the repository's own configuration names programs for it.
+
+mod git;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use domain::SessionId;
+use domain::worktree::{
+    EnteredWorktree, RemovedWorktree, Worktree, WorktreeError, WorktreeRequest, WorktreeStatus, Worktrees,
+};
+use futures_util::future::BoxFuture;
+use process::Launcher;
+
+use self::git::{Entry, Git, number};
+
+/// What comes before the session's id in the reason of git's lock.
+const OWNER: &str = "acpd session ";
+
+/// What comes before a worktree's name in the name of its branch.
+const BRANCHES: &str = "acpd/";
+
+const LONGEST_NAME: usize = 64;
+
+/// How many letters at the end of a session's id name its worktree. The beginning of an id is its time.
+const SHORT_ID: usize = 8;
+
+/// How long a folder may take to answer. On a network that is gone it never does.
+const DISK_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Git worktrees on this machine.
+#[derive(Clone)]
+pub struct GitWorktrees {
+    launcher: Launcher,
+}
+
+impl GitWorktrees {
+    pub fn new(launcher: Launcher) -> Self {
+        Self { launcher }
+    }
+
+    /// Finds the repository of the folder in which the session was opened, and checks that git may run there.
+    async fn repository(&self, request: &WorktreeRequest) -> Result<Repository, WorktreeError> {
+        let git = Git::new(self.launcher.clone(), request.environment.clone());
+        let no_repository = || WorktreeError::NoRepository(request.folder.clone());
+        let top = git.run(&request.folder, &["rev-parse", "--show-toplevel"]).await.map_err(|_| no_repository())?;
+        let top = PathBuf::from(top.trim_end_matches('\n'));
+        if !top.is_absolute() {
+            return Err(no_repository());
+        }
+        git.check_configuration(&top).await?;
+        let has_commit = git.succeeds(&top, &["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).await;
+        if !has_commit {
+            return Err(WorktreeError::NoCommit);
+        }
+        Ok(Repository { git, top, request: request.clone() })
+    }
+}
+
+impl Worktrees for GitWorktrees {
+    fn enter(
+        &self,
+        request: WorktreeRequest,
+        name: Option<String>,
+    ) -> BoxFuture<'static, Result<EnteredWorktree, WorktreeError>> {
+        let this = self.clone();
+        Box::pin(async move { this.repository(&request).await?.enter(name).await })
+    }
+
+    fn find(&self, request: WorktreeRequest, name: String) -> BoxFuture<'static, Result<Worktree, WorktreeError>> {
+        let this = self.clone();
+        Box::pin(async move { this.repository(&request).await?.find(&name).await })
+    }
+
+    fn status(
+        &self,
+        request: WorktreeRequest,
+        worktree: Option<Worktree>,
+    ) -> BoxFuture<'static, Result<WorktreeStatus, WorktreeError>> {
+        let this = self.clone();
+        Box::pin(async move { this.repository(&request).await?.status(worktree.as_ref()).await })
+    }
+
+    fn merge(&self, request: WorktreeRequest, worktree: Worktree) -> BoxFuture<'static, Result<u64, WorktreeError>> {
+        let this = self.clone();
+        Box::pin(async move { this.repository(&request).await?.merge(&worktree).await })
+    }
+
+    fn check_removal(
+        &self,
+        request: WorktreeRequest,
+        worktree: Worktree,
+        with_ignored: bool,
+    ) -> BoxFuture<'static, Result<(), WorktreeError>> {
+        let this = self.clone();
+        Box::pin(async move { this.repository(&request).await?.check_removal(&worktree, with_ignored).await })
+    }
+
+    fn remove(
+        &self,
+        request: WorktreeRequest,
+        worktree: Worktree,
+    ) -> BoxFuture<'static, Result<RemovedWorktree, WorktreeError>> {
+        let this = self.clone();
+        Box::pin(async move { this.repository(&request).await?.remove(&worktree).await })
+    }
+}
+
+/// A repository, and the request about it.
+struct Repository {
+    git: Git,
+    /// The folder of the checkout in which the session was opened.
+    top: PathBuf,
+    request: WorktreeRequest,
+}
+
+impl Repository {
+    /// The folder that contains the worktrees.
+    fn parent(&self) -> PathBuf {
+        let mut name = self.top.file_name().unwrap_or_default().to_owned();
+        name.push(".worktrees");
+        self.top.with_file_name(name)
+    }
+
+    fn worktree(&self, name: &str) -> Worktree {
+        Worktree {
+            name: name.to_owned(),
+            root: self.parent().join(name),
+            branch: format!("{BRANCHES}{name}"),
+            repository: self.top.clone(),
+        }
+    }
+
+    async fn entry(&self, root: &Path) -> Result<Option<Entry>, WorktreeError> {
+        Ok(self.git.worktrees(&self.top).await?.into_iter().find(|entry| entry.path == root))
+    }
+
+    /// Checks that a worktree in git's list is one that the session may use.
+    fn check_owner(&self, worktree: &Worktree, entry: &Entry) -> Result<(), WorktreeError> {
+        let Some(reason) = &entry.locked else { return Ok(()) };
+        let Some(owner) = reason.strip_prefix(OWNER).map(SessionId::from) else {
+            return Err(WorktreeError::InTheWay(worktree.root.clone()));
+        };
+        if owner == self.request.session || Some(&owner) == self.request.take_from.as_ref() {
+            return Ok(());
+        }
+        Err(WorktreeError::Taken { name: worktree.name.clone(), owner })
+    }
+
+    async fn enter(&self, name: Option<String>) -> Result<EnteredWorktree, WorktreeError> {
+        let worktree = self.worktree(&checked_name(name, &self.request.session)?);
+        let parent = self.parent();
+        if blocking(move || is_misplaced(&parent)).await? {
+            return Err(WorktreeError::InTheWay(self.parent()));
+        }
+        let branch = format!("refs/heads/{}", worktree.branch);
+        let mut existed = self.git.succeeds(&self.top, &["rev-parse", "--verify", "--quiet", &branch]).await;
+        let mut remains = None;
+        match self.entry(&worktree.root).await? {
+            Some(entry) => {
+                self.check_owner(&worktree, &entry)?;
+                let root = worktree.root.clone();
+                if blocking(move || is_complete(&root)).await? {
+                    existed = true;
+                    self.adopt(&worktree, &entry, &branch).await?;
+                } else {
+                    // A crash has interrupted the creation, or the user has deleted the folder.
+                    let root = worktree.root.clone();
+                    remains = blocking(move || move_aside(&root)).await?.map_err(|error| failed(&error))?;
+                    self.add(&worktree, existed, &["--force", "--force"]).await?;
+                }
+            }
+            None => {
+                let root = worktree.root.clone();
+                if blocking(move || is_occupied(&root)).await? {
+                    return Err(WorktreeError::InTheWay(worktree.root));
+                }
+                self.add(&worktree, existed, &[]).await?;
+            }
+        }
+        let changes_left_behind = !self.git.changes(&self.top, "no").await?.is_empty();
+        let folder = self.counterpart(&worktree).await?;
+        Ok(EnteredWorktree { worktree, folder, existed, changes_left_behind, remains })
+    }
+
+    /// Creates the checkout, and the branch unless it exists.
+    async fn add(&self, worktree: &Worktree, branch_exists: bool, force: &[&str]) -> Result<(), WorktreeError> {
+        let owner = format!("{OWNER}{}", self.request.session);
+        let root = text(&worktree.root)?;
+        let mut arguments = vec!["worktree", "add", "--lock", "--reason", &owner];
+        arguments.extend(force);
+        if branch_exists {
+            arguments.extend(["--", root, &worktree.branch]);
+        } else {
+            arguments.extend(["--no-track", "-b", &worktree.branch, "--", root, "HEAD"]);
+        }
+        self.git.run(&self.top, &arguments).await.map(drop)
+    }
+
+    /// Makes an existing worktree that of this session.
+    async fn adopt(&self, worktree: &Worktree, entry: &Entry, branch: &str) -> Result<(), WorktreeError> {
+        let owner = format!("{OWNER}{}", self.request.session);
+        if entry.locked.as_ref() == Some(&owner) {
+            return Ok(());
+        }
+        if entry.branch.as_deref() != Some(branch) {
+            return Err(WorktreeError::InTheWay(worktree.root.clone()));
+        }
+        let root = text(&worktree.root)?;
+        if entry.locked.is_some() {
+            self.git.run(&self.top, &["worktree", "unlock", root]).await?;
+        }
+        self.git.run(&self.top, &["worktree", "lock", "--reason", &owner, root]).await.map(drop)
+    }
+
+    /// Returns the folder in the worktree that corresponds to the one in which the session was opened.
+    async fn counterpart(&self, worktree: &Worktree) -> Result<PathBuf, WorktreeError> {
+        let (opened, top, root) = (self.request.folder.clone(), self.top.clone(), worktree.root.clone());
+        let find = move || {
+            let opened = fs::canonicalize(&opened)?;
+            let below = opened.strip_prefix(&top).unwrap_or(Path::new(""));
+            let folder = if below.as_os_str().is_empty() { root.clone() } else { root.join(below) };
+            // The checkout may contain a symlink there that leads out of it.
+            Ok(if fs::canonicalize(&folder).is_ok_and(|real| real == folder && real.is_dir()) { folder } else { root })
+        };
+        blocking(find).await?.map_err(|error: io::Error| failed(&error))
+    }
+
+    async fn find(&self, name: &str) -> Result<Worktree, WorktreeError> {
+        let worktree = self.worktree(&checked_name(Some(name.to_owned()), &self.request.session)?);
+        match self.entry(&worktree.root).await? {
+            Some(_) => Ok(worktree),
+            None => Err(WorktreeError::Unknown(worktree.name)),
+        }
+    }
+
+    async fn status(&self, worktree: Option<&Worktree>) -> Result<WorktreeStatus, WorktreeError> {
+        let parent = self.parent();
+        let entries = self.git.worktrees(&self.top).await?;
+        let name = |entry: &Entry| Some(entry.path.strip_prefix(&parent).ok()?.to_str()?.to_owned());
+        let is_other = |entry: &&Entry| worktree.is_none_or(|own| own.root != entry.path);
+        let others = entries.iter().filter(is_other).filter_map(name).collect();
+        let listed = |own: &&Worktree| entries.iter().any(|entry| entry.path == own.root && entry.head.is_some());
+        let Some(own) = worktree.filter(listed) else {
+            return Ok(WorktreeStatus { others, ..WorktreeStatus::default() });
+        };
+        Ok(WorktreeStatus {
+            exists: true,
+            uncommitted: self.git.changes(&own.root, "all").await?,
+            ahead: self.count(&own.root, "HEAD", &self.head().await?).await?,
+            behind: self.count(&own.root, &self.head().await?, "HEAD").await?,
+            others,
+        })
+    }
+
+    /// Returns the current commit of the repository's checkout.
+    async fn head(&self) -> Result<String, WorktreeError> {
+        let head = self.git.run(&self.top, &["rev-parse", "--verify", "HEAD^{commit}"]).await?;
+        Ok(head.trim().to_owned())
+    }
+
+    /// Counts the commits of one side that the other side does not have.
+    async fn count(&self, at: &Path, of: &str, without: &str) -> Result<u64, WorktreeError> {
+        number(&self.git.run(at, &["rev-list", "--count", of, "--not", without]).await?)
+    }
+
+    async fn merge(&self, worktree: &Worktree) -> Result<u64, WorktreeError> {
+        self.check_committed(worktree).await?;
+        if !self.git.succeeds(&self.top, &["symbolic-ref", "--quiet", "HEAD"]).await {
+            return Err(WorktreeError::Detached(self.top.clone()));
+        }
+        let files = self.git.changes(&self.top, "no").await?;
+        if !files.is_empty() {
+            return Err(WorktreeError::Uncommitted { root: self.top.clone(), files });
+        }
+        let commit = self.git.run(&worktree.root, &["rev-parse", "--verify", "HEAD^{commit}"]).await?;
+        let commit = commit.trim();
+        let commits = self.count(&self.top, commit, "HEAD").await?;
+        if commits == 0 {
+            return Ok(0);
+        }
+        // This tries the merge without touching any checkout.
+        self.git.try_merge(&self.top, "HEAD", commit).await?;
+        let message = format!("Merge branch '{}'", worktree.branch);
+        let merge = ["merge", "--no-edit", "--no-gpg-sign", "--no-verify", "--no-stat", "-m", &message, commit];
+        if let Err(error) = self.git.run(&self.top, &merge).await {
+            // The checkout was clean, so there is nothing that this could take away.
+            let _ = self.git.run(&self.top, &["merge", "--abort"]).await;
+            return Err(error);
+        }
+        Ok(commits)
+    }
+
+    async fn check_committed(&self, worktree: &Worktree) -> Result<(), WorktreeError> {
+        let files = self.git.changes(&worktree.root, "all").await?;
+        if files.is_empty() { Ok(()) } else { Err(WorktreeError::Uncommitted { root: worktree.root.clone(), files }) }
+    }
+
+    async fn check_removal(&self, worktree: &Worktree, with_ignored: bool) -> Result<(), WorktreeError> {
+        let Some(entry) = self.entry(&worktree.root).await? else { return Ok(()) };
+        self.check_owner(worktree, &entry)?;
+        let root = worktree.root.clone();
+        if !blocking(move || is_occupied(&root)).await? {
+            return Ok(());
+        }
+        self.check_committed(worktree).await?;
+        let files = self.git.ignored(&worktree.root).await?;
+        if !with_ignored && !files.is_empty() {
+            return Err(WorktreeError::Ignored { root: worktree.root.clone(), files });
+        }
+        let loose = ["rev-list", "--count", "HEAD", "--not", "--branches", "--tags", "--remotes"];
+        match number(&self.git.run(&worktree.root, &loose).await?)? {
+            0 => Ok(()),
+            count => Err(WorktreeError::Unreferenced { root: worktree.root.clone(), count }),
+        }
+    }
+
+    async fn remove(&self, worktree: &Worktree) -> Result<RemovedWorktree, WorktreeError> {
+        if let Some(entry) = self.entry(&worktree.root).await? {
+            self.check_owner(worktree, &entry)?;
+            let root = text(&worktree.root)?;
+            if entry.locked.is_some() {
+                self.git.run(&self.top, &["worktree", "unlock", root]).await?;
+            }
+            // Without `--force` git checks once more that nothing is uncommitted.
+            self.git.run(&self.top, &["worktree", "remove", "--", root]).await?;
+        }
+        let parent = self.parent();
+        // This fails while there are other worktrees.
+        let _ = blocking(move || fs::remove_dir(parent)).await;
+        let branch = format!("refs/heads/{}", worktree.branch);
+        if !self.git.succeeds(&self.top, &["rev-parse", "--verify", "--quiet", &branch]).await {
+            return Ok(RemovedWorktree { unmerged: 0, branch_deleted: false });
+        }
+        let unmerged = self.count(&self.top, &branch, "HEAD").await?;
+        let branch_deleted =
+            unmerged == 0 && self.git.succeeds(&self.top, &["branch", "-d", "--", &worktree.branch]).await;
+        Ok(RemovedWorktree { unmerged, branch_deleted })
+    }
+}
+
+/// Returns the name of a worktree, which is part of a path and of a branch's name.
+fn checked_name(name: Option<String>, session: &SessionId) -> Result<String, WorktreeError> {
+    let Some(name) = name else {
+        let letters: Vec<char> = session.as_str().chars().filter(char::is_ascii_alphanumeric).collect();
+        let end = letters.get(letters.len().saturating_sub(SHORT_ID)..).unwrap_or_default();
+        return Ok(format!("session-{}", end.iter().collect::<String>()));
+    };
+    let is_letter = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
+    let is_good = name.len() <= LONGEST_NAME
+        && name.starts_with(|letter: char| letter.is_ascii_alphanumeric())
+        && name.chars().all(is_letter)
+        && !name.contains("..")
+        && !name.ends_with('.')
+        && !name.ends_with(".lock");
+    if is_good { Ok(name) } else { Err(WorktreeError::BadName(name)) }
+}
+
+/// Whether something other than a folder is where the worktrees belong. A symlink could lead anywhere.
+fn is_misplaced(parent: &Path) -> bool {
+    fs::symlink_metadata(parent).is_ok_and(|found| !found.is_dir())
+}
+
+/// Whether the checkout has been written as a whole: git writes its index last.
+fn is_complete(root: &Path) -> bool {
+    let Ok(link) = fs::read_to_string(root.join(".git")) else { return false };
+    link.trim_end().strip_prefix("gitdir: ").is_some_and(|folder| root.join(folder).join("index").is_file())
+}
+
+/// Whether there is anything at this path other than an empty folder.
+fn is_occupied(root: &Path) -> bool {
+    match fs::read_dir(root) {
+        Ok(mut entries) => entries.next().is_some(),
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    }
+}
+
+/// Renames the remains of an interrupted creation, and returns their new path. Nothing is deleted, because the user may
+/// have put something there.
+fn move_aside(root: &Path) -> io::Result<Option<PathBuf>> {
+    if !is_occupied(root) {
+        return Ok(None);
+    }
+    for number in 1..1000 {
+        let mut name = root.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".incomplete-{number}"));
+        let aside = root.with_file_name(name);
+        if fs::symlink_metadata(&aside).is_err() {
+            fs::rename(root, &aside)?;
+            return Ok(Some(aside));
+        }
+    }
+    Err(io::Error::other("there are too many remains of interrupted creations"))
+}
+
+/// Reads or changes the disk on a thread that may block.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, WorktreeError> {
+    let done = tokio::time::timeout(DISK_PATIENCE, tokio::task::spawn_blocking(work)).await;
+    done.ok().and_then(Result::ok).ok_or_else(|| WorktreeError::Git("the folder did not answer in time".to_owned()))
+}
+
+fn failed(error: &io::Error) -> WorktreeError {
+    WorktreeError::Git(error.to_string())
+}
+
+fn text(path: &Path) -> Result<&str, WorktreeError> {
+    path.to_str().ok_or_else(|| WorktreeError::Git(format!("{} is not UTF-8", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_part_of_a_path_and_of_a_branch() {
+        let named = |name: &str| checked_name(Some(name.to_owned()), &"s".into()).is_ok();
+        for name in ["a", "fix-1", "v1.2_b", "0"] {
+            assert!(named(name), "{name}");
+        }
+        for name in ["", ".", "..", "-f", ".git", "a/b", "a b", "a..b", "a.lock", "a.", "é", "a\nb", &"x".repeat(65)] {
+            assert!(!named(name), "{name}");
+        }
+        let id = "019a9c3e-7b1d-7aaa-8bbb-0123456789ab".into();
+        assert_eq!(checked_name(None, &id).as_deref(), Ok("session-456789ab"));
+    }
+
+    #[test]
+    fn remains_are_moved_aside_and_never_deleted() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("n");
+        assert_eq!(move_aside(&root).unwrap(), None);
+        for number in 1..=2 {
+            fs::create_dir(&root).unwrap();
+            fs::write(root.join("file"), "x").unwrap();
+            let aside = folder.path().join(format!("n.incomplete-{number}"));
+            assert_eq!(move_aside(&root).unwrap(), Some(aside.clone()));
+            assert!(aside.join("file").exists());
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Runs git for the worktrees of sessions, and reads its output.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::Environment;
+use domain::text::cut;
+use domain::worktree::WorktreeError;
+use process::{CommandExit, CommandSpec, Launcher, SharedOutput, watch};
+
+/// How long one git command may take. Checking out a large repository takes minutes on a slow disk.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// The most bytes that are read from a git command.
+const OUTPUT: usize = 1 << 20;
+
+/// The most bytes of git's own words in an error.
+const WORDS: usize = 1 << 10;
+
+/// Settings of every git command: no hooks, no further programs, and nothing in the background. `launcher` adds those
+/// that all commands have.
+const SETTINGS: [&str; 7] = [
+    "core.hooksPath=/dev/null",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "submodule.recurse=false",
+    "core.quotePath=false",
+    "commit.gpgSign=false",
+    "advice.detachedHead=false",
+];
+
+/// Variables of an editor's environment that would lead git to another repository.
+const MISLEADING: [&str; 8] = [
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_COMMON_DIR",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_NAMESPACE",
+    "GIT_CONFIG_PARAMETERS",
+];
+
+pub(super) struct Git {
+    launcher: Launcher,
+    environment: Arc<Environment>,
+}
+
+/// One worktree in git's list.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) path: PathBuf,
+    /// The current commit; None if it cannot be read.
+    pub(super) head: Option<String>,
+    pub(super) branch: Option<String>,
+    /// The reason of the lock, if there is a lock.
+    pub(super) locked: Option<String>,
+}
+
+impl Git {
+    pub(super) fn new(launcher: Launcher, environment: Arc<Environment>) -> Self {
+        Self { launcher, environment }
+    }
+
+    /// Runs a git command and returns what it printed. An error has the same text.
+    pub(super) async fn run(&self, at: &Path, arguments: &[&str]) -> Result<String, WorktreeError> {
+        let (code, text) = self.execute(at, arguments).await?;
+        if code == 0 { Ok(text) } else { Err(refused(&text)) }
+    }
+
+    pub(super) async fn succeeds(&self, at: &Path, arguments: &[&str]) -> bool {
+        self.run(at, arguments).await.is_ok()
+    }
+
+    /// Runs a git command that may fail, and returns its exit code and what it printed.
+    async fn execute(&self, at: &Path, arguments: &[&str]) -> Result<(i32, String), WorktreeError> {
+        let mut environment = self.launcher.environment.for_programs(&self.environment, at);
+        environment.retain(|name, _| !MISLEADING.contains(&name.as_str()));
+        let settings = SETTINGS.iter().flat_map(|setting| ["-c", setting]);
+        let command = CommandSpec {
+            runner: self.launcher.runner.clone(),
+            program: "git".to_owned(),
+            arguments: settings.chain(arguments.iter().copied()).map(str::to_owned).collect(),
+            environment,
+            folder: at.to_owned(),
+            sandbox: None,
+            shield: Vec::new(),
+            process_limit: Some(self.launcher.process_limit),
+            input: None,
+        };
+        let started = command.start().await.map_err(|error| WorktreeError::Git(error.to_string()))?;
+        let output = SharedOutput::new(OUTPUT);
+        let end = watch(started, &output, Some(PATIENCE), std::future::pending(), || {}).await;
+        let text = output.lock().text();
+        match end.exit {
+            _ if end.interruption.is_some() => Err(WorktreeError::Git(format!("no end within {PATIENCE:?}"))),
+            CommandExit::Exited(code) => Ok((code, text)),
+            CommandExit::Failed(reason) => Err(WorktreeError::Git(reason)),
+            CommandExit::Signalled(signal) => Err(WorktreeError::Git(format!("ended by signal {signal}"))),
+            CommandExit::TooMany(_) | CommandExit::Lost => Err(WorktreeError::Git("it was ended".to_owned())),
+        }
+    }
+
+    /// Checks that no setting of the repository itself makes git run a program or fetch what is missing.
+    pub(super) async fn check_configuration(&self, at: &Path) -> Result<(), WorktreeError> {
+        let settings = self.run(at, &["config", "--list", "--show-scope", "--name-only"]).await?;
+        match settings.lines().find_map(risky) {
+            Some(name) => Err(WorktreeError::RiskyConfiguration(name.to_owned())),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) async fn worktrees(&self, at: &Path) -> Result<Vec<Entry>, WorktreeError> {
+        Ok(entries(&self.run(at, &["worktree", "list", "--porcelain"]).await?))
+    }
+
+    /// Lists the files of a checkout that have changes. `untracked` is what git's option of that name takes.
+    pub(super) async fn changes(&self, at: &Path, untracked: &str) -> Result<Vec<String>, WorktreeError> {
+        let untracked = format!("--untracked-files={untracked}");
+        let status = ["status", "--porcelain=v1", &untracked, "--ignore-submodules=none"];
+        Ok(paths(&self.run(at, &status).await?, |_| true))
+    }
+
+    /// Lists the files and folders of a checkout that git ignores.
+    pub(super) async fn ignored(&self, at: &Path) -> Result<Vec<String>, WorktreeError> {
+        let status = ["status", "--porcelain=v1", "--ignored=traditional", "--ignore-submodules=none"];
+        Ok(paths(&self.run(at, &status).await?, |state| state == "!!"))
+    }
+
+    /// Merges two commits without touching a checkout, to find out whether they conflict.
+    pub(super) async fn try_merge(&self, at: &Path, ours: &str, theirs: &str) -> Result<(), WorktreeError> {
+        let (code, text) = self.execute(at, &["merge-tree", "--write-tree", "--name-only", ours, theirs]).await?;
+        match code {
+            0 => Ok(()),
+            // The first line is the tree; the files follow up to an empty line.
+            1 => {
+                let files = text.lines().skip(1).take_while(|line| !line.is_empty()).map(str::to_owned).collect();
+                Err(WorktreeError::Conflicts(files))
+            }
+            _ => Err(refused(&text)),
+        }
+    }
+}
+
+fn refused(text: &str) -> WorktreeError {
+    WorktreeError::Git(cut(text.trim(), WORDS))
+}
+
+/// Reads a number that git printed.
+pub(super) fn number(text: &str) -> Result<u64, WorktreeError> {
+    text.trim().parse().map_err(|_| refused(text))
+}
+
+/// Returns the name of a setting of the repository that makes git run a program or reach the network, if a line of `git
+/// config --list --show-scope --name-only` is one.
+fn risky(line: &str) -> Option<&str> {
+    let Some((scope, name)) = line.split_once('\t') else { return Some(line) };
+    let lower = name.to_ascii_lowercase();
+    let is_program = lower.starts_with("filter.")
+        || (lower.starts_with("merge.") && lower.ends_with(".driver"))
+        || (lower.starts_with("remote.") && lower.ends_with(".promisor"))
+        || matches!(lower.as_str(), "core.worktree" | "extensions.partialclone");
+    (matches!(scope, "local" | "worktree") && is_program).then_some(name)
+}
+
+/// Reads `git worktree list --porcelain`: lines of a key and a value, and an empty line after each worktree.
+fn entries(text: &str) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for block in text.split("\n\n") {
+        let mut entry = Entry::default();
+        for line in block.lines() {
+            let (key, value) = line.split_once(' ').unwrap_or((line, ""));
+            match key {
+                "worktree" => entry.path = PathBuf::from(value),
+                "HEAD" => entry.head = Some(value.to_owned()).filter(|head| head.bytes().any(|byte| byte != b'0')),
+                "branch" => entry.branch = Some(value.to_owned()),
+                "locked" => entry.locked = Some(value.to_owned()),
+                _ => {}
+            }
+        }
+        entries.extend(Some(entry).filter(|entry| entry.path.is_absolute()));
+    }
+    entries
+}
+
+/// Returns the paths in a status whose state, the two letters before them, is wanted.
+fn paths(status: &str, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
+    let lines = status.lines().filter(|line| line.get(..2).is_some_and(&is_wanted));
+    lines.map(|line| line.get(3..).unwrap_or(line).trim_matches('"').to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repository_that_names_programs_for_git_is_refused() {
+        for name in ["filter.x.smudge", "Merge.x.Driver", "core.worktree", "remote.origin.promisor"] {
+            assert_eq!(risky(&format!("local\t{name}")), Some(name));
+            assert_eq!(risky(&format!("worktree\t{name}")), Some(name));
+            assert_eq!(risky(&format!("global\t{name}")), None);
+        }
+        assert_eq!(risky("local\tmerge.conflictstyle"), None);
+        assert_eq!(risky("warning: unreadable"), Some("warning: unreadable"));
+    }
+
+    #[test]
+    fn gits_list_of_worktrees_is_read() {
+        let text = "worktree /r\nHEAD ab\nbranch refs/heads/main\n\n\
+                    worktree /r.worktrees/a b\nHEAD cd\nbranch refs/heads/acpd/n\nlocked acpd session s\n\n\
+                    worktree /x\nHEAD 00\ndetached\nlocked\n\n";
+        let list = entries(text);
+        assert_eq!(list.len(), 3);
+        assert_eq!(list[1].path, PathBuf::from("/r.worktrees/a b"));
+        assert_eq!(list[1].branch.as_deref(), Some("refs/heads/acpd/n"));
+        assert_eq!(list[1].locked.as_deref(), Some("acpd session s"));
+        assert_eq!((list[2].head.as_deref(), list[2].locked.as_deref()), (None, Some("")));
+    }
+
+    #[test]
+    fn a_status_is_read_by_its_states() {
+        let status = " M a.txt\n?? b c.txt\n!! target/\n";
+        assert_eq!(paths(status, |_| true), ["a.txt", "b c.txt", "target/"]);
+        assert_eq!(paths(status, |state| state == "!!"), ["target/"]);
+    }
+}

@@ -1,0 +1,347 @@
+//! `/worktree`: a session works in a git worktree of its own, and nothing is lost when it is merged or removed. Git is
+//! the real one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use domain::worktree::{WorktreeRequest, Worktrees as _};
+use process::Launcher;
+use project::GitWorktrees;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use testkit::{Editor, Scene, Step};
+use tools::Registry;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_acpd");
+
+/// A repository with one commit, and an editor with a session in it.
+struct Repository {
+    folder: TempDir,
+    scene: Scene,
+    zed: Editor,
+    session: String,
+}
+
+fn git(at: &Path, arguments: &[&str]) -> String {
+    let settings = ["-c", "user.name=Test", "-c", "user.email=test@example.org"];
+    let done = Command::new("git").current_dir(at).args(settings).args(arguments).output().unwrap();
+    assert!(done.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).unwrap()
+}
+
+fn commit(at: &Path, name: &str, text: &str) {
+    fs::write(at.join(name), text).unwrap();
+    git(at, &["add", "--all"]);
+    git(at, &["commit", "--quiet", "--message", name]);
+}
+
+fn port() -> GitWorktrees {
+    GitWorktrees::new(Launcher::new(PROGRAM))
+}
+
+impl Repository {
+    async fn new(answers: Vec<Vec<Step>>) -> Self {
+        let folder = TempDir::with_prefix("worktrees").unwrap();
+        let root = folder.path().join("repo");
+        fs::create_dir(&root).unwrap();
+        git(&root, &["init", "--quiet", "--initial-branch=main"]);
+        git(&root, &["config", "user.name", "Test"]);
+        git(&root, &["config", "user.email", "test@example.org"]);
+        fs::create_dir(root.join("sub")).unwrap();
+        fs::write(root.join("sub/inner.txt"), "inner\n").unwrap();
+        fs::write(root.join(".gitignore"), "*.log\n").unwrap();
+        commit(&root, "a.txt", "one\n");
+        let scene = Scene::with_ports(answers, |ports| {
+            ports.toolbox = Arc::new(Registry::new(tools::Settings::new(PROGRAM)));
+            ports.worktrees = Arc::new(port());
+            ports.settings.approval = domain::Approval::Never;
+        });
+        // A paused clock does not wait for git.
+        tokio::time::resume();
+        let (zed, session) = open(&scene, "zed", &root, json!({})).await;
+        let session = session["result"]["sessionId"].as_str().unwrap().to_owned();
+        Self { folder, scene, zed, session }
+    }
+
+    fn root(&self) -> PathBuf {
+        self.folder.path().join("repo")
+    }
+
+    fn worktree(&self, name: &str) -> PathBuf {
+        self.folder.path().join("repo.worktrees").join(name)
+    }
+
+    /// Sends a prompt and returns the text of the answer.
+    async fn ask(&mut self, text: &str) -> String {
+        self.scene.transcript.take();
+        let prompt = self.zed.prompt(&self.session, text).await;
+        let mut said = String::new();
+        loop {
+            let message = self.zed.next().await.unwrap();
+            if message["id"] == json!(prompt) {
+                assert_eq!(message["result"]["stopReason"], "end_turn", "{message}");
+                return said.replace(&self.folder.path().display().to_string(), "DIR");
+            }
+            let update = &message["params"]["update"];
+            if update["sessionUpdate"] == "agent_message_chunk" {
+                said.push_str(update["content"]["text"].as_str().unwrap());
+            }
+        }
+    }
+
+    fn branches(&self) -> Vec<String> {
+        let list = git(&self.root(), &["branch", "--format=%(refname:short)"]);
+        list.lines().map(str::to_owned).collect()
+    }
+
+    fn count_worktrees(&self) -> usize {
+        git(&self.root(), &["worktree", "list", "--porcelain"]).matches("worktree /").count()
+    }
+
+    fn request(&self, session: &str) -> WorktreeRequest {
+        let environment = Arc::new(std::env::vars().collect());
+        WorktreeRequest { session: session.into(), folder: self.root(), environment, take_from: None }
+    }
+}
+
+/// Connects an editor and opens a session with these wishes.
+async fn open(scene: &Scene, name: &str, cwd: &Path, wishes: Value) -> (Editor, Value) {
+    let mut editor = scene.editor(name).await;
+    let params = json!({ "cwd": cwd, "mcpServers": [], "_meta": { "acpd": wishes } });
+    let opened = editor.call("session/new", params).await;
+    if opened.get("result").is_some() {
+        editor.update("available_commands_update").await;
+    }
+    (editor, opened)
+}
+
+fn write(name: &str) -> Vec<Vec<Step>> {
+    vec![
+        vec![Step::call("write_file", json!({ "path": name, "content": "text\n" })), Step::end()],
+        vec![Step::text("Done."), Step::end()],
+    ]
+}
+
+#[actix::test]
+async fn a_session_works_in_its_worktree_is_merged_back_and_removed() {
+    let mut at = Repository::new([write("b.txt"), write("c.txt")].concat()).await;
+    fs::write(at.root().join("a.txt"), "changed\n").unwrap();
+    let entered = at.ask("/worktree fix").await;
+    assert_eq!(
+        entered,
+        "The session now works in `DIR/repo.worktrees/fix`, on the branch `acpd/fix`. Changes in `DIR/repo` that are not \
+         committed are not there. `/worktree merge` merges its commits back, and `/worktree remove` removes it."
+    );
+    git(&at.root(), &["checkout", "--quiet", "a.txt"]);
+    assert_eq!(at.ask("create b.txt").await, "Done.");
+    assert!(at.worktree("fix").join("b.txt").exists() && !at.root().join("b.txt").exists());
+    let status = at.ask("/worktree status").await;
+    assert!(status.contains("files with changes that are not committed: 1"), "{status}");
+    assert!(at.ask("/status").await.contains("- worktree: `fix` of `DIR/repo`"));
+    let refused = at.ask("/worktree merge").await;
+    assert_eq!(
+        refused,
+        "The worktree cannot be merged: DIR/repo.worktrees/fix has changes that are not committed: `b.txt`. Commit or \
+         discard them first. Nothing was changed."
+    );
+    git(&at.worktree("fix"), &["add", "--all"]);
+    git(&at.worktree("fix"), &["commit", "--quiet", "--message", "b"]);
+    let merged = at.ask("/worktree merge").await;
+    assert_eq!(merged, "One commit of `acpd/fix` is merged into the current branch of `DIR/repo`.");
+    assert!(at.root().join("b.txt").exists());
+    assert_eq!(at.ask("/worktree merge").await, "`DIR/repo` has all commits of the worktree already.");
+    let removed = at.ask("/worktree remove").await;
+    assert_eq!(
+        removed,
+        "The worktree in `DIR/repo.worktrees/fix` is removed. Its branch `acpd/fix` is deleted: all of its commits are \
+         merged."
+    );
+    assert!(!at.folder.path().join("repo.worktrees").exists());
+    assert_eq!(at.branches(), ["main"]);
+    assert_eq!(at.ask("create c.txt").await, "Done.");
+    assert!(at.root().join("c.txt").exists(), "the session works where it was opened");
+}
+
+#[actix::test]
+async fn the_model_learns_where_it_works_and_a_session_in_a_sub_folder_stays_in_it() {
+    let mut at = Repository::new([write("b.txt"), write("b.txt")].concat()).await;
+    let (zed, opened) = open(&at.scene, "deep", &at.root().join("sub"), json!({})).await;
+    at.zed = zed;
+    at.session = opened["result"]["sessionId"].as_str().unwrap().to_owned();
+    assert_eq!(at.ask("create b.txt").await, "Done.");
+    at.ask("/worktree fix").await;
+    assert_eq!(at.ask("create it there too").await, "Done.");
+    assert!(at.worktree("fix").join("sub/b.txt").exists());
+    let request = at.scene.script.requests().last().cloned().unwrap();
+    let seen = format!("{request:?}");
+    assert!(seen.contains("The working folder is now") && seen.contains("on the branch acpd/fix"), "{seen}");
+}
+
+#[actix::test]
+async fn a_removal_never_loses_changes_ignored_files_or_commits() {
+    let mut at = Repository::new(vec![]).await;
+    at.ask("/worktree fix").await;
+    let fix = at.worktree("fix");
+    fs::write(fix.join("new.txt"), "new\n").unwrap();
+    let refused = at.ask("/worktree remove").await;
+    assert!(refused.contains("changes that are not committed: `new.txt`"), "{refused}");
+    commit(&fix, "new.txt", "new\n");
+    fs::write(fix.join("build.log"), "log\n").unwrap();
+    let refused = at.ask("/worktree remove").await;
+    assert!(refused.contains("files that git ignores, which would be deleted: `build.log`"), "{refused}");
+    assert!(refused.contains("`/worktree remove --ignored` deletes the rest"), "{refused}");
+    git(&fix, &["checkout", "--quiet", "--detach"]);
+    commit(&fix, "loose.txt", "loose\n");
+    let refused = at.ask("/worktree remove --ignored").await;
+    assert!(refused.contains("1 commits of DIR/repo.worktrees/fix are on no branch"), "{refused}");
+    git(&fix, &["checkout", "--quiet", "-B", "acpd/fix"]);
+    let removed = at.ask("/worktree remove --ignored").await;
+    assert!(removed.contains("Its branch `acpd/fix` is kept: 2 of its commits are not merged."), "{removed}");
+    assert!(!fix.exists());
+    let again = at.ask("/worktree fix").await;
+    assert!(again.contains("`acpd/fix`, which existed before."), "{again}");
+    assert!(fix.join("new.txt").exists() && fix.join("loose.txt").exists());
+    let left = at.ask("/worktree leave").await;
+    assert!(left.contains("`/worktree remove fix` removes it"), "{left}");
+    assert!(at.ask("/worktree remove fix").await.contains("is removed"));
+}
+
+#[actix::test]
+async fn a_merge_with_conflicts_or_into_a_changed_checkout_changes_nothing() {
+    let mut at = Repository::new(vec![]).await;
+    at.ask("/worktree fix").await;
+    commit(&at.worktree("fix"), "a.txt", "theirs\n");
+    fs::write(at.root().join("a.txt"), "mine\n").unwrap();
+    let refused = at.ask("/worktree merge").await;
+    assert!(refused.contains("DIR/repo has changes that are not committed: `a.txt`"), "{refused}");
+    assert_eq!(fs::read_to_string(at.root().join("a.txt")).unwrap(), "mine\n");
+    commit(&at.root(), "a.txt", "mine\n");
+    let head = git(&at.root(), &["rev-parse", "HEAD"]);
+    let refused = at.ask("/worktree merge").await;
+    assert!(refused.starts_with("The worktree cannot be merged: these files conflict: `a.txt`."), "{refused}");
+    assert!(refused.contains("Nothing was changed."), "{refused}");
+    assert_eq!(git(&at.root(), &["rev-parse", "HEAD"]), head);
+    assert_eq!(git(&at.root(), &["status", "--porcelain"]), "");
+    // The advice works.
+    let fix = at.worktree("fix");
+    git(&fix, &["merge", "--quiet", "--strategy=ours", "--no-edit", "main"]);
+    assert!(at.ask("/worktree merge").await.contains("commits of `acpd/fix` are merged"));
+    assert_eq!(fs::read_to_string(at.root().join("a.txt")).unwrap(), "theirs\n");
+}
+
+#[actix::test]
+async fn a_worktree_whose_creation_was_interrupted_is_found_again() {
+    let mut at = Repository::new(vec![]).await;
+    // The worktree is there, but the session's log does not know it.
+    port().enter(at.request(&at.session), None).await.unwrap();
+    assert_eq!(at.count_worktrees(), 2);
+    let found = at.ask("/worktree").await;
+    assert!(found.contains("which existed before"), "{found}");
+    assert_eq!(at.count_worktrees(), 2);
+    assert_eq!(at.ask("/worktree other").await.matches("already works in the worktree").count(), 1);
+    at.ask("/worktree leave").await;
+    // Only the branch is there.
+    git(&at.root(), &["branch", "acpd/half"]);
+    assert!(at.ask("/worktree half").await.contains("which existed before"));
+    // The checkout is half-written: git has not written the index yet.
+    let link = fs::read_to_string(at.worktree("half").join(".git")).unwrap();
+    fs::remove_file(Path::new(link.trim().strip_prefix("gitdir: ").unwrap()).join("index")).unwrap();
+    at.ask("/worktree leave").await;
+    let repaired = at.ask("/worktree half").await;
+    assert!(repaired.contains("The remains of an interrupted creation are in `DIR/repo.worktrees/half.incomplete-1`"));
+    assert_eq!(git(&at.worktree("half"), &["status", "--porcelain"]), "");
+    assert!(at.worktree("half.incomplete-1").join("a.txt").exists());
+}
+
+#[actix::test]
+async fn a_worktree_belongs_to_one_session_and_an_abandoned_one_is_taken_over() {
+    let mut at = Repository::new(vec![]).await;
+    at.ask("/worktree fix").await;
+    let (zed, opened) = open(&at.scene, "other", &at.root(), json!({})).await;
+    let first = std::mem::replace(&mut at.session, opened["result"]["sessionId"].as_str().unwrap().to_owned());
+    let first_editor = std::mem::replace(&mut at.zed, zed);
+    let refused = at.ask("/worktree fix").await;
+    assert!(refused.contains("belongs to the session") && refused.contains("Choose another name"), "{refused}");
+    assert!(at.ask("/worktree remove fix").await.contains("belongs to the session"));
+    let (second, second_editor) =
+        (std::mem::replace(&mut at.session, first), std::mem::replace(&mut at.zed, first_editor));
+    at.ask("/worktree leave").await;
+    (at.session, at.zed) = (second, second_editor);
+    assert!(at.ask("/worktree fix").await.contains("which existed before"));
+}
+
+#[actix::test]
+async fn a_new_session_may_begin_in_a_worktree_in_both_versions() {
+    let mut at = Repository::new(write("b.txt")).await;
+    let (zed, opened) = open(&at.scene, "first", &at.root(), json!({ "worktree": "fix" })).await;
+    let worktree = &opened["result"]["_meta"]["acpd"]["worktree"];
+    assert_eq!((&worktree["name"], &worktree["branch"]), (&json!("fix"), &json!("acpd/fix")));
+    assert_eq!(worktree["root"], json!(at.worktree("fix")));
+    (at.zed, at.session) = (zed, opened["result"]["sessionId"].as_str().unwrap().to_owned());
+    assert_eq!(at.ask("create b.txt").await, "Done.");
+    assert!(at.worktree("fix").join("b.txt").exists());
+
+    let mut second = at.scene.client("second");
+    second.initialize_v2().await;
+    let params = json!({ "cwd": at.root(), "_meta": { "acpd": { "worktree": true } } });
+    let opened = second.call("session/new", params).await;
+    let name = opened["result"]["_meta"]["acpd"]["worktree"]["name"].as_str().unwrap().to_owned();
+    assert!(name.starts_with("session-") && at.worktree(&name).is_dir(), "{opened}");
+
+    for (wish, reason) in [(json!(1), "Must be true"), (json!("../x"), "cannot be the name"), (json!("fix"), "belongs")]
+    {
+        let (_, refused) = open(&at.scene, "third", &at.root(), json!({ "worktree": wish })).await;
+        assert_eq!(refused["error"]["code"], -32602, "{refused}");
+        assert!(refused.to_string().contains(reason), "{refused}");
+    }
+    let (_, refused) = open(&at.scene, "fourth", at.folder.path(), json!({ "worktree": true })).await;
+    assert!(refused.to_string().contains("is in no git repository"), "{refused}");
+
+    // The session is listed and loaded under the folder in which it was opened.
+    let mut later = at.scene.editor("later").await;
+    let list = later.call("session/list", json!({ "cwd": at.root() })).await;
+    let listed = list["result"]["sessions"].as_array().unwrap().clone();
+    let own = listed.iter().find(|session| session["sessionId"] == json!(at.session)).unwrap();
+    assert_eq!(own["_meta"]["acpd"]["worktree"]["name"], "fix");
+    let load = json!({ "sessionId": at.session, "cwd": at.root(), "mcpServers": [] });
+    let loaded = later.call("session/load", load).await;
+    assert_eq!(loaded["result"]["_meta"]["acpd"]["worktree"]["name"], "fix", "{loaded}");
+}
+
+#[actix::test]
+async fn a_fork_or_an_import_works_where_its_original_was_opened() {
+    let mut at = Repository::new([write("b.txt"), write("c.txt")].concat()).await;
+    at.ask("/worktree fix").await;
+    assert_eq!(at.ask("create b.txt").await, "Done.");
+    let fork = json!({ "sessionId": at.session, "cwd": at.root(), "mcpServers": [] });
+    let forked = at.zed.call("session/fork", fork).await;
+    let fork = forked["result"]["sessionId"].as_str().unwrap().to_owned();
+    let original = std::mem::replace(&mut at.session, fork);
+    assert_eq!(at.ask("create c.txt").await, "Done.");
+    assert!(at.root().join("c.txt").exists());
+    // A log from elsewhere must not choose the folder in which tools work.
+    let mut ctl = at.scene.client("ctl");
+    let exported = ctl.call("_acpd/export", json!({ "sessionId": original })).await;
+    let imported = ctl.call("_acpd/import", json!({ "events": exported["result"]["events"] })).await;
+    at.session = imported["result"]["sessionId"].as_str().unwrap().to_owned();
+    at.zed.call("session/load", json!({ "sessionId": at.session, "cwd": at.root(), "mcpServers": [] })).await;
+    let status = at.ask("/status").await;
+    assert!(status.contains("- folder: `DIR/repo`") && !status.contains("worktree"), "{status}");
+}
+
+#[actix::test]
+async fn git_runs_no_program_of_the_repository() {
+    let mut at = Repository::new(vec![]).await;
+    let hook = at.root().join(".git/hooks/post-checkout");
+    fs::write(&hook, format!("#!/bin/sh\ntouch {}\n", at.folder.path().join("hooked").display())).unwrap();
+    fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    assert!(at.ask("/worktree fix").await.starts_with("The session now works in"));
+    assert!(!at.folder.path().join("hooked").exists());
+    at.ask("/worktree leave").await;
+    git(&at.root(), &["config", "filter.evil.smudge", "touch /tmp/evil"]);
+    let refused = at.ask("/worktree more").await;
+    assert!(refused.contains("the repository's own configuration sets filter.evil.smudge"), "{refused}");
+    assert!(!at.worktree("more").exists());
+}
