@@ -21,10 +21,8 @@ pub(crate) fn measure(report: &mut Report) {
 fn streams(report: &mut Report) {
     let world = World::new();
     let points = [1, 2, 4, 8, 16, 32].map(|count| {
-        let started = Instant::now();
-        let seen = side_by_side(&world, count, 1, Direction::Stream { pieces: 96_000 / count, bytes: 16 });
-        let pieces = seen.iter().map(|seen| seen.text_bytes / 16).sum::<usize>() as f64;
-        (count as f64, pieces / started.elapsed().as_secs_f64() / 1e3)
+        let burst = Direction::Stream { pieces: 384_000 / count, bytes: 16 };
+        (count as f64, side_by_side(&world, count, 1, burst).rate())
     });
     report.plot(Plot::new("streams", "streams at once", "thousand chunks/s together", &points));
 }
