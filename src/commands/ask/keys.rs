@@ -2,8 +2,8 @@
 //! that the user types ahead. At other times the terminal's settings are unchanged.
 //!
 //! The terminal marks pasted text ("bracketed paste"), so that a paste neither answers a question nor
-//! sends its first line. The terminal is opened by its name, because stdin may be a pipe with the prompt. Reading does
-//! not block, because the turn goes on meanwhile. Ctrl-C stays a signal.
+//! sends its first line. The terminal is opened by its name, because stdin may be a pipe with the
+//! prompt. Reading does not block, because the turn goes on meanwhile. Ctrl-C stays a signal.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -146,6 +146,9 @@ struct Input {
     bytes: Vec<u8>,
     /// Whether the bytes belong to pasted text.
     pasting: bool,
+    /// Whether the last byte was an escape character, which was read as the key Escape. If the
+    /// rest of a sequence follows after all, as it may over a slow connection, it is one.
+    escaped: bool,
 }
 
 impl Input {
@@ -158,6 +161,11 @@ impl Input {
         };
         let bytes: Vec<u8> = self.bytes.drain(..valid).collect();
         let text = String::from_utf8_lossy(&bytes).into_owned();
+        let text = if std::mem::take(&mut self.escaped) && text.starts_with(['[', 'O']) {
+            format!("\u{1b}{text}")
+        } else {
+            text
+        };
         let mut keys = Vec::new();
         let mut rest = text.as_str();
         while let Some(letter) = rest.chars().next() {
@@ -166,6 +174,7 @@ impl Input {
                 self.bytes.splice(..0, rest.bytes());
                 break;
             }
+            self.escaped = rest == "\u{1b}";
             let (key, after) = if self.pasting { self.pasted(letter, rest) } else { self.typed(letter, rest) };
             keys.extend(key);
             rest = after;
@@ -292,8 +301,15 @@ mod tests {
     }
 
     #[test]
+    fn a_sequence_that_is_cut_after_its_escape_character_holds_no_letters() {
+        assert_eq!(read_parts(&["\u{1b}", "[200~y", "2\u{1b}[201~", "n"]), "<Escape>'y'2n");
+        assert_eq!(read_parts(&["\u{1b}", "[20", "0~y\u{1b}[201~"]), "<Escape>'y");
+        assert_eq!(read_parts(&["\u{1b}", "[A", "\u{1b}", "Oy", "[a"]), "<Escape><Up><Escape>[a");
+    }
+
+    #[test]
     fn a_letter_that_arrives_in_parts_is_whole() {
-        let mut input = Input { bytes: "aä".as_bytes()[..2].to_vec(), pasting: false };
+        let mut input = Input { bytes: "aä".as_bytes()[..2].to_vec(), ..Input::default() };
         assert_eq!(input.keys(), [Key::Letter('a')]);
         input.bytes.push(0xa4);
         assert_eq!(input.keys(), [Key::Letter('ä')]);

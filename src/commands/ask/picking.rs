@@ -24,7 +24,9 @@ pub(super) async fn pick(
         tokio::select! {
             key = typed.next() => match key {
                 None | Some(Key::Escape) => break None,
-                Some(Key::Enter | Key::NewLine) => break picker.chosen(),
+                Some(Key::Enter) => break picker.chosen(),
+                // Pasted text chooses nothing.
+                Some(Key::NewLine) => {}
                 Some(Key::Letter(letter) | Key::Pasted(letter)) => picker.push(letter),
                 Some(Key::Backspace) => picker.erase(),
                 Some(Key::EraseLine | Key::EraseWord) => picker.clear(),
