@@ -190,8 +190,8 @@ impl tracing::Subscriber for ChangeThreads {
 fn a_request_is_changed_off_the_thread_that_reads_the_answer() {
     let threads = Arc::new(Mutex::new(Vec::new()));
     tracing::subscriber::set_global_default(ChangeThreads(threads.clone())).unwrap();
-    let changed = Arc::new(Mutex::new(Vec::new()));
-    let noted = changed.clone();
+    let started = Arc::new(Mutex::new(Vec::new()));
+    let noted = started.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .on_thread_start(move || noted.lock().unwrap().push(std::thread::current().id()))
@@ -201,7 +201,8 @@ fn a_request_is_changed_off_the_thread_that_reads_the_answer() {
     let strict = server(Kind::OpenAi, "reasoning_effort is not supported", has_effort);
     runtime.block_on(ask_at(&strict, &*openai("gpt-5")));
     assert_eq!(strict.requests().len(), 2);
-    let (threads, own) = (threads.lock().unwrap(), changed.lock().unwrap());
+    // Copies: a lock that this test held while it failed would fail the other tests too.
+    let (threads, own) = (threads.lock().unwrap().clone(), started.lock().unwrap().clone());
     // Other tests of this process change requests as well.
     assert!(threads.iter().any(|thread| own.contains(thread)), "one of the runtime's blocking threads changed it");
     assert!(!threads.contains(&std::thread::current().id()));
