@@ -18,6 +18,10 @@ const CUTS: u32 = 2;
 /// The reminder to a model that ended its turn with an empty answer.
 const SILENCE: &str = "Your answer was empty. Go on with the task, or say what came of it.";
 
+/// The reminder to a model whose thoughts took up the whole answer.
+const ONLY_THOUGHTS: &str = "Your answer reached its output limit before you said anything. Think less, and go on with \
+    the task in smaller steps.";
+
 /// The instruction that goes with the last request of a turn.
 const LAST_REQUEST: &str = "This is the last request of this turn. Do not call tools any more: say what is done, what is \
     not, and what you would do next.";
@@ -74,8 +78,25 @@ impl Endings {
         )
     }
 
+    /// Whether to remind the model that its answer was empty, which happens once per turn. A call that
+    /// was cut off is not silence.
     fn may_mend_silence(&mut self) -> bool {
-        !self.has_spoken && !std::mem::replace(&mut self.was_silent, true)
+        !self.has_spoken && self.cut.is_none() && !std::mem::replace(&mut self.was_silent, true)
+    }
+
+    /// Returns what to tell a model whose response without calls was cut off or empty, if it should go
+    /// on.
+    fn nudge(&mut self, stopped: &StopReason) -> Option<String> {
+        match stopped {
+            StopReason::MaxTokens if self.may_mend_cut() => Some(self.mend_cut()),
+            StopReason::MaxTokens => self.may_mend_silence().then(|| ONLY_THOUGHTS.to_owned()),
+            StopReason::EndTurn => self.may_mend_silence().then(|| SILENCE.to_owned()),
+            StopReason::MaxTurnRequests
+            | StopReason::Refusal
+            | StopReason::Cancelled
+            | StopReason::Interrupted
+            | StopReason::Failed(_) => None,
+        }
     }
 }
 
@@ -170,6 +191,11 @@ impl Turn {
         self.show_summary(1);
         let overflow = matches!(&self.stopped, StopReason::Failed(failure) if failure.kind == FailureKind::Overflow);
         let may_summarise = overflow && self.may_summarise();
+        if let Phase::Answering { called: false, .. } = self.phase
+            && let Some(text) = self.endings.nudge(&self.stopped)
+        {
+            return self.report(TurnReport::Nudged { text });
+        }
         match (&mut self.phase, &self.stopped) {
             (Phase::Answering { .. }, _) if may_summarise => {
                 self.overflowed = true;
@@ -194,13 +220,6 @@ impl Turn {
                     (Some(_), false) => AfterCalls::End,
                 };
                 self.take_up_calls(ctx);
-            }
-            (Phase::Answering { called: false, .. }, StopReason::MaxTokens) if self.endings.may_mend_cut() => {
-                let text = self.endings.mend_cut();
-                self.report(TurnReport::Nudged { text });
-            }
-            (Phase::Answering { called: false, .. }, StopReason::EndTurn) if self.endings.may_mend_silence() => {
-                self.report(TurnReport::Nudged { text: SILENCE.to_owned() });
             }
             (Phase::Summarising { summary, form: SummaryForm::Conversation, .. }, StopReason::EndTurn)
                 if summary.trim().is_empty() =>

@@ -316,6 +316,23 @@ async fn an_empty_answer_gets_one_nudge() {
     assert!(server.requests()[1].body.contains("Your answer was empty."));
 }
 
+#[actix::test]
+async fn thoughts_that_fill_the_whole_answer_get_one_nudge() {
+    let thought = json!({ "choices": [{ "delta": { "reasoning_content": "hm" }, "finish_reason": null }] });
+    let last = json!({ "choices": [{ "delta": {}, "finish_reason": "length" }] });
+    let cut = format!("data: {thought}\n\ndata: {last}\n\ndata: [DONE]\n\n");
+    let cut = Reply::stream(&[cut.as_bytes()]);
+    let whole = Reply::stream(&[&ModelAnswer::text("Done.").sse(Dialect::Chat)]);
+    for (script, reason) in [(vec![cut.clone(), whole], "end_turn"), (vec![cut.clone(), cut], "max_tokens")] {
+        let server = Server::script(script);
+        let (_scene, mut zed, session) = scene(Kind::OpenAi, &server, ModelConfig::default()).await;
+        let prompt = zed.prompt(&session, "hi").await;
+        assert_eq!(zed.answer(prompt).await["result"]["stopReason"], reason);
+        assert_eq!(server.requests().len(), 2);
+        assert!(server.requests()[1].body.contains("reached its output limit before you said anything"));
+    }
+}
+
 /// One pixel.
 const PICTURE: &[u8] =
     b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff!\xf9\x04\x01\0\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;";

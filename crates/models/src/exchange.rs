@@ -249,7 +249,7 @@ impl Exchange {
         // model takes none.
         let may_give_in =
             matches!(status, 400 | 422) || (matches!(status, 404 | 500) && is_about_images(&complaint.message));
-        if speaks_otherwise || (may_give_in && self.gives_in(&complaint.message)) {
+        if speaks_otherwise || (may_give_in && self.gives_in(&complaint.message).await) {
             failure.again = RetryAdvice::Changed;
         } else if status == 401 && !self.rekeyed && line.key().is_some() {
             // The output of a key command may have expired. The command runs once more before the
@@ -262,20 +262,21 @@ impl Exchange {
         failure
     }
 
-    /// Changes the request to avoid the provider's complaint. Returns whether that was possible.
-    fn gives_in(&mut self, complaint: &str) -> bool {
-        let Some((dialect, bytes)) = &self.body else { return false };
-        let Ok(mut body) = serde_json::from_slice::<Value>(bytes) else { return false };
+    /// Changes the request to avoid the provider's complaint, off the caller's thread. Returns whether
+    /// that was possible.
+    async fn gives_in(&mut self, complaint: &str) -> bool {
         if self.concessions == CONCESSIONS {
             return false;
         }
-        match dialect.concede(&mut body, complaint) {
-            Concession::Nothing => return false,
-            Concession::Once => {}
-            Concession::Lasting => self.conceded.push(complaint.to_owned()),
+        let Some((dialect, bytes)) = self.body.clone() else { return false };
+        let reason = complaint.to_owned();
+        let work = tokio::task::spawn_blocking(move || change(dialect, &bytes, &reason));
+        let Ok(Some((bytes, concession))) = work.await else { return false };
+        if concession == Concession::Lasting {
+            self.conceded.push(complaint.to_owned());
         }
         self.concessions += 1;
-        self.body = Some((*dialect, Bytes::from(body.to_string())));
+        self.body = Some((dialect, bytes));
         true
     }
 
@@ -286,7 +287,7 @@ impl Exchange {
         debug!(provider = service.name, model = spec.api_name, what = failure.what, "model request failed");
         let is_partial = self.shown || !self.ready.is_empty();
         if is_partial {
-            self.retry.note_progress();
+            self.retry.restart_clock();
         }
         let wait = self.retry.weigh(&failure);
         if let Some(wait) = wait {
@@ -329,6 +330,19 @@ impl Exchange {
         let when = if seconds > 0.0 { format!("in {seconds} s") } else { "now".to_owned() };
         format!("{name}: {what}; trying again {when} (try {next} of {tries})")
     }
+}
+
+/// Changes a body to avoid a complaint, or returns None if no change can help. It takes a while for a
+/// long conversation.
+fn change(dialect: Dialect, bytes: &[u8], complaint: &str) -> Option<(Bytes, Concession)> {
+    let mut body = serde_json::from_slice::<Value>(bytes).ok()?;
+    let concession = dialect.concede(&mut body, complaint);
+    debug!(?concession, "the provider refuses part of the request");
+    if concession == Concession::Nothing {
+        return None;
+    }
+    let bytes = Json::from(body).to_bytes().ok()?;
+    Some((bytes, concession))
 }
 
 /// Returns whether a delta is part of the answer, which is void if the answer breaks off. Other

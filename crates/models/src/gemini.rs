@@ -9,6 +9,10 @@ mod request;
 pub(crate) use self::fold::GeminiFold;
 pub(crate) use self::request::{body, concede};
 
+/// The value that Google's APIs accept instead of the signature of a call that another model made
+/// (ai.google.dev, "Thought signatures", November 2025).
+pub(crate) const FOREIGN_SIGNATURE: &str = "skip_thought_signature_validator";
+
 /// The field of a part that holds its signature, and the key of our opaque values.
 const SIGNATURE: &str = "thoughtSignature";
 

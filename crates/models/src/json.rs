@@ -48,8 +48,11 @@ impl<'a> Json<'a> {
 
     /// Adds a field to an object, which does not have it yet.
     pub(crate) fn add(&mut self, name: impl Into<Cow<'a, str>>, value: impl Into<Json<'a>>) {
-        if let Self::Object(fields) = self {
-            fields.push((name.into(), value.into()));
+        let name = name.into();
+        debug_assert!(self.get(&name).is_none(), "the field {name} exists already");
+        match self {
+            Self::Object(fields) => fields.push((name, value.into())),
+            Self::Text(_) | Self::Value(_) | Self::List(_) => debug_assert!(false, "{name} is added to no object"),
         }
     }
 
@@ -62,18 +65,45 @@ impl<'a> Json<'a> {
 
     /// Returns about how many bytes the JSON has. A buffer that has to grow is copied.
     fn expected_len(&self) -> usize {
-        // A text needs quotes, and escapes for its lines and quotes.
-        let text = |text: &str| text.len() + text.len() / 16 + 4;
         match self {
-            Self::Text(contents) => text(contents),
-            // Such as a number, or the schema of a tool.
-            Self::Value(value) => match &**value {
-                Value::String(contents) => text(contents),
-                Value::Array(_) | Value::Object(_) => 1024,
-                Value::Null | Value::Bool(_) | Value::Number(_) => 24,
-            },
-            Self::List(items) => items.iter().map(Self::expected_len).sum::<usize>() + 2,
-            Self::Object(fields) => fields.iter().map(|(name, value)| text(name) + value.expected_len()).sum(),
+            Self::Text(text) => text_len(text),
+            Self::Value(value) => value_len(value),
+            Self::List(items) => items.iter().map(|item| item.expected_len() + 1).sum::<usize>() + 2,
+            Self::Object(fields) => {
+                fields.iter().map(|(name, value)| text_len(name) + value.expected_len()).sum::<usize>() + 2
+            }
+        }
+    }
+}
+
+/// Returns about how many bytes a text has with its quotes, its escapes, and a colon or comma.
+fn text_len(text: &str) -> usize {
+    text.len() + text.len() / 16 + 4
+}
+
+/// Returns about how many bytes a value has, such as a number or the schema of a tool.
+fn value_len(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text_len(text),
+        Value::Array(items) => items.iter().map(|item| value_len(item) + 1).sum::<usize>() + 2,
+        Value::Object(fields) => {
+            fields.iter().map(|(name, value)| text_len(name) + value_len(value)).sum::<usize>() + 2
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => 24,
+    }
+}
+
+#[cfg(test)]
+impl Json<'_> {
+    /// Returns the bytes of texts that are not borrowed.
+    pub(crate) fn copied(&self) -> usize {
+        let of = |text: &Cow<'_, str>| if matches!(text, Cow::Owned(_)) { text.len() } else { 0 };
+        match self {
+            Self::Text(text) => of(text),
+            Self::Value(Cow::Borrowed(_)) => 0,
+            Self::Value(Cow::Owned(value)) => value_len(value),
+            Self::List(items) => items.iter().map(Self::copied).sum(),
+            Self::Object(fields) => fields.iter().map(|(name, value)| of(name) + value.copied()).sum(),
         }
     }
 }
@@ -194,7 +224,35 @@ mod tests {
     }
 
     #[test]
-    fn the_texts_of_a_conversation_are_borrowed() {
+    fn the_expected_length_is_enough_and_not_far_too_much() {
+        let property = json!({ "type": "string", "description": "The path of a file. ".repeat(10) });
+        let large = json!({ "type": "object", "properties": vec![property; 50], "required": ["a", "b"] });
+        for (name, built) in [
+            ("large schema", object! { "parameters": &large }),
+            ("small values", vec![Json::from(&json!({ "a": [] })); 100].into()),
+            ("text", object! { "text": "a line of some source code\n".repeat(1_000) }),
+        ] {
+            let (expected, len) = (built.expected_len(), built.to_bytes().unwrap().len());
+            assert!((len..=len * 2).contains(&expected), "{name}: {expected} for {len}");
+        }
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic = "the field a exists already"]
+    fn a_field_is_not_written_twice() {
+        object! { "a": true }.add("a", false);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic = "a is added to no object"]
+    fn a_value_takes_no_field() {
+        Json::from(json!({})).add("a", false);
+    }
+
+    #[test]
+    fn a_single_text_is_not_copied() {
         let one = joined(vec!["one".into()], "\n");
         assert!(matches!(one, Cow::Borrowed("one")));
         assert_eq!(joined(vec!["one".into(), "two".into()], "\n"), "one\ntwo");

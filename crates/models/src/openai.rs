@@ -6,3 +6,6 @@ mod request;
 
 pub(crate) use self::fold::OpenAiFold;
 pub(crate) use self::request::{body, concede};
+
+/// The fields of a message that hold reasoning, by server.
+const REASONING_FIELDS: [&str; 2] = ["reasoning_content", "reasoning"];

@@ -53,8 +53,8 @@ impl Dialect {
             Self::Vertex => anthropic::vertex_body(spec, service, request),
             Self::Chat => openai::body(spec, service, base, request),
             Self::Responses => responses::body(spec, service, request),
-            Self::Gemini => gemini::body(spec, service, request).into(),
-            Self::Ollama => ollama::body(spec, service, request).into(),
+            Self::Gemini => gemini::body(spec, service, request),
+            Self::Ollama => ollama::body(spec, service, request),
         }
     }
 

@@ -22,8 +22,8 @@ pub struct RetryPolicy {
     pub longest_ms: u64,
     /// The longest wait that a provider may ask for. Beyond that the request fails.
     pub longest_asked_seconds: u64,
-    /// The time after which no further request is sent, since the first request or since a part of an
-    /// answer arrived.
+    /// The time after which no further request is sent, since the first request or since an answer
+    /// broke off after part of it had arrived.
     pub total_seconds: u64,
     /// The shortest wait of which the user is notified.
     pub notice_ms: u64,
@@ -45,7 +45,7 @@ impl Default for RetryPolicy {
 #[derive(Debug)]
 pub(crate) struct Retry {
     policy: RetryPolicy,
-    /// The time since which nothing has arrived.
+    /// The time of the first request, or of the last break of an answer that had begun.
     started: Instant,
     /// The number of failed requests.
     pub(crate) failed: u32,
@@ -56,8 +56,9 @@ impl Retry {
         Self { policy, started: Instant::now(), failed: 0 }
     }
 
-    /// Records that a part of an answer arrived. An answer may take longer than all retries.
-    pub(crate) fn note_progress(&mut self) {
+    /// Counts the time for retries from now, because an answer that had begun broke off. The answer
+    /// itself may have taken longer than all retries may, with long silences in it.
+    pub(crate) fn restart_clock(&mut self) {
         self.started = Instant::now();
     }
 
@@ -155,7 +156,7 @@ mod tests {
         let mut retry = Retry::new(RetryPolicy::default());
         tokio::time::advance(Duration::from_secs(240)).await;
         assert_eq!(retry.weigh(&failure(None)), None);
-        retry.note_progress();
+        retry.restart_clock();
         assert!(retry.weigh(&failure(None)).is_some());
     }
 

@@ -188,7 +188,10 @@ impl Service {
     }
 
     /// Records that a model at this address needs another dialect, if that is what the provider
-    /// complains about.
+    /// complains about. Returns whether the request should be sent again in that dialect.
+    ///
+    /// What is recorded first stays. Other requests of the model that were sent before then switch as
+    /// well, and a model that accepts neither dialect is an error.
     pub(crate) fn note_dialect(&self, dialect: Dialect, base: &str, model: &str, complaint: &ErrorBody) -> bool {
         let names_it = complaint.message.contains("v1/responses");
         let other = match dialect {
@@ -204,8 +207,7 @@ impl Service {
             }
         };
         let mut dialects = self.dialects.lock().unwrap_or_else(PoisonError::into_inner);
-        // This happens only once: a model that accepts neither dialect is an error.
-        dialects.insert((base.to_owned(), model.to_owned()), other).is_none()
+        *dialects.entry((base.to_owned(), model.to_owned())).or_insert(other) == other
     }
 
     pub(crate) fn get(&self, line: &ProviderEndpoint, path: &str) -> Result<RequestBuilder, Failure> {

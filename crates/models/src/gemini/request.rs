@@ -3,41 +3,68 @@
 use domain::conversation::Part;
 use domain::model::{CallOrigin, ModelInfo, ModelRequest};
 use domain::{Content, ThoughtLevel};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{FOLLOWING, SIGNATURE, TEXT_BYTES};
+use super::{FOLLOWING, FOREIGN_SIGNATURE, SIGNATURE, TEXT_BYTES};
 use crate::exchange::Concession;
+use crate::json::{Json, object};
 use crate::media::{self, Medium, is_about_images};
 use crate::outline::{Answered, OutlineEntry, outline};
 use crate::partial_call::{as_object, own_id};
 use crate::service::Service;
 use crate::spec::Spec;
 
-/// The value that the API accepts instead of the signature of a call that another model made
-/// (ai.google.dev, "Thought signatures", November 2025).
-const FOREIGN: &str = "skip_thought_signature_validator";
+/// A message of one role, as parts.
+struct Parts<'a> {
+    role: &'static str,
+    parts: Vec<PartJson<'a>>,
+}
 
-pub(crate) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Value {
-    let mut body = Map::new();
+/// A part of a message. Text is still open, because a signature may come to its end.
+enum PartJson<'a> {
+    Text { text: &'a str, signature: Option<&'a Value> },
+    Whole(Json<'a>),
+}
+
+impl<'a> From<PartJson<'a>> for Json<'a> {
+    fn from(part: PartJson<'a>) -> Self {
+        match part {
+            PartJson::Text { text, signature } => {
+                let mut part = object! { "text": text };
+                if let Some(signature) = signature {
+                    part.add(SIGNATURE, signature);
+                }
+                part
+            }
+            PartJson::Whole(part) => part,
+        }
+    }
+}
+
+pub(crate) fn body<'a>(spec: &'a Spec, service: &Service, request: &'a ModelRequest) -> Json<'a> {
+    let mut body = object! {};
     if !request.system.trim().is_empty() {
-        body.insert("systemInstruction".to_owned(), json!({ "parts": [{ "text": request.system }] }));
+        let parts = vec![object! { "text": &request.system }];
+        body.add("systemInstruction", object! { "parts": parts });
     }
     let entries = outline(&request.messages);
-    let contents: Vec<Value> =
-        entries.iter().flat_map(|entry| contents(entry, &spec.info, &service.name)).fold(Vec::new(), join);
-    body.insert("contents".to_owned(), Value::Array(contents));
+    let contents = entries.iter().flat_map(|entry| contents(entry, &spec.info, &service.name)).fold(Vec::new(), join);
+    let contents = contents.into_iter().map(|Parts { role, parts }| {
+        let parts: Json = parts.into_iter().map(Json::from).collect();
+        object! { "role": role, "parts": parts }
+    });
+    body.add("contents", contents.collect::<Json>());
     if !request.tools.is_empty() {
-        let tools = request.tools.iter().map(
-            |tool| json!({ "name": tool.name, "description": tool.description, "parametersJsonSchema": tool.schema }),
-        );
-        let tools: Vec<Value> = tools.collect();
-        body.insert("tools".to_owned(), json!([{ "functionDeclarations": tools }]));
+        let tools = request.tools.iter().map(|tool| {
+            object! { "name": &tool.name, "description": &tool.description, "parametersJsonSchema": &tool.schema }
+        });
+        body.add("tools", vec![object! { "functionDeclarations": tools.collect::<Json>() }]);
     }
     if spec.info.thinks {
         let thinking = thinking(&spec.api_name, request.thought);
-        body.insert("generationConfig".to_owned(), json!({ "thinkingConfig": thinking }));
+        body.add("generationConfig", object! { "thinkingConfig": thinking });
     }
-    Value::Object(body)
+    body
 }
 
 /// Returns the thinking configuration. Gemini 3 and later take a level, 2.5 takes a number of
@@ -64,21 +91,20 @@ fn thinking(model: &str, level: ThoughtLevel) -> Value {
     }
 }
 
-fn contents(entry: &OutlineEntry<'_>, info: &ModelInfo, provider: &str) -> Vec<Value> {
+fn contents<'a>(entry: &OutlineEntry<'a>, info: &ModelInfo, provider: &str) -> Vec<Parts<'a>> {
     match entry {
         OutlineEntry::User(content) => {
-            let parts: Vec<Value> = content.iter().map(|content| part(content, info)).collect();
-            vec![json!({ "role": "user", "parts": parts })]
+            let parts = content.iter().map(|content| PartJson::Whole(part(content, info))).collect();
+            vec![Parts { role: "user", parts }]
         }
         OutlineEntry::Assistant { parts, results } => {
-            let said = json!({ "role": "model", "parts": response(parts, provider) });
+            let said = Parts { role: "model", parts: response(parts, provider) };
             if results.is_empty() {
                 return vec![said];
             }
-            let tools: Vec<&str> = parts.iter().filter_map(|part| call_name(part)).collect();
-            let results_json =
-                results.iter().zip(tools).flat_map(|(result, tool)| outcome(result, tool, info, provider));
-            vec![said, json!({ "role": "user", "parts": results_json.collect::<Vec<_>>() })]
+            let tools = parts.iter().copied().filter_map(call_name);
+            let outcomes = results.iter().zip(tools).flat_map(|(result, tool)| outcome(result, tool, info, provider));
+            vec![said, Parts { role: "user", parts: outcomes.map(PartJson::Whole).collect() }]
         }
     }
 }
@@ -92,23 +118,19 @@ fn call_name(part: &Part) -> Option<&str> {
 
 /// Merges consecutive contents of the same role, such as outcomes and the user's next prompt,
 /// because roles must alternate.
-fn join(mut contents: Vec<Value>, mut next: Value) -> Vec<Value> {
+fn join<'a>(mut contents: Vec<Parts<'a>>, mut next: Parts<'a>) -> Vec<Parts<'a>> {
     match contents.last_mut() {
-        Some(last) if last["role"] == next["role"] => {
-            if let (Some(so_far), Some(more)) = (last["parts"].as_array_mut(), next["parts"].as_array_mut()) {
-                so_far.append(more);
-            }
-        }
+        Some(last) if last.role == next.role => last.parts.append(&mut next.parts),
         Some(_) | None => contents.push(next),
     }
     contents
 }
 
 /// Builds the parts of a response, each with the signature that it came with.
-fn response(parts: &[&Part], provider: &str) -> Vec<Value> {
-    let mut said: Vec<Value> = Vec::new();
+fn response<'a>(parts: &[&'a Part], provider: &str) -> Vec<PartJson<'a>> {
+    let mut said: Vec<PartJson> = Vec::new();
     let mut has_call = false;
-    for part in parts {
+    for part in parts.iter().copied() {
         match part {
             // Thoughts are not sent back; their signatures are.
             Part::Thought(_) => {}
@@ -118,12 +140,13 @@ fn response(parts: &[&Part], provider: &str) -> Vec<Value> {
                     sign(&mut said, signature, bytes);
                 }
             }
-            Part::Text(text) => said.push(json!({ "text": text })),
+            Part::Text(text) => said.push(PartJson::Text { text, signature: None }),
             Part::Call { tool, input, origin, .. } => {
                 let own = origin.as_ref().filter(|origin| origin.provider == provider);
-                said.push(call(tool, as_object(input).as_ref(), own, !has_call));
+                said.push(PartJson::Whole(call(tool, input, own, !has_call)));
                 has_call = true;
-                said.extend(own.and_then(|own| own.extra[FOLLOWING].as_array()).into_iter().flatten().cloned());
+                let following = own.and_then(|own| own.extra[FOLLOWING].as_array()).into_iter().flatten();
+                said.extend(following.map(|part| PartJson::Whole(part.into())));
             }
         }
     }
@@ -133,61 +156,65 @@ fn response(parts: &[&Part], provider: &str) -> Vec<Value> {
 /// Puts a signature where it came: on a part with the last `bytes` of the text, or on a part of its
 /// own if it had no text. Parts with and without a signature are never joined. A signature that was
 /// recorded without this number goes to the last part.
-fn sign(said: &mut Vec<Value>, signature: &Value, bytes: Option<usize>) {
-    let unsigned = said.last_mut().filter(|last| last.get("text").is_some() && last.get(SIGNATURE).is_none());
-    match (unsigned, bytes) {
-        (Some(last), None) => last[SIGNATURE] = signature.clone(),
-        (Some(last), Some(bytes)) if bytes > 0 => {
-            let text = last["text"].as_str().unwrap_or_default();
-            let cut = text.floor_char_boundary(text.len().saturating_sub(bytes));
-            let signed = json!({ "text": text[cut..], SIGNATURE: signature });
-            if cut == 0 {
-                *last = signed;
+fn sign<'a>(said: &mut Vec<PartJson<'a>>, signed_by: &'a Value, bytes: Option<usize>) {
+    match (said.last_mut(), bytes) {
+        (Some(PartJson::Text { signature: signature @ None, .. }), None) => *signature = Some(signed_by),
+        (Some(PartJson::Text { text, signature: signature @ None }), Some(bytes)) if bytes > 0 => {
+            let (before, signed) = text.split_at(text.floor_char_boundary(text.len().saturating_sub(bytes)));
+            if before.is_empty() {
+                *signature = Some(signed_by);
             } else {
-                last["text"] = json!(text[..cut]);
-                said.push(signed);
+                *text = before;
+                said.push(PartJson::Text { text: signed, signature: Some(signed_by) });
             }
         }
-        (Some(_) | None, _) => said.push(json!({ "text": "", SIGNATURE: signature })),
+        (Some(PartJson::Text { .. } | PartJson::Whole(_)) | None, _) => {
+            said.push(PartJson::Text { text: "", signature: Some(signed_by) });
+        }
     }
 }
 
-fn call(tool: &str, input: &Value, own: Option<&CallOrigin>, is_first: bool) -> Value {
-    let mut call = json!({ "name": tool, "args": input });
+fn call<'a>(tool: &'a str, input: &'a Value, own: Option<&'a CallOrigin>, is_first: bool) -> Json<'a> {
+    let mut call = object! { "name": tool, "args": as_object(input) };
     if let Some(origin) = own.filter(|origin| !origin.id.is_empty()) {
-        call["id"] = json!(origin.id);
+        call.add("id", &origin.id);
     }
-    let mut part = json!({ "functionCall": call });
+    let mut part = object! { "functionCall": call };
     match own {
         Some(origin) => {
             if let Some(signature) = origin.extra.get(SIGNATURE) {
-                part[SIGNATURE] = signature.clone();
+                part.add(SIGNATURE, signature);
             }
         }
         // Only the first call of a step needs a signature.
-        None if is_first => part[SIGNATURE] = json!(FOREIGN),
+        None if is_first => part.add(SIGNATURE, FOREIGN_SIGNATURE),
         None => {}
     }
     part
 }
 
-fn outcome(result: &Answered<'_>, tool: &str, info: &ModelInfo, provider: &str) -> Vec<Value> {
-    let word = if result.failed { "error" } else { "output" };
-    let mut response = json!({ "name": tool, "response": { word: result.text } });
+fn outcome<'a>(result: &Answered<'a>, tool: &'a str, info: &ModelInfo, provider: &str) -> Vec<Json<'a>> {
+    let text = match result.failed {
+        true => object! { "error": result.text },
+        false => object! { "output": result.text },
+    };
+    let mut response = object! { "name": tool, "response": text };
     if let Some(id) = own_id(result.origin, provider) {
-        response["id"] = json!(id);
+        response.add("id", id);
     }
     let images = result.images.iter().map(|image| part(image, info));
-    std::iter::once(json!({ "functionResponse": response })).chain(images).collect()
+    std::iter::once(object! { "functionResponse": response }).chain(images).collect()
 }
 
-fn part(content: &Content, info: &ModelInfo) -> Value {
-    let inline = |mime: &str, data: &str| json!({ "inlineData": { "mimeType": mime, "data": data } });
+fn part<'a>(content: &'a Content, info: &ModelInfo) -> Json<'a> {
+    fn inline<'a>(mime: impl Into<Json<'a>>, data: &'a str) -> Json<'a> {
+        object! { "inlineData": object! { "mimeType": mime.into(), "data": data } }
+    }
     match media::sort(content, info) {
-        Medium::Text(text) => json!({ "text": text }),
+        Medium::Text(text) => object! { "text": text },
         Medium::Image { mime, data } => inline(mime, data),
         Medium::Pdf { data } => inline("application/pdf", data),
-        Medium::Audio { format, data } => inline(&format!("audio/{format}"), data),
+        Medium::Audio { format, data } => inline(format!("audio/{format}"), data),
     }
 }
 
@@ -202,8 +229,10 @@ pub(crate) fn concede(body: &mut Value, complaint: &str) -> Concession {
         let mut is_changed = false;
         for content in body["contents"].as_array_mut().into_iter().flatten() {
             for part in content["parts"].as_array_mut().into_iter().flatten() {
-                if part.get("functionCall").is_some() && part.get(SIGNATURE).is_some_and(|signed| signed != FOREIGN) {
-                    part[SIGNATURE] = json!(FOREIGN);
+                if part.get("functionCall").is_some()
+                    && part.get(SIGNATURE).is_some_and(|signed| signed != FOREIGN_SIGNATURE)
+                {
+                    part[SIGNATURE] = json!(FOREIGN_SIGNATURE);
                     is_changed = true;
                 } else if let Some(fields) = part.as_object_mut()
                     && !fields.contains_key("functionCall")
@@ -232,7 +261,7 @@ fn sign_first_calls(body: &mut Value) -> bool {
         let mut parts = content["parts"].as_array_mut()?.iter_mut();
         parts.find(|part| part.get("functionCall").is_some()).filter(|call| call.get(SIGNATURE).is_none())
     });
-    first_calls.map(|call| call[SIGNATURE] = json!(FOREIGN)).count() > 0
+    first_calls.map(|call| call[SIGNATURE] = json!(FOREIGN_SIGNATURE)).count() > 0
 }
 
 fn without_images(body: &mut Value) -> bool {

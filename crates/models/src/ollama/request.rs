@@ -1,59 +1,64 @@
 //! Builds requests for Ollama's API. Pure.
 
+use std::borrow::Cow;
+
 use domain::conversation::Part;
 use domain::model::{CallOrigin, ModelInfo, ModelRequest};
 use domain::{CallId, Content, ThoughtLevel};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::exchange::Concession;
+use crate::json::{Json, joined, object};
 use crate::media::{self, Medium, is_about_images};
 use crate::outline::{OutlineEntry, outline};
 use crate::partial_call::{as_object, own_id, short_id};
 use crate::service::Service;
 use crate::spec::Spec;
 
-pub(crate) fn body(spec: &Spec, service: &Service, request: &ModelRequest) -> Value {
+/// The text and the images of a message.
+struct Message<'a> {
+    texts: Vec<Cow<'a, str>>,
+    images: Vec<Json<'a>>,
+}
+
+pub(crate) fn body<'a>(spec: &'a Spec, service: &Service, request: &'a ModelRequest) -> Json<'a> {
     let mut messages = Vec::new();
     if !request.system.trim().is_empty() {
-        messages.push(json!({ "role": "system", "content": request.system }));
+        messages.push(object! { "role": "system", "content": &request.system });
     }
     for entry in &outline(&request.messages) {
         match entry {
             OutlineEntry::User(content) => {
-                let content: Vec<&Content> = content.clone();
-                messages.push(message("user", &content, &spec.info));
+                let Message { texts, images } = sorted(content.iter().copied(), &spec.info);
+                messages.push(message("user", joined(texts, "\n\n"), images));
             }
             OutlineEntry::Assistant { parts, results } => {
                 messages.push(response(parts, &service.name));
-                for (result, tool) in results.iter().zip(parts.iter().filter_map(|part| call_name(part))) {
-                    let images: Vec<&Content> = result.images.iter().collect();
-                    let mut outcome = message("tool", &images, &spec.info);
-                    let rest = outcome["content"].as_str().unwrap_or_default();
-                    let text = [result.text, rest].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>();
-                    outcome["content"] = json!(text.join("\n"));
-                    outcome["tool_name"] = json!(tool);
-                    outcome["tool_call_id"] = json!(call_id(result.call, result.origin, &service.name));
+                for (result, tool) in results.iter().zip(parts.iter().copied().filter_map(call_name)) {
+                    let Message { texts, images } = sorted(result.images.iter(), &spec.info);
+                    let texts = [Cow::from(result.text), joined(texts, "\n\n")].into_iter();
+                    let text = joined(texts.filter(|text| !text.is_empty()).collect(), "\n");
+                    let mut outcome = message("tool", text, images);
+                    outcome.add("tool_name", tool);
+                    outcome.add("tool_call_id", call_id(result.call, result.origin, &service.name));
                     messages.push(outcome);
                 }
             }
         }
     }
-    let mut body = Map::new();
-    body.insert("model".to_owned(), json!(spec.api_name));
-    body.insert("stream".to_owned(), json!(true));
-    body.insert("messages".to_owned(), Value::Array(messages));
-    body.insert("options".to_owned(), json!({ "num_ctx": spec.info.window }));
+    let mut body = object! { "model": &spec.api_name, "stream": true, "messages": messages };
+    body.add("options", json!({ "num_ctx": spec.info.window }));
     if !request.tools.is_empty() {
         let tools = request.tools.iter().map(|tool| {
-            let function = json!({ "name": tool.name, "description": tool.description, "parameters": tool.schema });
-            json!({ "type": "function", "function": function })
+            let function = object! { "name": &tool.name, "description": &tool.description, "parameters": &tool.schema };
+            object! { "type": "function", "function": function }
         });
-        body.insert("tools".to_owned(), tools.collect());
+        body.add("tools", tools.collect::<Json>());
     }
     if spec.info.thinks {
-        body.insert("think".to_owned(), think(&spec.api_name, request.thought));
+        body.add("think", think(&spec.api_name, request.thought));
     }
-    Value::Object(body)
+    body
 }
 
 /// Returns the `think` option. Most models take a boolean; gpt-oss takes a level and always thinks.
@@ -68,19 +73,22 @@ fn think(model: &str, level: ThoughtLevel) -> Value {
     })
 }
 
-fn message(role: &str, content: &[&Content], info: &ModelInfo) -> Value {
-    let mut texts = Vec::new();
-    let mut images = Vec::new();
+fn sorted<'a>(content: impl Iterator<Item = &'a Content>, info: &ModelInfo) -> Message<'a> {
+    let (mut texts, mut images) = (Vec::new(), Vec::new());
     for content in content {
         match media::sort(content, info) {
             Medium::Text(text) => texts.push(text),
-            Medium::Image { data, .. } => images.push(json!(data)),
+            Medium::Image { data, .. } => images.push(data.into()),
             Medium::Pdf { .. } | Medium::Audio { .. } => texts.push(content.as_text().into()),
         }
     }
-    let mut message = json!({ "role": role, "content": texts.join("\n\n") });
+    Message { texts, images }
+}
+
+fn message<'a>(role: &'static str, text: Cow<'a, str>, images: Vec<Json<'a>>) -> Json<'a> {
+    let mut message = object! { "role": role, "content": text };
     if !images.is_empty() {
-        message["images"] = Value::Array(images);
+        message.add("images", images);
     }
     message
 }
@@ -94,29 +102,30 @@ fn call_name(part: &Part) -> Option<&str> {
 
 /// Returns the id that a call and its outcome have in common: the server's own, or ours if it gave
 /// none. Versions that know no ids ignore the fields (ollama, `api/types.go`, August 2026).
-fn call_id(call: &CallId, origin: Option<&CallOrigin>, provider: &str) -> String {
-    own_id(origin, provider).map_or_else(|| short_id(call), str::to_owned)
+fn call_id<'a>(call: &CallId, origin: Option<&'a CallOrigin>, provider: &str) -> Cow<'a, str> {
+    own_id(origin, provider).map_or_else(|| short_id(call).into(), Cow::from)
 }
 
-fn response(parts: &[&Part], provider: &str) -> Value {
-    let (mut text, mut thought, mut calls) = (String::new(), String::new(), Vec::new());
-    for part in parts {
+fn response<'a>(parts: &[&'a Part], provider: &str) -> Json<'a> {
+    let (mut text, mut thought) = (Cow::from(""), Cow::from(""));
+    let mut calls = Vec::new();
+    for part in parts.iter().copied() {
         match part {
-            Part::Text(more) => text.push_str(more),
-            Part::Thought(more) => thought.push_str(more),
+            Part::Text(more) => text += more.as_str(),
+            Part::Thought(more) => thought += more.as_str(),
             Part::Seal(_) => {}
             Part::Call { id, tool, input, origin } => {
-                let id = call_id(id, origin.as_ref(), provider);
-                calls.push(json!({ "id": id, "function": { "name": tool, "arguments": as_object(input) } }));
+                let function = object! { "name": tool, "arguments": as_object(input) };
+                calls.push(object! { "id": call_id(id, origin.as_ref(), provider), "function": function });
             }
         }
     }
-    let mut message = json!({ "role": "assistant", "content": text });
+    let mut message = object! { "role": "assistant", "content": text };
     if !thought.is_empty() {
-        message["thinking"] = json!(thought);
+        message.add("thinking", thought);
     }
     if !calls.is_empty() {
-        message["tool_calls"] = Value::Array(calls);
+        message.add("tool_calls", calls);
     }
     message
 }
@@ -164,7 +173,7 @@ mod tests {
         request.tools = vec![read_file()];
         let mut spec = spec::spec("p", "qwen3:8b");
         spec.info.thinks = true;
-        let mut built = body(&spec, &Service::stub(Kind::OpenAi), &request);
+        let mut built = Value::from(body(&spec, &Service::stub(Kind::OpenAi), &request));
         check(
             &built,
             expect![[r#"
@@ -238,7 +247,7 @@ mod tests {
             agent(vec![own("1", "call_a", "p"), own("2", "call_b", "p"), own("3", "foreign", "q")]),
             results(&[("3", "three", false), ("1", "one", false), ("2", "two", false)]),
         ]);
-        let built = body(&spec::spec("p", "qwen3:8b"), &Service::stub(Kind::Ollama), &request);
+        let built = Value::from(body(&spec::spec("p", "qwen3:8b"), &Service::stub(Kind::Ollama), &request));
         let calls: Vec<&Value> =
             built["messages"][2]["tool_calls"].as_array().unwrap().iter().map(|call| &call["id"]).collect();
         assert_eq!(calls[..2], ["call_a", "call_b"]);

@@ -7,6 +7,7 @@ use domain::model::Delta;
 use domain::turn::Usage;
 use serde_json::{Value, json};
 
+use super::REASONING_FIELDS;
 use crate::exchange::Fold;
 use crate::failure::Failure;
 use crate::limits::AnswerMeter;
@@ -41,7 +42,7 @@ impl OpenAiFold {
 
     fn take_delta(&mut self, delta: &Value, deltas: &mut VecDeque<Delta>) -> Result<(), Failure> {
         // Servers use one of these fields, and some repeat one in the other.
-        let thought = ["reasoning_content", "reasoning"].into_iter().find_map(|field| {
+        let thought = REASONING_FIELDS.into_iter().find_map(|field| {
             let text = delta[field].as_str().filter(|text| !text.is_empty())?;
             Some((field, text))
         });

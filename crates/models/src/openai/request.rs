@@ -7,7 +7,9 @@ use domain::conversation::Part;
 use domain::model::{ModelInfo, ModelRequest};
 use serde_json::{Map, Value, json};
 
+use super::REASONING_FIELDS;
 use crate::exchange::Concession;
+use crate::gemini::FOREIGN_SIGNATURE;
 use crate::json::{Json, joined, object};
 use crate::media::{self, Medium, is_about_images, replace_blocks};
 use crate::outline::{Answered, OutlineEntry, outline, with_calls};
@@ -154,7 +156,9 @@ fn response<'a>(parts: &[&'a Part], provider: Option<&str>, own: &str) -> Json<'
     let content = if text.is_empty() { Value::Null.into() } else { Json::from(text) };
     let mut message = object! { "role": "assistant", "content": content };
     let sealed = |name: &str| seals.iter().rev().find_map(|fields| fields.get(name));
-    if let Some(field) = sealed("reasoning_field").and_then(Value::as_str)
+    // A stored value names the field, so it is checked: any other could replace the message.
+    let known = |name: &Value| REASONING_FIELDS.into_iter().find(|known| name == known);
+    if let Some(field) = sealed("reasoning_field").and_then(known)
         && !thought.is_empty()
     {
         message.add(field, thought);
@@ -181,7 +185,10 @@ pub(crate) fn concede(body: &mut Value, complaint: &str) -> Concession {
     {
         return Concession::lasting(add_empty_reasoning(body));
     }
-    if complaint.contains("signature") && !complaint.contains("missing") {
+    if complaint.contains("signature") && complaint.contains("missing") {
+        return if sign_first_calls(body) { Concession::Once } else { Concession::Nothing };
+    }
+    if complaint.contains("signature") {
         // Claude behind a router refuses thoughts that came from another server of the model.
         return if remove_reasoning(body) { Concession::Once } else { Concession::Nothing };
     }
@@ -203,8 +210,18 @@ pub(crate) fn concede(body: &mut Value, complaint: &str) -> Concession {
 
 fn remove_reasoning(body: &mut Value) -> bool {
     let messages = body["messages"].as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut);
-    let fields = ["reasoning_content", "reasoning", "reasoning_details"];
-    messages.flat_map(|message| fields.map(|name| message.remove(name))).flatten().count() > 0
+    let fields = REASONING_FIELDS.into_iter().chain(["reasoning_details"]);
+    messages.map(|message| fields.clone().filter_map(|name| message.remove(name)).count()).sum::<usize>() > 0
+}
+
+/// Gives the first call of each response a placeholder if it has no signature, for Gemini's compatible
+/// API, which refuses the calls of other models without one.
+fn sign_first_calls(body: &mut Value) -> bool {
+    let messages = body["messages"].as_array_mut().into_iter().flatten();
+    let first_calls = messages.filter_map(|message| message.get_mut("tool_calls")?.get_mut(0));
+    let unsigned = first_calls.filter(|call| call["extra_content"]["google"]["thought_signature"].is_null());
+    let placeholder = json!({ "google": { "thought_signature": FOREIGN_SIGNATURE } });
+    unsigned.map(|call| call["extra_content"] = placeholder.clone()).count() > 0
 }
 
 /// Gives every response without reasoning an empty one. DeepSeek and Moonshot require it also of

@@ -162,3 +162,24 @@ fn the_beginning_of_requests_is_the_same_to_the_byte_across_turns() {
         }
     }
 }
+
+/// A conversation may have many megabytes, so each dialect writes it into the body without a copy.
+#[test]
+fn no_dialect_copies_the_texts_of_a_conversation() {
+    let long = |what: &str| format!("{what} with \"quotes\"\n").repeat(1_000);
+    for dialect in ALL {
+        let mut messages = turn(dialect, 0);
+        let parts =
+            vec![Part::Thought(long("thought")), Part::Text(long("text")), crate::fixtures::call("c", "t", json!({}))];
+        messages.extend([user(vec![Content::text(long("question"))]), agent(parts)]);
+        messages.push(results(&[("c", &long("outcome"), false)]));
+        let tool =
+            domain::tool::ToolSpec { description: long("tool"), schema: json!({ "a": long("schema") }), ..read_file() };
+        let request = ModelRequest { system: long("system"), tools: vec![tool], ..request(messages) };
+        let (spec, service) = (spec::spec("p", "claude-sonnet-5"), Service::stub(Kind::OpenAi));
+        let body = dialect.body(&spec, &service, "http://127.0.0.1:9", &request);
+        let (len, copied) = (body.to_bytes().unwrap().len(), body.copied());
+        assert!(len > 90_000, "{dialect:?}: {len} bytes hold the texts");
+        assert!(copied < 1_000, "{dialect:?}: {copied} bytes were copied");
+    }
+}

@@ -148,6 +148,9 @@ pub(crate) fn concede(body: &mut Value, complaint: &str) -> Concession {
     if complaint.contains("reasoning input items") {
         return Concession::lasting(remove_reasoning(body));
     }
+    if names(&complaint, PHASE) && remove_phases(body) {
+        return Concession::Lasting;
+    }
     if is_about_images(&complaint) {
         return Concession::lasting(without_images(body));
     }
@@ -164,6 +167,17 @@ fn remove_reasoning(body: &mut Value) -> bool {
     let before = items.len();
     items.retain(|item| item["type"] != "reasoning");
     items.len() < before
+}
+
+/// Whether a complaint contains this word, such as the last of `input[3].phase`.
+fn names(complaint: &str, word: &str) -> bool {
+    complaint.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').any(|known| known == word)
+}
+
+/// Removes the phases of messages, which servers other than OpenAI's may not know.
+fn remove_phases(body: &mut Value) -> bool {
+    let items = body["input"].as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut);
+    items.filter_map(|item| item.remove(PHASE)).count() > 0
 }
 
 /// Lowers the request for reasoning by one step: no summary, then the next lower effort, then none.

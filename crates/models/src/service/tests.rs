@@ -114,7 +114,11 @@ fn a_provider_that_names_the_other_api_gets_it_for_this_model_at_this_address() 
     ] {
         assert_eq!(dialect(&service, base, model), expected, "{base} {model}");
     }
-    assert!(!service.note_dialect(Dialect::Responses, "http://a", "m", &to_chat), "a model is switched only once");
+    assert!(service.note_dialect(Dialect::Chat, "http://a", "m", &to_responses), "a request at the same time switches");
+    for _ in 0..2 {
+        assert!(!service.note_dialect(Dialect::Responses, "http://a", "m", &to_chat), "a model is switched only once");
+        assert_eq!(dialect(&service, "http://a", "m"), Dialect::Responses, "and does not flip");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 //! What is left out of a request after a provider's complaint, and how long that lasts.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::thread::ThreadId;
 use std::time::Duration;
 
 use acpd_models::{Kind, ModelConfig, ModelsConfig};
@@ -12,8 +13,10 @@ use serde_json::json;
 
 use crate::support::{ALL, ask, ask_with, config, dialect, environment, model_of, providers, request, user};
 use testkit::answers::{Dialect, ModelAnswer};
-use testkit::provider::{RecordedRequest, Reply, Server};
+use testkit::provider::{Action, RecordedRequest, Reply, Server};
 use testkit::validation::PICTURE;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata};
 
 /// Starts a server that refuses requests with this complaint if `refuses` says so.
 fn server(kind: Kind, complaint: &'static str, refuses: fn(&RecordedRequest) -> bool) -> Server {
@@ -120,6 +123,89 @@ async fn an_api_that_a_model_refuses_is_exchanged_at_that_address_only() {
         assert_eq!(paths(&strict), ["/chat/completions", "/responses", "/responses"]);
         assert_eq!(paths(&other), ["/chat/completions"]);
     }
+}
+
+/// Two sessions may use a model for the first time at once, and both requests are refused.
+#[tokio::test]
+async fn two_requests_at_once_both_switch_to_the_api_that_the_provider_names() {
+    let message = "This model is only supported in v1/responses and not in v1/chat/completions.";
+    let (open, gate) = tokio::sync::watch::channel(false);
+    let server = Server::with(move |seen, number| match seen.path.as_str() {
+        "/responses" => Reply::stream(&[&ModelAnswer::text("hi").sse(Dialect::Responses)]),
+        _ => {
+            // The refusals wait until both requests are there.
+            open.send_if_modified(|is_open| number == 1 && !std::mem::replace(is_open, true));
+            let refusal = Reply::json(404, &json!({ "error": { "message": message } }));
+            Reply(vec![Action::UntilOpen(gate.clone())]).then_all(refusal)
+        }
+    });
+    let model = openai("gpt-5");
+    tokio::join!(ask_at(&server, &*model), ask_at(&server, &*model));
+    let mut paths: Vec<String> = server.requests().into_iter().map(|seen| seen.path).collect();
+    paths.sort();
+    assert_eq!(paths, ["/chat/completions", "/chat/completions", "/responses", "/responses"]);
+}
+
+#[tokio::test]
+async fn a_model_that_both_apis_refuse_fails_with_two_requests_and_then_with_one() {
+    let message = "This model is not supported in v1/chat/completions or v1/responses.";
+    let server = Server::with(move |_, _| Reply::json(404, &json!({ "error": { "message": message } })));
+    let model = openai("gpt-5");
+    for requests in [2, 3, 4] {
+        let mut request = request(vec![user("hello")]);
+        request.environment = environment(&[("OPENAI_BASE_URL", &server.address), ("OPENAI_API_KEY", "k")]);
+        assert!(ask_with(&*model, request).await.1.is_some());
+        assert_eq!(server.requests().len(), requests);
+    }
+}
+
+/// Records the threads on which requests are changed.
+struct ChangeThreads(Arc<Mutex<Vec<ThreadId>>>);
+
+impl tracing::Subscriber for ChangeThreads {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.fields().field("concession").is_some()
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {
+        self.0.lock().unwrap().push(std::thread::current().id());
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// A long conversation takes a while to parse and to write, and the thread that reads the answer also
+/// runs many actors.
+#[test]
+fn a_request_is_changed_off_the_thread_that_reads_the_answer() {
+    let threads = Arc::new(Mutex::new(Vec::new()));
+    tracing::subscriber::set_global_default(ChangeThreads(threads.clone())).unwrap();
+    let started = Arc::new(Mutex::new(Vec::new()));
+    let noted = started.clone();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .on_thread_start(move || noted.lock().unwrap().push(std::thread::current().id()))
+        .build()
+        .unwrap();
+    let has_effort = |seen: &RecordedRequest| seen.json().get("reasoning_effort").is_some();
+    let strict = server(Kind::OpenAi, "reasoning_effort is not supported", has_effort);
+    runtime.block_on(ask_at(&strict, &*openai("gpt-5")));
+    assert_eq!(strict.requests().len(), 2);
+    // Copies: a lock that this test held while it failed would fail the other tests too.
+    let (threads, own) = (threads.lock().unwrap().clone(), started.lock().unwrap().clone());
+    // Other tests of this process change requests as well.
+    assert!(threads.iter().any(|thread| own.contains(thread)), "one of the runtime's blocking threads changed it");
+    assert!(!threads.contains(&std::thread::current().id()));
 }
 
 /// The complaint is Anthropic's (quoted in issues of anthropic-sdk-python and its users, 2025).

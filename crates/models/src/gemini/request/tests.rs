@@ -10,7 +10,7 @@ use crate::fixtures::{agent, call, check, read_file, request, results, user};
 use crate::spec;
 
 fn built(model: &str, request: &ModelRequest) -> Value {
-    body(&spec::spec("p", model), &Service::stub(Kind::OpenAi), request)
+    body(&spec::spec("p", model), &Service::stub(Kind::OpenAi), request).into()
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn a_signature_that_is_refused_is_replaced_in_this_body_only() {
         { "text": "a", "thoughtSignature": "x" }, { "functionCall": { "name": "t" }, "thoughtSignature": "y" }] }] });
     assert_eq!(concede(&mut body, "Corrupted thought signature."), Concession::Once);
     assert_eq!(body["contents"][0]["parts"][0], json!({ "text": "a" }));
-    assert_eq!(body["contents"][0]["parts"][1]["thoughtSignature"], FOREIGN);
+    assert_eq!(body["contents"][0]["parts"][1]["thoughtSignature"], FOREIGN_SIGNATURE);
     assert_eq!(concede(&mut body, "Corrupted thought signature."), Concession::Nothing);
 }
 

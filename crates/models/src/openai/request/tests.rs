@@ -326,3 +326,43 @@ fn extra_content_returns_with_its_call_and_only_to_its_provider() {
     assert_eq!((&returned("p")["extra_content"], &returned("p")["id"]), (&extra, &json!("c")));
     assert_eq!(returned("q").get("extra_content"), None);
 }
+
+/// The complaint is Google's (quoted by users of its compatible API, November 2025).
+#[test]
+fn calls_of_other_models_get_a_placeholder_if_their_signature_is_missing() {
+    let extra = json!({ "google": { "thought_signature": "s" } });
+    let call = |id: &str| json!({ "id": id, "type": "function", "function": { "name": "t", "arguments": "{}" } });
+    let mut signed = call("c");
+    signed["extra_content"] = extra.clone();
+    let mut body = json!({ "messages": [
+        { "role": "user", "content": "a" },
+        { "role": "assistant", "tool_calls": [call("a"), call("b")] },
+        { "role": "assistant", "tool_calls": [signed] },
+    ] });
+    let complaint = "Function call is missing a thought_signature in functionCall parts. This is required for tools to \
+        work correctly, and missing thought_signature may lead to degraded model performance.";
+    assert_eq!(super::concede(&mut body, complaint), Concession::Once);
+    let messages = &body["messages"];
+    let placeholder = json!({ "google": { "thought_signature": FOREIGN_SIGNATURE } });
+    assert_eq!(messages[1]["tool_calls"][0]["extra_content"], placeholder);
+    assert_eq!(messages[1]["tool_calls"][1].get("extra_content"), None, "only the first call needs one");
+    assert_eq!(messages[2]["tool_calls"][0]["extra_content"], extra);
+    assert_eq!(messages[0], json!({ "role": "user", "content": "a" }));
+    assert_eq!(super::concede(&mut body, complaint), Concession::Nothing);
+}
+
+#[test]
+fn a_stored_seal_names_no_field_but_those_of_reasoning() {
+    let sent = |field: &str| {
+        let seal = Part::Seal(json!({ "provider": "p", "reasoning_field": field }));
+        let parts = vec![Part::Thought("hm".into()), seal, call("1", "t", json!({}))];
+        let body = built("m", &request(vec![user(vec![Content::text("a")]), agent(parts)]));
+        body["messages"][2].as_object().unwrap().keys().cloned().collect::<Vec<_>>()
+    };
+    for field in REASONING_FIELDS {
+        assert_eq!(sent(field), ["role", "content", field, "tool_calls"]);
+    }
+    for field in ["role", "content", "tool_calls", "other"] {
+        assert_eq!(sent(field), ["role", "content", "tool_calls"], "{field}");
+    }
+}

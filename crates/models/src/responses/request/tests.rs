@@ -181,3 +181,23 @@ fn the_cache_key_is_one_per_session_also_after_a_compaction() {
     assert!(key("a", "").is_some_and(|key| !key.as_str().unwrap().ends_with("-a")), "the id itself stays here");
     assert_eq!(key("", "a question without a session"), None);
 }
+
+/// The complaints have the wordings of OpenAI and of servers with pydantic.
+#[test]
+fn phases_that_a_server_refuses_are_removed_for_good() {
+    let message = |role: &str| json!({ "type": "message", "role": role, "content": [] });
+    let mut commented = message("assistant");
+    commented["phase"] = json!("commentary");
+    for complaint in [
+        "Unknown parameter: 'input[1].phase'.",
+        "body.input.1.message.phase: Extra inputs are not permitted",
+        "`Phase` is not supported with reasoning models",
+    ] {
+        let mut body = json!({ "input": [message("user"), commented] });
+        assert_eq!(concede(&mut body, complaint), Concession::Lasting, "{complaint}");
+        assert_eq!(body, json!({ "input": [message("user"), message("assistant")] }), "{complaint}");
+        assert_eq!(concede(&mut body, complaint), Concession::Nothing, "{complaint}");
+    }
+    let mut body = json!({ "input": [commented] });
+    assert_eq!(concede(&mut body, "the phrase or phases are wrong"), Concession::Nothing);
+}
