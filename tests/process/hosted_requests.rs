@@ -247,6 +247,20 @@ fn a_command_that_a_rule_may_deny_is_refused_whether_or_not_rules_ask() {
 }
 
 #[test]
+fn a_request_is_refused_with_the_name_of_a_broken_file_of_rules() {
+    let home = home("", "");
+    fs::create_dir(root(&home).join(".acpd")).unwrap();
+    fs::write(root(&home).join(".acpd/config.toml"), "[permissions]\ndeny = [\"bsh(rm)\"]\n").unwrap();
+    prepare(&home, &[terminal("echo x", &[])]);
+    let mut editor = home.bridge();
+    let session = editor.open(&root(&home));
+    editor.prompt(&session, "go");
+    let answers = answers(&home);
+    let refusal = answers[0]["error"]["message"].as_str().unwrap_or_else(|| panic!("{answers:?}"));
+    assert!(refusal.contains(".acpd/config.toml:2: the rule `bsh(rm)` can never match"), "{refusal}");
+}
+
+#[test]
 fn an_agent_in_the_sandbox_gets_neither_files_nor_terminals_of_an_editor() {
     let home = home("sandbox = true", "");
     let at = |name: &str| home.work().join(name);

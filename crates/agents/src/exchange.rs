@@ -18,7 +18,7 @@ use domain::{CallId, Content, MessageId, QuestionId, StopReason};
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 use wire::child::{self, ChildCapabilities, SecondVersion};
 use wire::{Id, RpcError, method, rpc};
@@ -72,6 +72,13 @@ enum OpenBy {
 /// A request of the child that is being served.
 type Served = BoxFuture<'static, (Id, Result<Value, RpcError>)>;
 
+/// A request of the child that waits for the user to answer a form.
+struct OpenForm {
+    id: Id,
+    /// Withdraws the form at the editor, and answers the child with this.
+    close: oneshot::Sender<Result<Value, RpcError>>,
+}
+
 struct Prompt {
     content: Vec<Content>,
     editor: Option<Arc<dyn Editor>>,
@@ -101,15 +108,15 @@ pub(crate) struct Exchange {
     editor: Option<Arc<dyn Editor>>,
     /// The conversation so far, for a child that opened a new session. It is put before the child's first prompt.
     summary: Option<String>,
+    /// Names the MCP servers and folders that the child cannot use. Reported with the session's first prompt, when a
+    /// client sees it.
+    left_out: Option<String>,
     /// The id of the current message, for text to which the child gives no message id.
     message: MessageId,
     questions: HashMap<QuestionId, Id>,
     announced: HashSet<CallId>,
-    /// The requests of the child that wait for the user to answer a form.
-    forms: Vec<Id>,
+    forms: Vec<OpenForm>,
     served: FuturesUnordered<Served>,
-    /// Notified when a prompt ends or is cancelled.
-    prompt_over: watch::Sender<()>,
     outgoing: VecDeque<Vec<u8>>,
     reports: VecDeque<AgentReport>,
     deadline: Option<Deadline>,
@@ -141,12 +148,12 @@ impl Exchange {
             is_prompt_unsent: false,
             editor: None,
             summary: None,
+            left_out: None,
             message: MessageId::new(),
             questions: HashMap::new(),
             announced: HashSet::new(),
             forms: Vec::new(),
             served: FuturesUnordered::new(),
-            prompt_over: watch::Sender::default(),
             outgoing: VecDeque::new(),
             reports: VecDeque::new(),
             deadline: Some(Deadline { at: Instant::now() + patience.start, failure }),
@@ -218,6 +225,9 @@ impl Exchange {
         self.editor = editor;
         self.message = MessageId::new();
         self.announced.clear();
+        if let Some(text) = self.left_out.take() {
+            self.report(AgentReport::Noticed(text));
+        }
         let params = child::prompt(&session, &content, &self.capabilities);
         self.prompt = Some(self.request(method::SESSION_PROMPT, &params, Pending::Prompt));
         self.is_prompt_unsent = true;
@@ -243,7 +253,7 @@ impl Exchange {
             return self.report(AgentReport::Ended { reason: StopReason::Cancelled, usage: None });
         }
         let (Some(_), Some(session)) = (self.prompt, &self.session) else { return };
-        if self.deadline.is_some() {
+        if self.is_cancelled() {
             // It is cancelled already, and cancelling it again must not give it more time.
             return;
         }
@@ -251,10 +261,18 @@ impl Exchange {
         for (_, id) in std::mem::take(&mut self.questions) {
             self.answer(&id, Ok(child::permission_answer(None)));
         }
-        self.prompt_over.send_replace(());
+        if self.close_forms() {
+            self.report(AgentReport::Waits(false));
+        }
         let (agent, seconds) = (&self.order.agent, self.patience.cancel.as_secs());
         let failure = format!("the agent `{agent}` did not end its turn within {seconds} s and was ended");
         self.deadline = Some(Deadline { at: Instant::now() + self.patience.cancel, failure });
+    }
+
+    /// Whether the child works on a prompt that it was asked to end.
+    fn is_cancelled(&self) -> bool {
+        // An open session has no other deadline.
+        self.prompt.is_some() && self.deadline.is_some()
     }
 
     /// Returns the failure of a child that missed its deadline.

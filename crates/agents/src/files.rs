@@ -51,8 +51,8 @@ pub(crate) async fn find(path: PathBuf, surroundings: &Surroundings) -> Result<C
     blocking(find, "looking for the file failed").await
 }
 
-/// Whether an editor may open files for the child. An editor gets a path, which a child could meanwhile turn into a link,
-/// and so leave its sandbox.
+/// Whether an editor may open files for the child. An editor gets a path, which a child could meanwhile turn into a
+/// link, and so leave its sandbox.
 fn may_serve(editor: &Arc<dyn Editor>, surroundings: &Surroundings) -> bool {
     editor.is_connected() && !surroundings.is_confined()
 }

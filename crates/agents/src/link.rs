@@ -1,4 +1,4 @@
-//! The session's end of the link to a child. Sending an order never blocks, and no order is lost while the child is there.
+//! The session's end of the link to a child. Sending an order never blocks, and no order is lost while the child runs.
 //!
 //! Nothing bounds the channel, because the number of waiting orders is bounded by what they are: a session sends the
 //! next prompt only after the end of the last one, cancels a prompt once, and answers each open question once. Clients

@@ -108,7 +108,9 @@ impl Surroundings {
         let mut card = ToolCard { kind, access: Access::Ask { always: None }, ..ToolCard::begun(tool, "") };
         change(&mut card);
         match rules.refusal(card, self.site.clone()).await {
-            Some(reason) => Err(RpcError::invalid_request(reason, "do without it, or ask the user to change the rule")),
+            Some(reason) => {
+                Err(RpcError::invalid_request(reason, "do without it, or ask the user to change the rules"))
+            }
             None => Ok(()),
         }
     }

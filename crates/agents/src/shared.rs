@@ -128,7 +128,9 @@ impl Host {
         let reason = tokio::select! {
             reason = self.serve(stdout, stdin, &mut members) => reason,
             ended = process.ended() => Some(describe(&agent, &ended)),
-            () = stopped.notified() => Some(format!("the agent `{agent}` was ended, because it failed in another session")),
+            () = stopped.notified() => {
+                Some(format!("the agent `{agent}` was ended, because it failed in another session"))
+            }
         };
         let reason = match reason {
             Some(reason) => match timeout(LAST_WORDS, process.ended()).await {

@@ -11,6 +11,15 @@ use policy::{Permissions, Rules};
 use crate::project_config::LearnedRules;
 use crate::real_paths::RealPaths;
 
+/// Why a call about which no question can be asked is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Denial {
+    /// A rule denies the call, or may do so.
+    Rule,
+    /// A project's file has this error, so it is unknown what the file forbids. Names the file.
+    BrokenFile(String),
+}
+
 /// The rules of all folders in which sessions work.
 #[derive(Debug)]
 pub struct FolderRules {
@@ -62,11 +71,12 @@ impl FolderRules {
         self.projects.temper(cwd, card.kind, verdict)
     }
 
-    /// Returns whether a rule denies a call about which no question can be asked, or may do so, or whether that is
-    /// unknown because a project's file has an error.
-    pub fn may_deny(&self, card: &ToolCard, cwd: &Path) -> bool {
-        let denied = self.known(cwd).may_deny(card, self.names.card(card).as_ref()).then_some(Verdict::Deny);
-        self.projects.temper(cwd, card.kind, denied).is_some()
+    /// Returns why a call about which no question can be asked is refused; None if it is not.
+    pub fn denial(&self, card: &ToolCard, cwd: &Path) -> Option<Denial> {
+        if self.known(cwd).may_deny(card, self.names.card(card).as_ref()) {
+            return Some(Denial::Rule);
+        }
+        self.projects.error(cwd, card.kind).map(Denial::BrokenFile)
     }
 
     /// Returns the rules of a folder as they were written. Blocks.
@@ -78,4 +88,34 @@ impl FolderRules {
 fn resolved(mut permissions: Permissions) -> Permissions {
     permissions.resolve(|folder| std::fs::canonicalize(folder).ok());
     permissions
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use domain::ToolKind;
+
+    use super::*;
+
+    #[test]
+    fn a_call_is_denied_by_a_rule_or_by_the_file_whose_rules_are_unknown() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join(".acpd")).unwrap();
+        let config = folder.path().join(".acpd/config.toml");
+        let rules = FolderRules::new(Permissions::default());
+        let denial = |tool: &str, kind: ToolKind, text: &str| {
+            fs::write(&config, text).unwrap();
+            rules.learn_folder(folder.path());
+            rules.denial(&ToolCard { kind, ..ToolCard::begun(tool, "") }, folder.path())
+        };
+        let valid = "[permissions]\ndeny = [\"edit_file\"]\n";
+        assert_eq!(denial("edit_file", ToolKind::Edit, valid), Some(Denial::Rule));
+        assert_eq!(denial("bash", ToolKind::Execute, valid), None);
+        let broken = "[permissions]\ndeny = [\"bsh(rm)\", \"edit_file\"]\n";
+        let Some(Denial::BrokenFile(error)) = denial("bash", ToolKind::Execute, broken) else { panic!("no denial") };
+        assert!(error.starts_with(&format!("{}:2: ", config.display())), "{error}");
+        assert_eq!(denial("edit_file", ToolKind::Edit, broken), Some(Denial::Rule), "the rule is known");
+        assert_eq!(denial("plan", ToolKind::Think, broken), None);
+    }
 }

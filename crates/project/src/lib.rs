@@ -20,7 +20,7 @@ mod system_prompt;
 mod worktrees;
 
 pub use folder_notes::{EnteredNotes, FolderNotes};
-pub use folder_rules::FolderRules;
+pub use folder_rules::{Denial, FolderRules};
 pub use library::{CustomAgent, Library, LibraryContents, Skill, SkillError};
 pub use notes::{MEMORY, NAMES as NOTE_NAMES, Notes, PROJECT_MEMORY};
 pub use project_config::{ConfigErrors, check};

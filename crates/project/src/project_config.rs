@@ -210,8 +210,8 @@ pub(crate) struct LearnedRules(Mutex<HashMap<PathBuf, FolderStrictness>>);
 #[derive(Debug, Default)]
 struct FolderStrictness {
     rules: Rules,
-    /// Whether a file has an error now.
-    broken: bool,
+    /// The first error that a file has now, with the name of the file.
+    error: Option<String>,
     /// The files as they were last read. Compiling hundreds of rules takes a while, so unchanged text is not compiled
     /// again.
     sources: Vec<Source>,
@@ -227,13 +227,14 @@ impl LearnedRules {
         let mut known = self.lock();
         let known = known.entry(cwd.to_owned()).or_default();
         known.sources = sources;
-        known.broken = !complaints.is_empty();
+        known.error = complaints.into_iter().next();
         // Rules stay when the file changes. An agent that changes it again and again must not fill the memory with
         // rules.
         if known.rules.ask.len() + known.rules.deny.len() < MAX_KEPT {
             known.rules.extend_with_new(rules);
         } else {
-            known.broken = true;
+            known.error =
+                Some(format!("{}: too many rules were added while the daemon runs", cwd.join(FILE).display()));
         }
     }
 
@@ -246,12 +247,18 @@ impl LearnedRules {
 
     /// Makes a verdict stricter while a project's file has an error.
     pub(crate) fn temper(&self, cwd: &Path, kind: ToolKind, verdict: Option<Verdict>) -> Option<Verdict> {
-        let broken = self.lock().get(cwd).is_some_and(|known| known.broken);
+        let is_broken = self.error(cwd, kind).is_some();
         match verdict {
             Some(Verdict::Deny) => Some(Verdict::Deny),
-            Some(Verdict::Run | Verdict::Ask) | None if broken && kind != ToolKind::Think => Some(Verdict::Ask),
+            Some(Verdict::Run | Verdict::Ask) | None if is_broken => Some(Verdict::Ask),
             other => other,
         }
+    }
+
+    /// Returns the error in a project's file, with the file's name, if it leaves open what the rules are for calls of
+    /// this kind.
+    pub(crate) fn error(&self, cwd: &Path, kind: ToolKind) -> Option<String> {
+        self.lock().get(cwd).filter(|_| kind != ToolKind::Think)?.error.clone()
     }
 
     /// Forgets all rules, so that they are read again.

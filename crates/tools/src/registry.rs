@@ -22,8 +22,8 @@ use lsp::LanguageServers;
 use mcp::McpHost;
 use process::background::{BackgroundCommand, BackgroundCommands};
 use process::confine::{AccessLimits, PinnedRoots};
-use project::FolderRules;
 use project::prompt_files::{self, FilteredPrompt};
+use project::{Denial, FolderRules};
 use serde_json::Value;
 
 use self::modes::offers;
@@ -396,7 +396,12 @@ impl ClientRules for Registry {
                 return Some(format!("acpd does not run this for an agent. {}", reach.text()));
             }
             rules.learn(&site);
-            rules.may_deny(&card, &site.cwd).then(|| DENIED.to_owned())
+            rules.denial(&card, &site.cwd).map(|denial| match denial {
+                Denial::Rule => DENIED.to_owned(),
+                Denial::BrokenFile(error) => {
+                    format!("a file with rules has an error, and it is unknown whether it forbids this: {error}")
+                }
+            })
         });
         // If this panics, the verdict is unknown, so the request is refused.
         Box::pin(async move { compared.await.unwrap_or_else(|_| Some(DENIED.to_owned())) })

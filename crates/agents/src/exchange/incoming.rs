@@ -3,10 +3,11 @@
 use domain::hosted::{AgentFailure, AgentReport, CallFields};
 use domain::{CallId, MessageId, QuestionId, StopReason};
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 use wire::child::{self, ChildRequest, PermissionRequest, Update};
 use wire::{Id, RpcError, method};
 
-use super::{ANNOUNCED, Exchange, Pending, SERVED, changed};
+use super::{ANNOUNCED, Exchange, OpenForm, Pending, SERVED, changed};
 use crate::services::can_show;
 
 impl Exchange {
@@ -62,9 +63,9 @@ impl Exchange {
     fn end_prompt(&mut self, result: Result<Value, RpcError>) {
         self.prompt = None;
         self.editor = None;
-        self.prompt_over.send_replace(());
         self.deadline = None;
-        // The questions of a prompt end with it.
+        // The questions and forms of a prompt end with it.
+        self.close_forms();
         for (question, id) in std::mem::take(&mut self.questions) {
             self.answer(&id, Ok(child::permission_answer(None)));
             self.report(AgentReport::Withdrew(question));
@@ -90,17 +91,8 @@ impl Exchange {
             }
             method::CANCEL_REQUEST => {
                 let request = params.get("requestId").or_else(|| params.get("id"));
-                let request = request.and_then(|id| Id::from_raw_text(&id.to_string()));
-                let question = self.questions.iter().find(|(_, id)| Some(*id) == request.as_ref());
-                if let Some((question, id)) = question.map(|(question, id)| (question.clone(), id.clone())) {
-                    self.questions.remove(&question);
-                    // In version 2 a withdrawn question has an outcome.
-                    let answer = match self.second {
-                        Some(_) => Ok(child::permission_answer(None)),
-                        None => Err(RpcError::cancelled("the agent withdrew the question")),
-                    };
-                    self.answer(&id, answer);
-                    self.report(AgentReport::Withdrew(question));
+                if let Some(id) = request.and_then(|id| Id::from_raw_text(&id.to_string())) {
+                    self.withdraw(&id);
                 }
             }
             method::ELICITATION_COMPLETE => {
@@ -109,6 +101,25 @@ impl Exchange {
                 }
             }
             _ => tracing::debug!(agent = self.order.agent, method, "an unknown notification"),
+        }
+    }
+
+    /// Closes the question or form of a request that the child has cancelled.
+    fn withdraw(&mut self, request: &Id) {
+        // In version 2 a withdrawn question has an outcome.
+        let answer = |outcome: Value| match self.second {
+            Some(_) => Ok(outcome),
+            None => Err(RpcError::cancelled("the agent withdrew the question")),
+        };
+        let question = self.questions.iter().find(|(_, id)| *id == request).map(|(question, _)| question.clone());
+        if let Some(question) = question {
+            let answer = answer(child::permission_answer(None));
+            self.questions.remove(&question);
+            self.answer(request, answer);
+            self.report(AgentReport::Withdrew(question));
+        } else if let Some(place) = self.forms.iter().position(|form| form.id == *request) {
+            let answer = answer(cancelled_form());
+            self.forget_form(place).end(answer);
         }
     }
 
@@ -168,6 +179,9 @@ impl Exchange {
             return self.ask(id, *asked);
         }
         let is_shown = matches!(&request, ChildRequest::Elicit(form) if can_show(form, self.editor.as_ref()));
+        if is_shown && self.is_cancelled() {
+            return self.answer(&id, Ok(cancelled_form()));
+        }
         let Some(served) = self.services.serve(request, self.editor.clone()) else { return };
         if !is_shown {
             return self.served.push(Box::pin(async move { (id, served.await) }));
@@ -175,24 +189,38 @@ impl Exchange {
         if self.forms.is_empty() {
             self.report(AgentReport::Waits(true));
         }
-        self.forms.push(id.clone());
-        // A question to the user is cancelled when its prompt ends.
-        let mut over = self.prompt_over.subscribe();
+        let (close, closed) = oneshot::channel();
+        self.forms.push(OpenForm { id: id.clone(), close });
+        // Dropping `served` withdraws the form at the editor.
         self.served.push(Box::pin(async move {
             tokio::select! {
                 answer = served => (id, answer),
-                _ = over.changed() => (id, Ok(json!({ "action": "cancel" }))),
+                answer = closed => (id, answer.unwrap_or_else(|_| Ok(cancelled_form()))),
             }
         }));
     }
 
+    /// Cancels the open forms. Returns whether there were any.
+    pub(super) fn close_forms(&mut self) -> bool {
+        let forms = std::mem::take(&mut self.forms);
+        let had_forms = !forms.is_empty();
+        forms.into_iter().for_each(|form| form.end(Ok(cancelled_form())));
+        had_forms
+    }
+
+    /// Removes a form from the open ones. Without open forms, the child does not wait any more.
+    fn forget_form(&mut self, place: usize) -> OpenForm {
+        let form = self.forms.swap_remove(place);
+        if self.forms.is_empty() {
+            self.report(AgentReport::Waits(false));
+        }
+        form
+    }
+
     /// Answers a request of the child that was served.
     pub(super) fn finish(&mut self, id: &Id, result: Result<Value, RpcError>) {
-        if let Some(place) = self.forms.iter().position(|form| form == id) {
-            self.forms.swap_remove(place);
-            if self.forms.is_empty() {
-                self.report(AgentReport::Waits(false));
-            }
+        if let Some(place) = self.forms.iter().position(|form| form.id == *id) {
+            self.forget_form(place);
         }
         self.answer(id, result);
     }
@@ -207,6 +235,18 @@ impl Exchange {
         self.questions.insert(question.clone(), id);
         self.report(AgentReport::Asked { question, call, options });
     }
+}
+
+impl OpenForm {
+    fn end(self, answer: Result<Value, RpcError>) {
+        // The user may have answered at the same time.
+        let _ = self.close.send(answer);
+    }
+}
+
+/// The answer to a form that is closed without the user.
+fn cancelled_form() -> Value {
+    json!({ "action": "cancel" })
 }
 
 pub(crate) fn read_error(error: &Value) -> RpcError {

@@ -27,7 +27,8 @@ impl Exchange {
         if !VERSIONS.contains(&version) {
             let agent = &self.order.agent;
             return Err(AgentFailure::broken(format!(
-                "the agent `{agent}` speaks version {version} of the protocol, and acpd speaks versions 1 and 2 with agents"
+                "the agent `{agent}` speaks version {version} of the protocol, and acpd speaks versions 1 and 2 with \
+                 agents"
             )));
         }
         self.second = (version == 2).then(SecondVersion::default);
@@ -51,10 +52,10 @@ impl Exchange {
         let order = &self.order;
         let (params, left_out) =
             child::open_session(earlier.as_deref(), &order.cwd, &order.extra_roots, &order.servers, &self.capabilities);
-        if !left_out.is_empty() && self.session.is_none() {
-            let names = left_out.join(", ");
-            self.report(AgentReport::Noticed(format!("The agent cannot use these MCP servers and folders: {names}.")));
-        }
+        // Later children of a session with prompts leave out the same.
+        let had_prompts = order.earlier.is_some() && order.summary.is_some();
+        self.left_out = (!left_out.is_empty() && !had_prompts)
+            .then(|| format!("The agent cannot use these MCP servers and folders: {}.", left_out.join(", ")));
         self.request(method, &params, Pending::Open(by));
     }
 

@@ -1,7 +1,13 @@
 //! Tests of the exchange without pipes: messages and orders go in, messages and reports come out.
 
+use domain::editor::{
+    EditorCapabilities, EditorError, Elicitation, Elicited, Lines, TerminalExit, TerminalId, TerminalOrder,
+    TerminalOutput,
+};
 use domain::hosted::{AgentLink, AgentOrder, AgentReport, AgentSetting, Offer, OfferPart};
+use domain::mcp::{McpServer, McpTransport};
 use futures_util::FutureExt;
+use futures_util::stream::StreamExt;
 use process::Launcher;
 use tokio::time::advance;
 
@@ -68,7 +74,9 @@ fn capable(load: bool, resume: bool) -> Value {
 
 #[tokio::test]
 async fn a_session_is_resumed_or_loaded_or_begun_anew_with_a_summary() {
-    let mut child = exchange(Some("old"));
+    let transport = McpTransport::Http { url: "http://127.0.0.1:9/".to_owned(), headers: Vec::new() };
+    let servers = vec![McpServer { name: "web".to_owned(), transport }];
+    let mut child = exchange_for(AgentOrder { servers: servers.clone(), ..order(Some("old")) }, 1);
     child.take_order(Order::Prompt { content: vec![Content::text("hi")], editor: None });
     child.answered(capable(true, true));
     child.refused(-32602).unwrap();
@@ -80,6 +88,7 @@ async fn a_session_is_resumed_or_loaded_or_begun_anew_with_a_summary() {
     let prompt: Value = serde_json::from_slice(&child.outgoing[1]).unwrap();
     assert_eq!(prompt["params"]["prompt"][0]["text"], "Before this: x");
     assert_eq!(child.sent(), ["session/set_mode", "session/prompt"]);
+    // The first prompt of the session has named the server that the child cannot use.
     let reports = child.reported();
     assert!(matches!(&reports[..], [AgentReport::Opened { session, fresh: true, .. }] if session == "new"));
 
@@ -89,6 +98,27 @@ async fn a_session_is_resumed_or_loaded_or_begun_anew_with_a_summary() {
     assert_eq!(child.sent(), ["initialize", "session/resume"]);
     let reports = child.reported();
     assert!(matches!(&reports[..], [AgentReport::Opened { session, fresh: false, .. }] if session == "old"));
+}
+
+#[tokio::test]
+async fn the_servers_that_a_child_cannot_use_are_named_once_with_the_first_prompt() {
+    let transport = McpTransport::Http { url: "http://127.0.0.1:9/".to_owned(), headers: Vec::new() };
+    let servers = vec![McpServer { name: "web".to_owned(), transport }];
+    // The child is new, or is started again and loses its session before the first prompt.
+    for (earlier, refusals) in [(None, 0), (Some("old"), 2)] {
+        let mut child = exchange_for(AgentOrder { servers: servers.clone(), summary: None, ..order(earlier) }, 1);
+        child.answered(capable(true, true));
+        (0..refusals).for_each(|_| child.refused(-32602).unwrap());
+        child.answered(json!({ "sessionId": "new" }));
+        assert!(matches!(&child.reported()[..], [AgentReport::Opened { .. }]));
+        child.take_order(Order::Prompt { content: vec![Content::text("hi")], editor: None });
+        let named = child.reported();
+        assert!(matches!(&named[..], [AgentReport::Noticed(text)] if text.contains(": web.")), "{named:?}");
+        child.answered(json!({ "stopReason": "end_turn" }));
+        child.reported();
+        child.take_order(Order::Prompt { content: vec![Content::text("again")], editor: None });
+        assert_eq!(child.reported(), []);
+    }
 }
 
 #[tokio::test]
@@ -248,6 +278,124 @@ async fn a_question_that_the_child_withdraws_is_closed() {
     child.take(json!({ "jsonrpc": "2.0", "method": "$/cancel_request", "params": { "requestId": 7 } })).unwrap();
     assert!(matches!(&child.reported()[..], [AgentReport::Withdrew(_)]));
     assert!(child.sent()[0].contains("-32800"));
+}
+
+/// An editor that shows forms, which nobody answers.
+struct FormEditor;
+
+impl Editor for FormEditor {
+    fn capabilities(&self) -> EditorCapabilities {
+        EditorCapabilities { forms: true, ..EditorCapabilities::default() }
+    }
+
+    fn connection(&self) -> domain::ConnectionId {
+        domain::ConnectionId::new()
+    }
+
+    fn read_text(&self, _: std::path::PathBuf, _: Option<Lines>) -> BoxFuture<'static, Result<String, EditorError>> {
+        unreachable!()
+    }
+
+    fn write_text(&self, _: std::path::PathBuf, _: String) -> BoxFuture<'static, Result<(), EditorError>> {
+        unreachable!()
+    }
+
+    fn open_terminal(&self, _: TerminalOrder) -> BoxFuture<'static, Result<TerminalId, EditorError>> {
+        unreachable!()
+    }
+
+    fn terminal_output(&self, _: TerminalId) -> BoxFuture<'static, Result<TerminalOutput, EditorError>> {
+        unreachable!()
+    }
+
+    fn terminal_exit(&self, _: TerminalId) -> BoxFuture<'static, Result<TerminalExit, EditorError>> {
+        unreachable!()
+    }
+
+    fn kill_terminal(&self, _: TerminalId) -> BoxFuture<'static, Result<(), EditorError>> {
+        unreachable!()
+    }
+
+    fn release_terminal(&self, _: TerminalId) {}
+
+    fn elicit(&self, _: Elicitation) -> BoxFuture<'static, Result<Elicited, EditorError>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+fn prompt_with_forms(child: &mut Exchange) {
+    child.take_order(Order::Prompt { content: vec![Content::text("hi")], editor: Some(Arc::new(FormEditor)) });
+    child.sent();
+}
+
+fn show_form(child: &mut Exchange, id: u64) {
+    let schema = json!({ "type": "object", "properties": { "name": { "type": "string" } } });
+    let params = json!({ "sessionId": "c1", "message": "Name?", "mode": "form", "requestedSchema": schema });
+    child.take(json!({ "jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": params })).unwrap();
+}
+
+/// Answers the child's requests whose results are ready.
+fn finish_served(child: &mut Exchange) {
+    while let Some(Some((id, result))) = child.served.next().now_or_never() {
+        child.finish(&id, result);
+    }
+}
+
+#[tokio::test]
+async fn a_form_that_the_child_withdraws_is_closed() {
+    for (is_second, answer) in [(false, "-32800"), (true, r#"{"action":"cancel"}"#)] {
+        let mut child = exchange(None);
+        child.answered(if is_second { second() } else { capable(false, false) });
+        child.answered(json!({ "sessionId": "c1" }));
+        prompt_with_forms(&mut child);
+        child.reported();
+        show_form(&mut child, 7);
+        show_form(&mut child, 8);
+        assert_eq!(child.reported(), [AgentReport::Waits(true)]);
+        let withdraw =
+            |id: u64| json!({ "jsonrpc": "2.0", "method": "$/cancel_request", "params": { "requestId": id } });
+        child.take(withdraw(7)).unwrap();
+        finish_served(&mut child);
+        assert_eq!(child.reported(), [], "another form is open");
+        assert!(matches!(&child.sent()[..], [sent] if sent.contains(answer)));
+        child.take(withdraw(8)).unwrap();
+        finish_served(&mut child);
+        assert_eq!(child.reported(), [AgentReport::Waits(false)]);
+        assert!(matches!(&child.sent()[..], [sent] if sent.contains(answer)));
+    }
+}
+
+#[tokio::test]
+async fn a_form_that_comes_after_the_cancellation_is_cancelled_at_once() {
+    let mut child = working();
+    child.answered(json!({ "stopReason": "end_turn" }));
+    prompt_with_forms(&mut child);
+    show_form(&mut child, 7);
+    child.reported();
+    child.take_order(Order::Cancel);
+    assert_eq!(child.reported(), [AgentReport::Waits(false)]);
+    finish_served(&mut child);
+    assert_eq!(child.sent(), ["session/cancel", r#"{"action":"cancel"}"#]);
+    show_form(&mut child, 8);
+    assert_eq!(child.sent(), [r#"{"action":"cancel"}"#]);
+    assert_eq!(child.reported(), []);
+}
+
+#[tokio::test]
+async fn a_form_of_the_next_prompt_waits_although_the_last_prompt_left_one_open() {
+    let mut child = working();
+    child.answered(json!({ "stopReason": "end_turn" }));
+    prompt_with_forms(&mut child);
+    show_form(&mut child, 7);
+    child.reported();
+    child.answered(json!({ "stopReason": "end_turn" }));
+    prompt_with_forms(&mut child);
+    child.reported();
+    show_form(&mut child, 8);
+    assert_eq!(child.reported(), [AgentReport::Waits(true)]);
+    finish_served(&mut child);
+    assert_eq!(child.sent(), [r#"{"action":"cancel"}"#], "the first form is answered late");
+    assert_eq!(child.reported(), [], "and the second one is still open");
 }
 
 #[tokio::test]

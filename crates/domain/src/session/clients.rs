@@ -25,8 +25,6 @@ pub(super) struct Clients {
     /// The remarks about models that the clients have received; None until the first prompt since
     /// the session was loaded.
     pub(super) remarks: Option<BTreeSet<String>>,
-    /// Notices of a child agent that came before any client. The next turn begins with them.
-    pub(super) missed: Vec<String>,
 }
 
 pub(super) struct AttachedClient {

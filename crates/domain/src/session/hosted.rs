@@ -18,9 +18,6 @@ const OPEN_CALLS: usize = 1000;
 /// The maximum number of bytes that are recorded of a child's work between two prompts.
 const UNPROMPTED: usize = 4 << 20;
 
-/// The maximum number of notices that are kept for the next client.
-const MISSED: usize = 4;
-
 /// A child's part in a running turn: it works on the prompt.
 #[derive(Debug)]
 pub struct AgentTurn;
@@ -131,19 +128,12 @@ impl SessionMachine {
         true
     }
 
-    /// Shows a notice of the child, now or, if no client would see it, with the next turn.
+    /// Shows a notice of the child to the attached clients. Without any, the notice stays in the conversation for the
+    /// next one.
     fn notice_of_agent(&mut self, text: String) {
-        if self.has_clients() {
-            self.notice_passing(text);
-        } else if self.clients.missed.len() < MISSED {
-            self.clients.missed.push(text);
-        }
-    }
-
-    /// Shows the notices of the child that no client has seen.
-    pub(super) fn show_missed_notices(&mut self) {
-        for text in std::mem::take(&mut self.clients.missed) {
-            self.notice_passing(text);
+        match self.has_clients() {
+            true => self.notice_passing(text),
+            false => self.notice(text),
         }
     }
 

@@ -149,7 +149,6 @@ impl SessionMachine {
         let costs_before = self.state.usage.costs.clone();
         self.activity = Activity::Turn(RunningTurn { agent, costs_before, ..RunningTurn::new(turn.clone(), purpose) });
         self.review_model();
-        self.show_missed_notices();
         self.start_backend(StartTurn { turn, purpose, unfinished: None, after });
         self.publish();
     }

@@ -44,6 +44,19 @@ fn denying_wins_over_asking_and_asking_over_allowing() {
 }
 
 #[test]
+fn a_call_that_nobody_can_be_asked_about_is_denied_in_doubt() {
+    let rules = rules(&["bash"], &["bash(git push)"], &["bash(rm)", "edit(/real/docs)"]);
+    for command in ["rm a", "ls && rm a", "$(echo rm) a", "R=rm; $R a"] {
+        assert!(rules.may_deny(&bash(command), None), "{command}");
+    }
+    for command in ["ls", "git push"] {
+        assert!(!rules.may_deny(&bash(command), None), "{command}");
+    }
+    assert!(rules.may_deny(&edit("/link/docs/a"), Some(&edit("/real/docs/a"))));
+    assert!(!rules.may_deny(&edit("/link/docs/a"), None));
+}
+
+#[test]
 fn a_command_that_names_a_file_which_may_not_be_read_asks() {
     let rules = rules(&["bash(cat)", "bash(ls)"], &["read(*.key)"], &["read(.env)", "read(secrets)", "edit(locked)"]);
     for command in [

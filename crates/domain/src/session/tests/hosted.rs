@@ -2,6 +2,7 @@
 //! and failures, between all other inputs of a session.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use proptest::prelude::*;
 
@@ -9,9 +10,9 @@ use super::moves::{Move, policies};
 use super::{Input, World};
 use crate::hosted::{AgentFailure, AgentReport, CallFields, Offer};
 use crate::permission::AgentOption;
-use crate::session::AgentQuestion;
 use crate::session::effect::Effect;
-use crate::{Answer, CallId, Choice, Given, QuestionId, StopReason, Verdict};
+use crate::session::{AgentLimits, AgentQuestion, SessionPolicy, Unattended, WhenBusy};
+use crate::{Answer, CallId, Choice, EventKind, Given, QuestionId, StopReason, Verdict};
 
 /// The state of the child, according to the effects so far.
 #[derive(Default)]
@@ -195,6 +196,30 @@ impl World {
         assert!(activity.is_idle(), "the session does not come to rest: {activity:?}");
         assert!(self.unanswered.is_empty(), "prompts got no answer: {:?}", self.unanswered);
     }
+}
+
+#[test]
+fn a_notice_of_a_child_stays_in_the_log_if_no_client_sees_it() {
+    let policy = SessionPolicy {
+        agents: AgentLimits::default(),
+        spending: crate::budget::SpendingLimits::default(),
+        when_busy: WhenBusy::Queue,
+        unattended: Unattended::Wait,
+        idle_after: Duration::from_secs(600),
+    };
+    let mut world = World::new(policy, Some("child"));
+    world.report(AgentReport::Noticed("unseen".to_owned()));
+    world.apply(Move::Attach);
+    world.report(AgentReport::Noticed("seen".to_owned()));
+    let notices: Vec<(&str, bool)> = world
+        .log
+        .iter()
+        .filter_map(|event| match &event.kind {
+            EventKind::Noticed { text, passing, .. } => Some((text.as_str(), *passing)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(notices, [("unseen", false), ("seen", true)]);
 }
 
 proptest! {
