@@ -136,6 +136,7 @@ impl SessionMachine {
             }
             Input::SubAgentUsed { spent, window } => self.pay(spent, self.state.usage.window_used, window),
             Input::Call { call, report } => self.take_call_report(call, report),
+            Input::AgentPromptSynced(turn) => self.note_prompt_synced(&turn),
             Input::Agent(report) => self.take_agent_report(report),
             Input::AgentAsked(asked) => self.ask_for_agent(asked),
             Input::WriteFailed(failure) => self.fail_write(failure),
