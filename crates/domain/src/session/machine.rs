@@ -99,10 +99,7 @@ impl SessionMachine {
             Input::SpentToday(spent) => self.spending.today = spent,
             Input::Background(report) => self.note_background(report),
             Input::Answer { question, answer } => self.settle_question(question, answer),
-            Input::AnswerOpen { question, answer } => {
-                let reply = self.settle_open(question.as_ref(), answer);
-                self.reply(Reply::Answer(reply));
-            }
+            Input::AnswerOpen { question, answer } => self.answer_open(question.as_ref(), answer),
             Input::CannotAnswer { question, attach, why } => self.note_unable(question, attach, &why),
             Input::DenyTimerFired => self.deny_questions(),
             Input::Undo(direction) => self.undo(direction),
