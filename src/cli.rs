@@ -135,7 +135,7 @@ pub struct Acp {
     pub agent: Option<String>,
 }
 
-/// Store the key of a model provider, in a file that only you can read, or log in at another agent or an MCP server.
+/// Store the key of a model provider, in a file that only you can read, or log in to another agent or an MCP server.
 ///
 /// Asks for the provider and the key, checks the key with the provider, and stores it. With --agent, the agent logs you in
 /// in its own way, and keeps its key itself. With --mcp, you log in with a browser, which may run on another machine.
@@ -158,7 +158,7 @@ pub struct Login {
     #[arg(long, value_name = "ID", requires = "agent")]
     pub method: Option<String>,
 
-    /// Log in at this MCP server instead: one of the configuration, or the address of another.
+    /// Log in to this MCP server instead: one of the configuration, or the address of another.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["provider", "unchecked", "agent", "method"],
         add = ArgValueCompleter::new(completions::mcp_servers))]
     pub mcp: Option<String>,
@@ -168,7 +168,7 @@ pub struct Login {
     pub no_browser: bool,
 }
 
-/// Remove the stored key of a provider, or of all providers, or the login at an MCP server.
+/// Remove the stored key of a provider, or of all providers, or the login to an MCP server.
 #[derive(Debug, Args)]
 pub struct Logout {
     /// The provider, such as `anthropic`. Without it, acpd asks whether to remove all keys.
@@ -179,7 +179,7 @@ pub struct Logout {
     #[arg(long)]
     pub all: bool,
 
-    /// Remove the login at this MCP server instead: one of the configuration, or the address of another.
+    /// Remove the login to this MCP server instead: one of the configuration, or the address of another.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["provider", "all"],
         add = ArgValueCompleter::new(completions::mcp_servers))]
     pub mcp: Option<String>,

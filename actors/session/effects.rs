@@ -136,6 +136,7 @@ impl Session {
             Effect::StartSubAgent(start) => return self.start_agent(*start, ctx),
             Effect::AnswerDelegation { call, outcome } => self.work.answer_delegation(&call, outcome),
             Effect::ForgetAgent(agent) => drop(self.work.ended_agents.remove(&agent)),
+            Effect::PromptAgent(prompt) => self.prompt_agent(prompt, ctx),
             Effect::CancelAgent => return self.cancel_agent(ctx),
             Effect::AnswerAgent { question, option } => self.hosted.answer(question, option),
             Effect::DropAgentLink => self.drop_child(ctx),

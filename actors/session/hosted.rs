@@ -3,12 +3,9 @@
 //! The rules are in `domain::session`; this file passes orders to the child and its reports to the machine. A report is
 //! taken only while the log has room, so a child that floods acpd waits.
 
-use std::sync::Arc;
-
 use actix::{
     ActorFutureExt, AsyncContext, Context, Handler, Message, ResponseActFuture, SpawnHandle, StreamHandler, WrapFuture,
 };
-use domain::conversation::Message as Spoken;
 use domain::hosted::{
     AgentFailure, AgentLink, AgentOrder, AgentReport, AgentSetting, Offer, StartedAgent, as_ruled, summary,
 };
@@ -51,10 +48,6 @@ pub(super) struct HostedWork {
     /// Numbers the children, because a report of an earlier child may still arrive.
     child: u64,
     reports: Option<SpawnHandle>,
-    /// A prompt that waits until its message is safe.
-    prompt: Option<SpawnHandle>,
-    /// Whether the running prompt was handed to a second child, because the first could not see it.
-    is_second: bool,
     is_open: bool,
     /// The callers that wait until the child's session is open.
     openings: Vec<oneshot::Sender<Result<(), AgentFailure>>>,
@@ -115,35 +108,33 @@ impl Session {
     /// Ends the child.
     pub(super) fn drop_child(&mut self, ctx: &mut Context<Self>) {
         self.hosted.link = None;
-        for handle in [self.hosted.reports.take(), self.hosted.prompt.take()].into_iter().flatten() {
-            ctx.cancel_future(handle);
+        if let Some(reports) = self.hosted.reports.take() {
+            ctx.cancel_future(reports);
         }
         self.hosted.opened(&Err(AgentFailure::broken("the agent is gone")));
     }
 
-    /// Starts a hosted turn: the child receives the prompt once the prompt is safe in the log.
-    pub(super) fn start_hosted_turn(&mut self, start: &StartTurn, ctx: &mut Context<Self>) {
+    /// Starts the child for a hosted turn, and reports when the message of its prompt is synced.
+    pub(super) fn start_hosted_turn(&mut self, start: StartTurn, ctx: &mut Context<Self>) {
         self.start_child(ctx);
-        self.hosted.is_second = false;
-        let content = self.last_prompt();
-        let (tail, after) = (self.log.tail.clone(), start.after);
-        let safe = async move { tail.until_synced(after).await };
-        let prompt = safe.into_actor(self).map(move |safe, this, ctx| {
-            this.hosted.prompt = None;
-            match safe {
-                Ok(()) => this.send_prompt(content, ctx),
+        let StartTurn { turn, after, .. } = start;
+        let tail = self.log.tail.clone();
+        let synced = async move { tail.until_synced(after).await };
+        ctx.spawn(synced.into_actor(self).map(move |synced, this, ctx| {
+            let input = match synced {
+                Ok(()) => Input::AgentPromptSynced(turn),
                 Err(error) => {
                     let (kind, message) = (FailureKind::History, error.to_string());
-                    let reason = StopReason::Failed(TurnFailure { kind, message, data: serde_json::Value::Null });
-                    this.deliver(Input::Agent(AgentReport::Ended { reason, usage: None }), ctx);
+                    let failure = TurnFailure { kind, message, data: serde_json::Value::Null };
+                    Input::TurnNotStarted { turn, failure }
                 }
-            }
-        });
-        self.hosted.prompt = Some(ctx.spawn(prompt));
+            };
+            this.deliver(input, ctx);
+        }));
     }
 
     /// Sends the prompt to the child. A child that has ended since the last prompt is started again.
-    fn send_prompt(&mut self, content: Vec<Content>, ctx: &mut Context<Self>) {
+    pub(super) fn prompt_agent(&mut self, content: Vec<Content>, ctx: &mut Context<Self>) {
         let editor = self.tool_context.editor.clone();
         let link = self.hosted.link.as_ref();
         if link.is_some_and(|link| link.prompt(content.clone(), editor.clone())) {
@@ -156,21 +147,8 @@ impl Session {
         }
     }
 
-    fn last_prompt(&self) -> Vec<Content> {
-        match self.state().conversation.messages().last().map(Arc::as_ref) {
-            Some(Spoken::User { content, .. }) => content.clone(),
-            Some(Spoken::Assistant { .. } | Spoken::Results { .. }) | None => Vec::new(),
-        }
-    }
-
-    /// Asks the child to end its prompt. Returns the input that reports the end if the child does not have to be asked
-    /// or cannot report the end itself.
+    /// Asks the child to end its prompt. Returns the input that reports the end if the child cannot report it itself.
     pub(super) fn cancel_agent(&mut self, ctx: &mut Context<Self>) -> Option<Input> {
-        let ended = AgentReport::Ended { reason: StopReason::Cancelled, usage: None };
-        if let Some(waiting) = self.hosted.prompt.take() {
-            ctx.cancel_future(waiting);
-            return Some(Input::Agent(ended));
-        }
         if self.log.tail.is_full() {
             // The log is full, so no further report of the child could be written.
             self.drop_child(ctx);
@@ -180,7 +158,7 @@ impl Session {
                 link.cancel();
                 None
             }
-            None => Some(Input::Agent(ended)),
+            None => Some(Input::Agent(AgentReport::Ended { reason: StopReason::Cancelled, usage: None })),
         }
     }
 
@@ -217,18 +195,6 @@ impl StreamHandler<Reported> for Session {
         }
         if let Some(gone @ Err(_)) = &opened {
             self.hosted.opened(gone);
-            if self.hosted.prompt.is_some() {
-                // This child has not seen the prompt, so nothing is lost: the prompt starts another child.
-                self.hosted.link = None;
-                return;
-            }
-            if gone.as_ref().is_err_and(|failure| failure.prompt_unseen) && !self.hosted.is_second {
-                // Sends the prompt to a new child, as if it had arrived after the old one ended.
-                self.hosted.is_second = true;
-                self.hosted.link = None;
-                let content = self.last_prompt();
-                return self.send_prompt(content, ctx);
-            }
         }
         // Delivered first, because the callers that wait for the child read its offer from the state.
         self.deliver(Input::Agent(report), ctx);

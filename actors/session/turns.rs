@@ -24,7 +24,7 @@ impl Session {
     /// Starts a turn in which the model works on the current contents of the log.
     pub(super) fn start_turn(&mut self, start: StartTurn, ctx: &mut Context<Self>) -> Option<Input> {
         if self.state().settings.hosted.is_some() {
-            self.start_hosted_turn(&start, ctx);
+            self.start_hosted_turn(start, ctx);
             return None;
         }
         let StartTurn { turn, purpose, unfinished, after } = start;

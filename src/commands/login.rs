@@ -1,6 +1,6 @@
 //! `acpd login` and `acpd logout`: ask for a provider's key at the terminal, check it, and store it
 //! in a file that only its owner can read. The daemon reads the file with its next request. `mcp`
-//! logs in at MCP servers.
+//! logs in to MCP servers.
 
 #![allow(clippy::print_stdout, reason = "this is what the user reads")]
 

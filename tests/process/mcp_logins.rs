@@ -117,7 +117,7 @@ fn a_login_with_the_browser_lets_ask_use_a_protected_server() {
     assert_eq!(get(&answer).0, 200);
     let said = login.finish();
     let [path] = &stored(&home)[..] else { panic!("one login is stored") };
-    assert_eq!(said, format!("logged in at tickets; the login is in {}\n", path.display()));
+    assert_eq!(said, format!("logged in to tickets; the login is in {}\n", path.display()));
     let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(path), mode(path.parent().unwrap())), (0o600, 0o700));
 
@@ -167,7 +167,7 @@ fn a_pasted_address_ends_a_login_and_a_wrong_one_is_refused() {
     assert!(!is_done && said.contains("issuer mismatch"), "{said}");
     assert!(stored(&home).is_empty());
     let (is_done, said) = log_in(|address| address);
-    assert!(is_done && said.contains("logged in at tickets"), "{said}");
+    assert!(is_done && said.contains("logged in to tickets"), "{said}");
     assert_eq!(oauth.complaints(), [""; 0]);
     let said = ask(&home);
     assert!(said.contains("the coffee is cold"), "{said}");
@@ -215,7 +215,7 @@ fn a_token_is_renewed_in_mid_session_and_a_revoked_login_is_asked_for_again() {
     assert_eq!(home.stdout(&["logout", "--mcp", "tickets"]), "tickets: forgotten\n");
     let again = home.run(&["logout", "--mcp", "tickets"]);
     let said = String::from_utf8(again.stderr).unwrap();
-    assert!(!again.status.success() && said.contains("there is no login at `tickets`"), "{said}");
+    assert!(!again.status.success() && said.contains("there is no login to `tickets`"), "{said}");
     assert!(stored(&home).is_empty());
 }
 

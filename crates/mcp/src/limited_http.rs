@@ -39,7 +39,7 @@ pub(crate) struct LimitedHttpClient {
     pub(crate) client: Client,
     pub(crate) log: Arc<ServerLog>,
     pub(crate) disconnect: DisconnectReason,
-    /// The token of the user's login at this server; None if the server must not get one.
+    /// The token of the user's login to this server; None if the server must not get one.
     pub(crate) bearer: Option<Bearer>,
 }
 

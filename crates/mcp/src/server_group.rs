@@ -312,15 +312,15 @@ async fn follow(members: &[Member], tell: &mpsc::Sender<McpEvent>) {
     let mut seen: Vec<ReportedState> = members.iter().map(|_| ReportedState::default()).collect();
     loop {
         let next = seen.iter().enumerate().filter_map(|(at, seen)| Some((seen.steady_at?, at))).min();
-        let news = tokio::select! {
+        let events = tokio::select! {
             change = changes.next() => {
                 let Some((at, state)) = change else { return };
                 seen[at].differs(&members[at].name, &state)
             }
             at = steady(next) => seen[at].stays(&members[at].name),
         };
-        for supply in news {
-            if tell.send(supply).await.is_err() {
+        for event in events {
+            if tell.send(event).await.is_err() {
                 return;
             }
         }
@@ -366,11 +366,11 @@ impl ReportedState {
             | ConnectionState::Failed { .. }
             | ConnectionState::NeedsLogin { .. } => (Vec::new(), Vec::new()),
         };
-        let mut news = Vec::new();
+        let mut events = Vec::new();
         match state {
             ConnectionState::Failed { reason, .. } if !self.failed => {
                 self.failed = true;
-                news.push(McpEvent::Notice(format!(
+                events.push(McpEvent::Notice(format!(
                     "The MCP server `{name}` is not available: {reason}. acpd tries again; `/mcp` shows its state."
                 )));
             }
@@ -378,13 +378,14 @@ impl ReportedState {
                 self.left_out = connected.left_out.clone();
                 if !self.left_out.is_empty() {
                     let what = self.left_out.join(", ");
-                    news.push(McpEvent::Notice(format!("The MCP server `{name}` offers what cannot be used: {what}.")));
+                    events
+                        .push(McpEvent::Notice(format!("The MCP server `{name}` offers what cannot be used: {what}.")));
                 }
             }
             ConnectionState::NeedsLogin { command } if !self.needs_login => {
                 self.failed = true;
                 self.needs_login = true;
-                news.push(McpEvent::Notice(format!(
+                events.push(McpEvent::Notice(format!(
                     "The MCP server `{name}` needs a login: run `{command}` in a terminal. It connects by itself \
                      afterwards."
                 )));
@@ -403,13 +404,13 @@ impl ReportedState {
         };
         if tools != self.tools {
             self.tools = tools;
-            news.push(McpEvent::ToolsChanged);
+            events.push(McpEvent::ToolsChanged);
         }
         if commands != self.commands {
             self.commands = commands;
-            news.push(McpEvent::CommandsChanged);
+            events.push(McpEvent::CommandsChanged);
         }
-        news
+        events
     }
 
     /// Returns the events for a server that was lost and has been connected again for a while.

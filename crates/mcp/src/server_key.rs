@@ -44,7 +44,7 @@ impl ServerKey {
         Self { folder, endpoint }
     }
 
-    /// Returns the token of the user's login at the server; None for a program, and for a server that must not get one.
+    /// Returns the token of the user's login to the server; None for a program, and for a server that must not get one.
     pub(crate) fn bearer(&self, logins: &Arc<StoredLogins>) -> Option<Bearer> {
         match &self.endpoint {
             ServerEndpoint::Program { .. } => None,

@@ -100,7 +100,7 @@ pub struct ServerSettings {
     oauth: OauthSettings,
 }
 
-/// How acpd logs in at a server. Everything is optional: most servers register clients by themselves.
+/// How acpd logs in to a server. Everything is optional: most servers register clients by themselves.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OauthSettings {
@@ -196,7 +196,7 @@ impl ServerSettings {
         }
     }
 
-    /// Returns where and how to log in at the server, with the variables of this environment filled in.
+    /// Returns where and how to log in to the server, with the variables of this environment filled in.
     ///
     /// # Errors
     ///

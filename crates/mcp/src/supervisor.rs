@@ -114,7 +114,7 @@ impl Supervisor {
         bearer.version().await
     }
 
-    /// Returns the command with which the user logs in at this server.
+    /// Returns the command with which the user logs in to this server.
     fn login_command(&self) -> String {
         let url = self.key.url().unwrap_or_default();
         let is_known = |server: &ServerSettings| server.url().is_some_and(|own| own == url || own.contains("${"));

@@ -149,8 +149,8 @@ impl Toolbox for Registry {
         self.mcp.instructions(session)
     }
 
-    fn set_servers(&self, outfit: McpRequest) -> Option<BoxStream<'static, McpEvent>> {
-        self.mcp.set_servers(outfit)
+    fn set_servers(&self, request: McpRequest) -> Option<BoxStream<'static, McpEvent>> {
+        self.mcp.set_servers(request)
     }
 
     fn keep_servers(&self, session: &SessionId, servers: Vec<McpServer>) -> BoxFuture<'static, Option<String>> {

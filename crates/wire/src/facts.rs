@@ -7,7 +7,7 @@ use domain::{Approval, ExtraSet, Mode, ModelId, ThoughtLevel};
 
 /// The authentication method that looks for a key in the environment.
 pub const ENV_METHOD: &str = "env";
-/// The authentication method that logs in at GitHub in a browser.
+/// The authentication method that logs in to GitHub in a browser.
 pub const GITHUB_METHOD: &str = "github";
 /// The authentication method that stores a key with `acpd login`, which the client runs in a terminal.
 pub const TERMINAL_METHOD: &str = "terminal";

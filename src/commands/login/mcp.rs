@@ -1,4 +1,4 @@
-//! `acpd login --mcp` and `acpd logout --mcp`: log in at an MCP server with a browser. The daemon
+//! `acpd login --mcp` and `acpd logout --mcp`: log in to an MCP server with a browser. The daemon
 //! notices the stored login by itself.
 //!
 //! The browser comes back to an address of this machine. If it runs on another machine, the user
@@ -27,11 +27,11 @@ pub(super) fn log_in(places: &Places, server: &str, open_browser: bool) -> anyho
     let target = target(&config, server)?;
     ResolvedNetwork::of(&config.network, &launch::environment().collect(), &Environment::default()).install();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let login = runtime.block_on(approve(&target, open_browser)).with_context(|| format!("logging in at {server}"))?;
+    let login = runtime.block_on(approve(&target, open_browser)).with_context(|| format!("logging in to {server}"))?;
     // Everything of acpd's is below this folder, which must be private, too.
     private_folder(&places.state)?;
     let path = logins(places).store(&login).context("the login was not stored")?;
-    println!("logged in at {server}; the login is in {}", path.display());
+    println!("logged in to {server}; the login is in {}", path.display());
     Ok(Ending::Done)
 }
 
@@ -39,7 +39,7 @@ pub(super) fn log_out(places: &Places, server: &str) -> anyhow::Result<Ending> {
     let config = config::load(&places.config, launch::environment(), &[])?;
     let target = target(&config, server)?;
     if !logins(places).forget(&target.url).context("removing the login")? {
-        bail!("there is no login at `{server}`");
+        bail!("there is no login to `{server}`");
     }
     println!("{server}: forgotten");
     Ok(Ending::Done)

@@ -153,7 +153,7 @@ pub struct AgentFailure {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AgentFailureKind {
-    /// The user has to log in at the child first.
+    /// The user has to log in to the child first.
     Authentication,
     /// The child refused the request.
     Refused,

@@ -49,7 +49,7 @@ pub struct RunningTurn {
     pub sent_back: u32,
     /// Whether a default model has been replaced, because its provider does not know it.
     pub fell_back: bool,
-    /// Set while the child agent works on the prompt. None in a session of the native engine.
+    /// Set until the child agent has ended its prompt. None in a session of the native engine.
     pub agent: Option<AgentTurn>,
     /// The usage that the child reports for the prompt.
     pub agent_usage: Usage,

@@ -13,8 +13,8 @@ use crate::editor::Editor;
 use crate::mcp::McpServer;
 use crate::tool::{NotificationKind, SubAgentTask, ToolRequest};
 use crate::{
-    AgentId, CallId, Environment, Event, EventKind, MessageId, Mode, Outcome, QuestionId, StopReason, ToolCard, Trace,
-    TurnId,
+    AgentId, CallId, Content, Environment, Event, EventKind, MessageId, Mode, Outcome, QuestionId, StopReason,
+    ToolCard, Trace, TurnId,
 };
 
 pub enum Effect {
@@ -114,6 +114,8 @@ pub enum Effect {
     /// Drops the conversation of an ended sub-agent, which can no longer be continued.
     ForgetAgent(AgentId),
 
+    /// Sends the prompt of the turn to the child agent, which is started if there is none.
+    PromptAgent(Vec<Content>),
     /// Asks the child agent to end its prompt; its report `Ended` or `Gone` follows.
     CancelAgent,
     /// Answers a question of the child agent: with one of its options, or by cancelling it.

@@ -7,10 +7,13 @@
 use super::activity::{Activity, RunningTurn};
 use super::effect::Effect;
 use super::machine::SessionMachine;
+use crate::conversation::Message;
 use crate::hosted::{AgentFailure, AgentReport, HostedEvent};
 use crate::permission::AgentOption;
 use crate::tool::OutcomeKind;
-use crate::{Answer, CallId, Choice, Decision, EventKind, Given, Question, QuestionId, StopReason, Usage, Verdict};
+use crate::{
+    Answer, CallId, Choice, Decision, EventKind, Given, Question, QuestionId, StopReason, TurnId, Usage, Verdict,
+};
 
 /// The maximum number of open calls of a child. Reports about further calls are not recorded.
 const OPEN_CALLS: usize = 1000;
@@ -18,9 +21,15 @@ const OPEN_CALLS: usize = 1000;
 /// The maximum number of bytes that are recorded of a child's work between two prompts.
 const UNPROMPTED: usize = 4 << 20;
 
-/// A child's part in a running turn: it works on the prompt.
-#[derive(Debug)]
-pub struct AgentTurn;
+/// How far the prompt of a running turn has got on its way to a child. A prompt that the first child cannot have seen
+/// is sent once more, to a second child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AgentTurn {
+    /// The message of the prompt is not synced yet, so no child has been sent the prompt.
+    Unsent,
+    Sent,
+    SentToSecond,
+}
 
 /// A question of a child, and the verdict of the configured rules on its subject.
 pub struct AgentQuestion {
@@ -35,9 +44,37 @@ impl SessionMachine {
         self.state.settings.hosted.is_some()
     }
 
-    /// Whether the child works on a prompt.
+    /// How far the running prompt has got.
+    fn agent_turn(&self) -> Option<AgentTurn> {
+        self.activity.running().and_then(|running| running.agent)
+    }
+
+    /// Whether there is a prompt that a child works on, or will.
     fn is_prompted(&self) -> bool {
-        self.activity.running().is_some_and(|running| running.agent.is_some())
+        self.agent_turn().is_some()
+    }
+
+    /// Whether a child works on a prompt.
+    fn has_sent_prompt(&self) -> bool {
+        matches!(self.agent_turn(), Some(AgentTurn::Sent | AgentTurn::SentToSecond))
+    }
+
+    /// Sends the prompt to the child once its message is synced, unless its turn was stopped meanwhile.
+    pub(super) fn note_prompt_synced(&mut self, turn: &TurnId) {
+        if self.is_running_turn(turn) && self.agent_turn() == Some(AgentTurn::Unsent) {
+            self.send_prompt(AgentTurn::Sent);
+        }
+    }
+
+    fn send_prompt(&mut self, sent: AgentTurn) {
+        if let Some(running) = self.activity.running_mut() {
+            running.agent = Some(sent);
+        }
+        let prompt = self.state.conversation.messages().iter().rev().find_map(|message| match message.as_ref() {
+            Message::User { content, .. } => Some(content.clone()),
+            Message::Assistant { .. } | Message::Results { .. } => None,
+        });
+        self.effect(Effect::PromptAgent(prompt.unwrap_or_default()));
     }
 
     pub(super) fn take_agent_report(&mut self, report: AgentReport) {
@@ -89,7 +126,11 @@ impl SessionMachine {
             AgentReport::Withdrew(question) => self.withdraw_agent_question(question),
             AgentReport::Waits(waits) => self.note_agent_wait(waits),
             AgentReport::Noticed(text) => self.notice_of_agent(text),
-            AgentReport::Ended { reason, usage } => self.end_agent_turn(reason, usage),
+            AgentReport::Ended { reason, usage } => {
+                if self.has_sent_prompt() {
+                    self.end_agent_turn(reason, usage);
+                }
+            }
             AgentReport::Gone(failure) => self.lose_agent(failure),
         }
     }
@@ -157,8 +198,8 @@ impl SessionMachine {
     pub(super) fn ask_for_agent(&mut self, asked: AgentQuestion) {
         let AgentQuestion { id, call, options, rule } = asked;
         let question = Question { id: id.clone(), call, always: None, options, inquiry: None };
-        if !matches!(self.activity, Activity::Turn(_)) || !self.is_prompted() {
-            // The turn was stopped meanwhile, or there was no prompt.
+        if !matches!(self.activity, Activity::Turn(_)) || !self.has_sent_prompt() {
+            // The turn was stopped meanwhile, or the child has no prompt.
             return self.effect(Effect::AnswerAgent { question: id, option: None });
         }
         if rule == Some(Verdict::Deny) {
@@ -249,16 +290,26 @@ impl SessionMachine {
         }
     }
 
-    /// Handles the loss of the child. The next prompt starts another one.
+    /// Handles the loss of the child. The next prompt starts another one, and so does a prompt that the lost child
+    /// cannot have seen, once.
     fn lose_agent(&mut self, failure: AgentFailure) {
         self.effect(Effect::DropAgentLink);
-        if !self.is_prompted() {
-            return self.end_left_calls();
+        let Some(agent_turn) = self.agent_turn() else { return self.end_left_calls() };
+        if !matches!(self.activity, Activity::Turn(_)) {
+            return self.end_agent_turn(StopReason::Cancelled, None);
         }
-        if matches!(self.activity, Activity::Turn(_)) {
-            return self.end_agent_turn(StopReason::Failed(failure.of_turn()), None);
+        match agent_turn {
+            AgentTurn::Unsent => self.note_agent_wait(false),
+            AgentTurn::Sent if failure.prompt_unseen => {
+                self.close_agent_questions();
+                self.note_agent_wait(false);
+                self.send_prompt(AgentTurn::SentToSecond);
+                self.publish();
+            }
+            AgentTurn::Sent | AgentTurn::SentToSecond => {
+                self.end_agent_turn(StopReason::Failed(failure.of_turn()), None);
+            }
         }
-        self.end_agent_turn(StopReason::Cancelled, None);
     }
 
     /// Ends the calls that the child left open outside a turn, because the child is gone or about to be.

@@ -161,6 +161,8 @@ pub enum Input {
         call: CallId,
         report: CallReport,
     },
+    /// The message of the prompt of this hosted turn is synced, so a child may work on it.
+    AgentPromptSynced(TurnId),
     /// A report from the child agent of a hosted session, in a turn or without one.
     Agent(AgentReport),
     /// The child asks for permission, and the call has been compared with the rules.

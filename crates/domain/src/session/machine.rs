@@ -99,10 +99,7 @@ impl SessionMachine {
             Input::SpentToday(spent) => self.spending.today = spent,
             Input::Background(report) => self.note_background(report),
             Input::Answer { question, answer } => self.settle_question(question, answer),
-            Input::AnswerOpen { question, answer } => {
-                let reply = self.settle_open(question.as_ref(), answer);
-                self.reply(Reply::Answer(reply));
-            }
+            Input::AnswerOpen { question, answer } => self.answer_open(question.as_ref(), answer),
             Input::CannotAnswer { question, attach, why } => self.note_unable(question, attach, &why),
             Input::DenyTimerFired => self.deny_questions(),
             Input::Undo(direction) => self.undo(direction),
@@ -136,6 +133,7 @@ impl SessionMachine {
             }
             Input::SubAgentUsed { spent, window } => self.pay(spent, self.state.usage.window_used, window),
             Input::Call { call, report } => self.take_call_report(call, report),
+            Input::AgentPromptSynced(turn) => self.note_prompt_synced(&turn),
             Input::Agent(report) => self.take_agent_report(report),
             Input::AgentAsked(asked) => self.ask_for_agent(asked),
             Input::WriteFailed(failure) => self.fail_write(failure),

@@ -145,7 +145,7 @@ impl SessionMachine {
     }
 
     pub(super) fn start_turn(&mut self, turn: TurnId, purpose: Purpose, after: u64) {
-        let agent = self.is_hosted().then_some(AgentTurn);
+        let agent = self.is_hosted().then_some(AgentTurn::Unsent);
         let costs_before = self.state.usage.costs.clone();
         self.activity = Activity::Turn(RunningTurn { agent, costs_before, ..RunningTurn::new(turn.clone(), purpose) });
         self.review_model();

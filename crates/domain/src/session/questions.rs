@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::activity::Activity;
 use super::clients::AttachedClient;
-use super::effect::{AnswerRefused, Effect};
+use super::effect::{AnswerRefused, Effect, Reply};
 use super::machine::SessionMachine;
 use super::policy::Unattended;
 use crate::event::Setting;
@@ -79,9 +79,15 @@ impl SessionMachine {
         self.end_call(call, inquiry.outcome(answer, words, self.state.settings.mode));
     }
 
+    /// Settles the named question or the only one that is open, and replies whether that was possible.
+    pub(super) fn answer_open(&mut self, question: Option<&QuestionId>, answer: Answer) {
+        let reply = self.settle_open(question, answer);
+        self.reply(Reply::Answer(reply));
+    }
+
     /// Settles the named question or the only one that is open. The answer must be one that the question
     /// offers.
-    pub(super) fn settle_open(&mut self, question: Option<&QuestionId>, answer: Answer) -> Result<(), AnswerRefused> {
+    fn settle_open(&mut self, question: Option<&QuestionId>, answer: Answer) -> Result<(), AnswerRefused> {
         let open: Vec<QuestionId> = self
             .open_questions()
             .into_iter()

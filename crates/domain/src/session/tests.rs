@@ -144,7 +144,7 @@ impl World {
                 self.work.expanding = false;
                 self.assert_free("a turn starts");
                 self.last_turn = Some(start.turn.clone());
-                self.around.child.is_prompted = true;
+                self.around.child.await_sync(start.turn.clone());
                 self.work.backend = Some(start.turn);
             }
             Effect::DropTurn => self.work.backend = None,

@@ -3,6 +3,7 @@
 use super::activity::{Activity, RunningTurn};
 use super::effect::{Effect, Purpose, TurnOrder};
 use super::eviction::Requester;
+use super::hosted::AgentTurn;
 use super::input::{Spent, TurnReport};
 use super::machine::SessionMachine;
 use super::sub_agents::SubAgents;
@@ -271,8 +272,10 @@ impl SessionMachine {
         if reason == StopReason::Cancelled {
             self.effect(Effect::CancelBackground(running.id.clone()));
         }
-        if running.agent.is_some() {
-            self.effect(Effect::CancelAgent);
+        match running.agent {
+            Some(AgentTurn::Sent | AgentTurn::SentToSecond) => self.effect(Effect::CancelAgent),
+            // No child has the prompt, so none has to end it.
+            Some(AgentTurn::Unsent) | None => running.agent = None,
         }
         self.drop_backend(&mut running);
         for call in running.calls.keys() {

@@ -9,7 +9,7 @@ pub(crate) fn server(text: &str) -> Option<Url> {
     (url.has_host() && may_use(&url, &url)).then_some(url)
 }
 
-/// Returns whether a login at this server may use an address that the server names. A remote server must not lead acpd
+/// Returns whether a login to this server may use an address that the server names. A remote server must not lead acpd
 /// to services on this machine.
 pub(crate) fn may_use(address: &Url, server: &Url) -> bool {
     match address.scheme() {

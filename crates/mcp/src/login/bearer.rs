@@ -55,7 +55,7 @@ impl Bearer {
         let login = match self.logins.load(&self.server).await {
             Ok(login) => login?,
             Err(error) => {
-                tracing::warn!(%error, "a stored login at an MCP server cannot be read");
+                tracing::warn!(%error, "a stored login to an MCP server cannot be read");
                 return None;
             }
         };
@@ -66,7 +66,7 @@ impl Bearer {
             Renewal::Token(token) => Some(token),
             Renewal::NeedsLogin => None,
             Renewal::Failed(reason) => {
-                tracing::warn!(reason, "a login at an MCP server could not be renewed");
+                tracing::warn!(reason, "a login to an MCP server could not be renewed");
                 // It may still be valid for a moment.
                 Some(login.access_token)
             }
@@ -103,7 +103,7 @@ impl Bearer {
                 match self.logins.replace(login, Some(renewed)).await {
                     Ok(true) => {}
                     Ok(false) => return self.current().await,
-                    Err(error) => tracing::warn!(%error, "a renewed login at an MCP server could not be stored"),
+                    Err(error) => tracing::warn!(%error, "a renewed login to an MCP server could not be stored"),
                 }
                 Ok(Renewal::Token(token))
             }

@@ -63,7 +63,7 @@ impl StoredLogins {
         Ok(path)
     }
 
-    /// Deletes the login at a server. Returns whether there was one. Blocks.
+    /// Deletes the login to a server. Returns whether there was one. Blocks.
     ///
     /// # Errors
     ///
@@ -86,7 +86,7 @@ impl StoredLogins {
         servers
     }
 
-    /// Returns the login at a server.
+    /// Returns the login to a server.
     pub(crate) async fn load(self: &Arc<Self>, server: &str) -> io::Result<Option<Login>> {
         let server = server.to_owned();
         self.work(move |this| this.read(&server)).await
@@ -106,7 +106,7 @@ impl StoredLogins {
         self.work(replace).await
     }
 
-    /// Returns the version of the login at a server; None without one.
+    /// Returns the version of the login to a server; None without one.
     pub(crate) async fn version(self: &Arc<Self>, server: &str) -> Option<Version> {
         let server = server.to_owned();
         let look = move |this: &Self| {
@@ -116,7 +116,7 @@ impl StoredLogins {
         self.work(look).await.ok()
     }
 
-    /// Returns the lock that is held while the login at a server is renewed.
+    /// Returns the lock that is held while the login to a server is renewed.
     pub(crate) fn renewing(&self, server: &str) -> Arc<tokio::sync::Mutex<()>> {
         let mut renewing = guard(&self.renewing);
         renewing.retain(|_, lock| Arc::strong_count(lock) > 1);

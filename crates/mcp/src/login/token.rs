@@ -13,7 +13,7 @@ const MARGIN: u64 = 30;
 /// The longest lifetime of a token that is believed.
 const LONGEST_LIFETIME: u64 = 10 * 365 * 24 * 3600;
 
-/// A login at a server: its tokens, and what renewing them takes. It contains secrets, so `Debug` hides it.
+/// A login to a server: its tokens, and what renewing them takes. It contains secrets, so `Debug` hides it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Login {
     /// The exact address of the server. The tokens are sent to no other.

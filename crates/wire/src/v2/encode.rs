@@ -57,7 +57,7 @@ fn auth_methods(facts: &AgentFacts) -> Vec<Value> {
         json!({
             "type": "agent",
             "methodId": GITHUB_METHOD,
-            "name": "Log in at GitHub",
+            "name": "Log in to GitHub",
             "description": "For the models that GitHub offers; opens a page in the browser",
         }),
     ];

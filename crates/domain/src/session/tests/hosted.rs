@@ -1,7 +1,7 @@
 //! Explores interleavings of a session that a child agent answers: the child's reports, questions
 //! and failures, between all other inputs of a session.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -11,20 +11,39 @@ use super::{Input, World};
 use crate::hosted::{AgentFailure, AgentReport, CallFields, Offer};
 use crate::permission::AgentOption;
 use crate::session::effect::Effect;
-use crate::session::{AgentLimits, AgentQuestion, SessionPolicy, Unattended, WhenBusy};
-use crate::{Answer, CallId, Choice, EventKind, Given, QuestionId, StopReason, Verdict};
+use crate::session::{Activity, AgentLimits, AgentQuestion, SessionPolicy, Unattended, WhenBusy};
+use crate::{Answer, CallId, Choice, EventKind, Given, QuestionId, StopReason, TurnId, Verdict};
 
 /// The state of the child, according to the effects so far.
 #[derive(Default)]
 pub(super) struct Child {
+    /// Turns whose prompts are not synced yet. A turn that was stopped meanwhile is among them.
+    unsynced: VecDeque<TurnId>,
+    /// How often the prompt of the last turn was sent.
+    times_sent: u32,
     /// Whether it works on a prompt.
-    pub(super) is_prompted: bool,
+    is_prompted: bool,
     /// Whether it was asked to end its prompt.
     is_cancelled: bool,
     /// Its unanswered questions.
     questions: BTreeSet<QuestionId>,
     /// Whether a client is answering with an option that the child does not offer.
     is_misread: bool,
+}
+
+impl Child {
+    /// Notes the start of a turn, whose prompt has to be synced before it may be sent.
+    pub(super) fn await_sync(&mut self, turn: TurnId) {
+        self.unsynced.push_back(turn);
+        self.times_sent = 0;
+    }
+
+    /// Ends the child's prompt and its questions. Returns whether it had a prompt.
+    fn end(&mut self) -> bool {
+        self.is_cancelled = false;
+        self.questions.clear();
+        std::mem::take(&mut self.is_prompted)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -49,12 +68,18 @@ enum Step {
     ChooseOther,
     Ends,
     Dies,
+    /// It dies, and cannot have seen its prompt.
+    DiesUnaware,
+    /// The message of a prompt is synced.
+    Synced,
 }
 
 fn steps() -> impl Strategy<Value = Step> {
     use Step::*;
-    let often = vec![Session(Move::Prompt), Session(Move::Expanded), Says, Asks, Choose, Ends, Session(Move::Reopen)];
-    let all = vec![Opens, Calls, CallEnds, AsksInVain, Withdraws, ShowsForm, FormCloses, ChooseOther, Dies];
+    let often =
+        vec![Session(Move::Prompt), Session(Move::Expanded), Synced, Says, Asks, Choose, Ends, Session(Move::Reopen)];
+    let all =
+        vec![Opens, Calls, CallEnds, AsksInVain, Withdraws, ShowsForm, FormCloses, ChooseOther, Dies, DiesUnaware];
     let session = vec![
         Move::Steer,
         Move::Cancel,
@@ -86,6 +111,13 @@ impl World {
     pub(super) fn carry_out_hosted(&mut self, effect: Effect) {
         let child = &mut self.around.child;
         match effect {
+            Effect::PromptAgent(_) => {
+                let running = self.machine.activity().running().expect("a prompt is sent without a turn");
+                assert!(!child.unsynced.contains(&running.id), "a prompt is sent before it is synced");
+                assert!(!std::mem::replace(&mut child.is_prompted, true), "a prompt is sent twice to a child");
+                child.times_sent += 1;
+                assert!(child.times_sent <= 2, "a prompt is sent to a third child");
+            }
             Effect::CancelAgent => {
                 assert!(child.is_prompted, "a child is cancelled that has no prompt");
                 assert!(!std::mem::replace(&mut child.is_cancelled, true), "a child is cancelled twice");
@@ -96,7 +128,7 @@ impl World {
                 assert!(!child.is_misread || option.as_deref() == Some("no"), "an unknown option is no rejection");
                 assert!(child.questions.remove(&question), "a question is answered twice, or was never asked");
             }
-            Effect::DropAgentLink => *child = Child::default(),
+            Effect::DropAgentLink => drop(child.end()),
             _ => {}
         }
     }
@@ -109,9 +141,6 @@ impl World {
     }
 
     fn ask(&mut self, rule: Option<Verdict>) {
-        if !self.around.child.is_prompted {
-            return;
-        }
         let (id, call) = (QuestionId::new(), CallId::new());
         self.report_call(call.clone());
         self.around.child.questions.insert(id.clone());
@@ -137,14 +166,37 @@ impl World {
     }
 
     /// Ends the child's prompt, and with it the child's questions.
-    fn end_prompt(&mut self, report: AgentReport) {
-        if std::mem::take(&mut self.around.child).is_prompted {
-            self.work.backend = None;
-            self.report(report);
-            let paused = self.folded.open.turn.as_ref().is_some_and(|turn| turn.paused.is_some());
-            assert!(!paused, "a form outlives its prompt");
-            assert!(self.folded.open.questions.is_empty(), "a question outlives its prompt");
+    fn end_prompt(&mut self) {
+        if self.around.child.end() {
+            self.report(AgentReport::Ended { reason: StopReason::EndTurn, usage: None });
+            self.check_nothing_asked();
         }
+    }
+
+    /// Ends the child. A running prompt that it cannot have seen is sent to one other child.
+    fn lose_child(&mut self, prompt_unseen: bool) {
+        let is_closing = self.work.closing;
+        let running = match self.machine.activity() {
+            Activity::Turn(running) => Some(running.id.clone()),
+            _ => None,
+        };
+        let child = &mut self.around.child;
+        let is_unsent = running.as_ref().is_some_and(|turn| child.unsynced.contains(turn));
+        let is_repeated = child.end() && running.is_some() && prompt_unseen && child.times_sent == 1;
+        self.report(AgentReport::Gone(AgentFailure { prompt_unseen, ..AgentFailure::broken("gone") }));
+        if is_closing {
+            return;
+        }
+        assert_eq!(self.around.child.is_prompted, is_repeated, "whether another child gets the prompt");
+        let goes_on = running.is_some_and(|turn| self.machine.is_running_turn(&turn));
+        assert_eq!(goes_on, is_unsent || is_repeated, "whether the turn outlives the child");
+        self.check_nothing_asked();
+    }
+
+    fn check_nothing_asked(&self) {
+        let paused = self.folded.open.turn.as_ref().is_some_and(|turn| turn.paused.is_some());
+        assert!(!paused, "a form outlives its prompt");
+        assert!(self.folded.open.questions.is_empty(), "a question outlives its prompt");
     }
 
     fn apply_hosted(&mut self, step: Step) {
@@ -173,9 +225,15 @@ impl World {
             Step::FormCloses => self.report(AgentReport::Waits(false)),
             Step::Choose => self.choose("yes"),
             Step::ChooseOther => self.choose("allow_once"),
-            Step::Ends => self.end_prompt(AgentReport::Ended { reason: StopReason::EndTurn, usage: None }),
-            Step::Dies => {
-                self.end_prompt(AgentReport::Gone(AgentFailure::broken("gone")));
+            Step::Ends => self.end_prompt(),
+            Step::Dies => self.lose_child(false),
+            Step::DiesUnaware => self.lose_child(true),
+            Step::Synced => {
+                if let Some(turn) = self.around.child.unsynced.pop_front() {
+                    let is_running = self.machine.is_running_turn(&turn);
+                    self.deliver(Input::AgentPromptSynced(turn));
+                    assert_eq!(self.around.child.times_sent > 0, is_running, "whether a synced prompt is sent");
+                }
             }
         }
         let open = self.machine.state().open.questions.iter().map(|asked| &asked.question.id);
@@ -188,6 +246,7 @@ impl World {
         for _ in 0..60 {
             self.apply_hosted(Step::Session(Move::Expanded));
             self.apply_hosted(Step::Session(Move::SteeringExpanded));
+            self.apply_hosted(Step::Synced);
             self.apply_hosted(Step::Choose);
             self.apply_hosted(Step::Ends);
             self.apply_hosted(Step::Session(Move::Reopen));

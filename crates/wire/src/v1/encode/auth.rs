@@ -14,7 +14,7 @@ pub(super) fn methods(facts: &AgentFacts) -> Vec<acp::AuthMethod> {
     let env = acp::AuthMethodAgent::new(ENV_METHOD, "A key in the environment")
         .description(format!("One of {}", names.join(", ")))
         .meta(ours(json!({ "variables": facts.key_variables.iter().map(variable).collect::<Vec<_>>() })));
-    let github = acp::AuthMethodAgent::new(GITHUB_METHOD, "Log in at GitHub")
+    let github = acp::AuthMethodAgent::new(GITHUB_METHOD, "Log in to GitHub")
         .description("For the models that GitHub offers; opens a page in the browser".to_owned());
     let mut methods = vec![acp::AuthMethod::Agent(env), acp::AuthMethod::Agent(github)];
     if facts.terminal_login {

@@ -135,7 +135,7 @@ fn initialize_reports_the_true_capabilities_of_this_build() {
                 },
                 {
                   "id": "github",
-                  "name": "Log in at GitHub",
+                  "name": "Log in to GitHub",
                   "description": "For the models that GitHub offers; opens a page in the browser"
                 },
                 {
