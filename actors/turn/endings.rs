@@ -9,8 +9,9 @@ use domain::session::TurnReport;
 use domain::session::effect::Purpose;
 use domain::turn::FailureKind;
 use domain::{Content, MessageId, StopReason, TurnFailure, Usage};
+use serde_json::json;
 
-use super::{HALVINGS, Phase, SummaryForm, Turn};
+use super::{HALVINGS, Phase, SummaryForm, Turn, estimate};
 
 /// How often in one turn the model is asked again for a call that the output limit cut off.
 const CUTS: u32 = 2;
@@ -241,8 +242,29 @@ impl Turn {
                 let (message, kept_of_user) = (self.message.clone(), self.threshold().kept_of_user().min(most));
                 self.report(TurnReport::Summarised { message, summary, kept_from, kept_of_user });
             }
-            (Phase::Answering { .. } | Phase::Summarising { .. }, reason) => self.end(reason.clone()),
+            (Phase::Answering { .. } | Phase::Summarising { .. }, reason) => self.end(self.with_sizes(reason.clone())),
         }
+    }
+
+    /// Adds to an overflow that ends the turn what fills the window. Compacting is no advice here: it
+    /// was tried, or there is nothing to compact.
+    fn with_sizes(&self, mut reason: StopReason) -> StopReason {
+        if let StopReason::Failed(failure) = &mut reason
+            && failure.kind == FailureKind::Overflow
+            && let Some(data) = failure.data.as_object_mut()
+        {
+            let own = estimate::tokens(self.system.len()) + estimate::conversation(&[], &self.task.tools, 0);
+            let said = estimate::conversation(self.task.conversation.messages(), &[], self.window());
+            let about = |tokens: u64| tokens.next_multiple_of(100);
+            let advice = format!(
+                "choose a model with a larger window, or load this one with a larger window: acpd's instructions and \
+                 tools take about {} tokens, and the conversation about {}",
+                about(own),
+                about(said)
+            );
+            data.insert("advice".to_owned(), json!(advice));
+        }
+        reason
     }
 
     /// Asks for the summary again, with the conversation as one text.

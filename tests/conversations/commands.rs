@@ -246,6 +246,24 @@ async fn a_proven_overflow_is_compacted_and_tried_again_once() {
 }
 
 #[actix::test]
+async fn a_first_prompt_that_overflows_says_what_fills_the_window() {
+    let data = json!({ "provider": "local", "advice": "compact the conversation" });
+    let overflow = Step::Fail(ModelError { kind: FailureKind::Overflow, message: "too long".into(), data });
+    let scene = Scene::new(vec![vec![overflow]]);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    scene.transcript.take();
+    let prompt = zed.prompt(&session, "one").await;
+    zed.answer(prompt).await;
+    expect![[r##"
+        zed    > 3 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"one"}]}
+        model  < user: one
+        zed    < update {"sessionUpdate":"session_info_update","title":"one","updatedAt":"T"}
+        zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"too long"},"messageId":"#2"}
+        zed    < 3 error {"code":-32603,"message":"too long","data":{"provider":"local","advice":"choose a model with a larger window, or load this one with a larger window: acpd's instructions and tools take about 200 tokens, and the conversation about 100"}}
+    "##]].assert_eq(&scene.transcript.take());
+}
+
+#[actix::test]
 async fn a_call_that_fails_three_times_is_not_run_again() {
     let mut answers: Vec<Vec<Step>> = (0..4).map(|_| vec![Step::call("refuse", json!({})), Step::end()]).collect();
     answers.push(vec![Step::text("I give up."), Step::end()]);

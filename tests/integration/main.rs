@@ -10,6 +10,7 @@ mod harness;
 mod hosted_agent;
 mod installed;
 mod language_server;
+mod local_model;
 #[path = "../conversations/mcp_fixture.rs"]
 #[expect(dead_code, reason = "shared with the conversation tests, which use the rest of it")]
 mod mcp_fixture;
