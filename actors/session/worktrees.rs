@@ -1,6 +1,6 @@
 //! Carries out `/worktree`, and moves a new session into the worktree that its client wants.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use actix::{ActorFutureExt, AsyncContext, Context, Handler, Message, ResponseActFuture, WrapFuture};
 use domain::SessionId;
@@ -21,6 +21,33 @@ pub(crate) struct EnterWorktree {
     pub(crate) name: Option<String>,
 }
 
+/// The sessions whose move into a worktree is not written yet. Their worktrees are not abandoned, although the history
+/// does not know the move.
+static MOVING: Mutex<Vec<SessionId>> = Mutex::new(Vec::new());
+
+/// Protects the worktree of a session from being taken over, from the start of its move until the move is written.
+struct MoveInProgress(SessionId);
+
+impl MoveInProgress {
+    fn begin(session: &SessionId) -> Self {
+        MOVING.lock().unwrap_or_else(PoisonError::into_inner).push(session.clone());
+        Self(session.clone())
+    }
+}
+
+impl Drop for MoveInProgress {
+    fn drop(&mut self) {
+        let mut moving = MOVING.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(own) = moving.iter().position(|session| *session == self.0) {
+            moving.swap_remove(own);
+        }
+    }
+}
+
+fn is_moving(session: &SessionId) -> bool {
+    MOVING.lock().unwrap_or_else(PoisonError::into_inner).contains(session)
+}
+
 const IN_BACKGROUND: &str = "Commands of this session still run in the background. End them before you remove the \
                              worktree.";
 
@@ -36,7 +63,7 @@ impl Session {
                 let enter = self.enter_worktree(name.clone());
                 ctx.spawn(enter.into_actor(self).map(move |entered, this, ctx| {
                     let text = match entered {
-                        Ok(entered) => this.record_entry(entered, ctx),
+                        Ok((entered, moving)) => this.record_entry(entered, moving, ctx),
                         Err(error) => worktrees::refused(&command, &error),
                     };
                     this.deliver(Input::SlashCommandDone { text, setting: None }, ctx);
@@ -87,23 +114,34 @@ impl Session {
 
     /// Creates or finds the worktree. One that names another session is taken over if that session does not work in it:
     /// a crash may have ended it before it was recorded, or the session was deleted.
-    fn enter_worktree(&self, name: Option<String>) -> BoxFuture<'static, Result<EnteredWorktree, WorktreeError>> {
+    fn enter_worktree(
+        &self,
+        name: Option<String>,
+    ) -> BoxFuture<'static, Result<(EnteredWorktree, MoveInProgress), WorktreeError>> {
         let (port, history) = (self.ports.worktrees.clone(), self.ports.history.clone());
         let request = self.worktree_request();
+        let moving = MoveInProgress::begin(self.id());
         Box::pin(async move {
-            match port.enter(request.clone(), name.clone()).await {
+            let entered = match port.enter(request.clone(), name.clone()).await {
                 Err(WorktreeError::Taken { name: taken, owner }) if is_abandoned(&*history, &owner, &taken).await => {
                     port.enter(WorktreeRequest { take_from: Some(owner), ..request }, name).await
                 }
                 entered => entered,
-            }
+            };
+            Ok((entered?, moving))
         })
     }
 
     /// Records the move and returns what the user reads about it.
-    fn record_entry(&mut self, entered: EnteredWorktree, ctx: &mut Context<Self>) -> String {
+    fn record_entry(&mut self, entered: EnteredWorktree, moving: MoveInProgress, ctx: &mut Context<Self>) -> String {
         let text = worktrees::entered(&entered);
         self.deliver(Input::Move(Some(Box::new(entered))), ctx);
+        let recorded = self.recorded();
+        let until_written = async move {
+            let _ = recorded.written().await;
+            drop(moving);
+        };
+        ctx.spawn(until_written.into_actor(self));
         text
     }
 
@@ -177,6 +215,9 @@ async fn check_removal(
 
 /// Whether the session that a worktree names does not work in it.
 async fn is_abandoned(history: &dyn History, owner: &SessionId, name: &str) -> bool {
+    if is_moving(owner) {
+        return false;
+    }
     match history.find(owner.clone()).await {
         Ok(Some(meta)) => meta.worktree.is_none_or(|own| own.name != name),
         Ok(None) => true,
@@ -189,7 +230,8 @@ impl Handler<EnterWorktree> for Session {
 
     fn handle(&mut self, EnterWorktree { name }: EnterWorktree, _: &mut Context<Self>) -> Self::Result {
         Box::pin(self.enter_worktree(name).into_actor(self).map(|entered, this, ctx| {
-            this.record_entry(entered?, ctx);
+            let (entered, moving) = entered?;
+            this.record_entry(entered, moving, ctx);
             Ok(())
         }))
     }

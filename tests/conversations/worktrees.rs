@@ -26,7 +26,13 @@ struct Repository {
 
 fn git(at: &Path, arguments: &[&str]) -> String {
     let settings = ["-c", "user.name=Test", "-c", "user.email=test@example.org"];
-    let done = Command::new("git").current_dir(at).args(settings).args(arguments).output().unwrap();
+    let mut command = Command::new("git");
+    // Neither the developer's configuration nor a hook in which the tests run may lead git elsewhere.
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("GIT_")) {
+        command.env_remove(name);
+    }
+    command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1");
+    let done = command.current_dir(at).args(settings).args(arguments).output().unwrap();
     assert!(done.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
     String::from_utf8(done.stdout).unwrap()
 }
@@ -229,6 +235,117 @@ async fn a_merge_with_conflicts_or_into_a_changed_checkout_changes_nothing() {
     git(&fix, &["merge", "--quiet", "--strategy=ours", "--no-edit", "main"]);
     assert!(at.ask("/worktree merge").await.contains("commits of `acpd/fix` are merged"));
     assert_eq!(fs::read_to_string(at.root().join("a.txt")).unwrap(), "theirs\n");
+}
+
+#[actix::test]
+async fn files_that_git_status_does_not_report_are_not_lost_either() {
+    let mut at = Repository::new(vec![]).await;
+    git(&at.root(), &["config", "status.showUntrackedFiles", "no"]);
+    at.ask("/worktree fix").await;
+    let fix = at.worktree("fix");
+    fs::write(fix.join("build.log"), "log\n").unwrap();
+    let refused = at.ask("/worktree remove").await;
+    assert!(refused.contains("files that git ignores, which would be deleted: `build.log`"), "{refused}");
+    git(&fix, &["update-index", "--assume-unchanged", "a.txt"]);
+    let refused = at.ask("/worktree remove --ignored").await;
+    assert!(refused.contains("treat as unchanged, so that edits cannot be noticed: `a.txt`"), "{refused}");
+    git(&fix, &["update-index", "--no-assume-unchanged", "a.txt"]);
+    git(&fix, &["bisect", "start"]);
+    let refused = at.ask("/worktree remove --ignored").await;
+    assert!(refused.contains("is not finished; finish or abort it first"), "{refused}");
+    git(&fix, &["bisect", "reset"]);
+    // A branch that only a detached checkout has is kept.
+    commit(&fix, "b.txt", "b\n");
+    git(&at.root(), &["checkout", "--quiet", "--detach", "acpd/fix"]);
+    at.ask("/worktree remove --ignored").await;
+    assert!(!fix.exists() && at.branches().contains(&"acpd/fix".to_owned()), "{:?}", at.branches());
+}
+
+#[actix::test]
+async fn a_merge_overwrites_no_file_that_is_not_in_git_and_ends_no_other_merge() {
+    let mut at = Repository::new(vec![]).await;
+    at.ask("/worktree fix").await;
+    let fix = at.worktree("fix");
+    fs::write(fix.join("own.log"), "theirs\n").unwrap();
+    git(&fix, &["add", "--force", "own.log"]);
+    git(&fix, &["commit", "--quiet", "--message", "log"]);
+    fs::write(at.root().join("own.log"), "mine\n").unwrap();
+    let refused = at.ask("/worktree merge").await;
+    assert!(refused.contains("would overwrite files in DIR/repo that are not in git: `own.log`"), "{refused}");
+    assert_eq!(fs::read_to_string(at.root().join("own.log")).unwrap(), "mine\n");
+    fs::remove_file(at.root().join("own.log")).unwrap();
+    git(&at.root(), &["checkout", "--quiet", "-b", "side"]);
+    commit(&at.root(), "side.txt", "side\n");
+    git(&at.root(), &["checkout", "--quiet", "main"]);
+    commit(&at.root(), "main.txt", "main\n");
+    git(&at.root(), &["merge", "--quiet", "--no-commit", "--strategy=ours", "side"]);
+    let refused = at.ask("/worktree merge").await;
+    assert!(refused.contains("is not finished; finish or abort it first"), "{refused}");
+    assert!(at.root().join(".git/MERGE_HEAD").exists(), "the user's merge goes on");
+    git(&at.root(), &["commit", "--quiet", "--no-edit"]);
+    let merged = at.ask("/worktree merge").await;
+    assert!(merged.contains("One commit of `acpd/fix` is merged"), "{merged}");
+    assert_eq!(fs::read_to_string(at.root().join("own.log")).unwrap(), "theirs\n");
+}
+
+/// A command of the agent can write to the worktree, so nothing in it may lead git to another configuration.
+#[actix::test]
+async fn git_obeys_no_configuration_that_a_worktree_or_a_later_branch_brings() {
+    let mut at = Repository::new(vec![]).await;
+    at.ask("/worktree fix").await;
+    let (fix, ran) = (at.worktree("fix"), at.folder.path().join("ran"));
+    let evil = at.folder.path().join("evil");
+    let filter = format!("touch {}; cat", ran.display());
+    git(at.folder.path(), &["clone", "--quiet", &at.root().display().to_string(), &evil.display().to_string()]);
+    git(&evil, &["config", "filter.x.clean", &filter]);
+    fs::write(fix.join(".gitattributes"), "* filter=x\n").unwrap();
+    fs::write(fix.join("a.txt"), "changed\n").unwrap();
+    let link = fs::read_to_string(fix.join(".git")).unwrap();
+    fs::write(fix.join(".git"), format!("gitdir: {}/.git\n", evil.display())).unwrap();
+    for command in ["/worktree status", "/worktree merge", "/worktree remove"] {
+        at.ask(command).await;
+        assert!(!ran.exists(), "{command} ran the filter");
+    }
+    fs::write(fix.join(".git"), link).unwrap();
+    for (name, value) in [
+        ("includeIf.onbranch:acpd/**.path", evil.join(".git/config").display().to_string()),
+        ("extensions.worktreeConfig", "true".to_owned()),
+        ("gpg.program", filter),
+    ] {
+        git(&at.root(), &["config", name, &value]);
+        let refused = at.ask("/worktree status").await;
+        assert!(refused.contains("the repository's own configuration sets"), "{name}: {refused}");
+        git(&at.root(), &["config", "--unset", name]);
+        assert!(!ran.exists(), "{name} ran the filter");
+    }
+}
+
+#[actix::test]
+async fn a_symlink_in_the_place_of_a_worktree_is_not_followed() {
+    let mut at = Repository::new(vec![]).await;
+    let elsewhere = at.folder.path().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    fs::create_dir(at.folder.path().join("repo.worktrees")).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, at.worktree("fix")).unwrap();
+    let refused = at.ask("/worktree fix").await;
+    assert!(refused.contains("DIR/repo.worktrees/fix is in the way"), "{refused}");
+    assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
+}
+
+/// Only one of many sessions that want the same new worktree at once gets it.
+#[actix::test]
+async fn one_of_several_sessions_that_enter_a_worktree_at_once_gets_it() {
+    let at = Repository::new(vec![]).await;
+    let root = at.root();
+    let enter = |name: String| {
+        let (scene, root) = (&at.scene, &root);
+        async move { open(scene, &name, root, json!({ "worktree": "fix" })).await }
+    };
+    let opened = futures_util::future::join_all((0..4).map(|number| enter(format!("editor-{number}")))).await;
+    let entered = opened.iter().filter(|(_, answer)| answer.get("result").is_some()).count();
+    assert_eq!(entered, 1, "{:?}", opened.iter().map(|(_, answer)| answer).collect::<Vec<_>>());
+    assert!(!at.worktree("fix.incomplete-1").exists());
+    assert_eq!(at.count_worktrees(), 2);
 }
 
 #[actix::test]

@@ -137,6 +137,16 @@ pub enum WorktreeError {
     Unreferenced { root: PathBuf, count: u64 },
     #[error("{} is on no branch; switch to the branch that should receive the commits", .0.display())]
     Detached(PathBuf),
+    #[error("a merge, rebase or similar operation in {} is not finished; finish or abort it first", .0.display())]
+    Unfinished(PathBuf),
+    #[error("the merge would overwrite files in {} that are not in git: {}", root.display(), listed(files))]
+    Overwrites { root: PathBuf, files: Vec<String> },
+    #[error(
+        "{} has files that git is told to treat as unchanged, so that edits cannot be noticed: {}",
+        root.display(),
+        listed(files)
+    )]
+    Hidden { root: PathBuf, files: Vec<String> },
     #[error("these files conflict: {}", listed(.0))]
     Conflicts(Vec<String>),
     #[error("git failed: {0}")]

@@ -6,6 +6,7 @@
 //! the hooks of the repository, and not at all if the repository's own configuration names programs for it.
 
 mod git;
+mod turns;
 
 use std::fs;
 use std::io;
@@ -13,13 +14,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use domain::SessionId;
+use domain::text::cut;
 use domain::worktree::{
     EnteredWorktree, RemovedWorktree, Worktree, WorktreeError, WorktreeRequest, WorktreeStatus, Worktrees,
 };
 use futures_util::future::BoxFuture;
 use process::Launcher;
 
-use self::git::{Entry, Git, number};
+use self::git::{At, Entry, Git, number};
+use self::turns::turn;
 
 /// What comes before the session's id in the reason of git's lock.
 const OWNER: &str = "acpd session ";
@@ -28,6 +31,21 @@ const OWNER: &str = "acpd session ";
 const BRANCHES: &str = "acpd/";
 
 const LONGEST_NAME: usize = 64;
+
+/// The other words after `/worktree`.
+const RESERVED_NAMES: [&str; 4] = ["status", "merge", "leave", "remove"];
+
+/// What git keeps in its folder while an operation is not finished.
+const UNFINISHED: [&str; 8] = [
+    "MERGE_HEAD",
+    "MERGE_AUTOSTASH",
+    "CHERRY_PICK_HEAD",
+    "REVERT_HEAD",
+    "BISECT_LOG",
+    "rebase-merge",
+    "rebase-apply",
+    "sequencer",
+];
 
 /// How many letters at the end of a session's id name its worktree. The beginning of an id is its time.
 const SHORT_ID: usize = 8;
@@ -71,7 +89,11 @@ impl Worktrees for GitWorktrees {
         name: Option<String>,
     ) -> BoxFuture<'static, Result<EnteredWorktree, WorktreeError>> {
         let this = self.clone();
-        Box::pin(async move { this.repository(&request).await?.enter(name).await })
+        Box::pin(async move {
+            let repository = this.repository(&request).await?;
+            let _turn = turn(&repository.top).await;
+            repository.enter(name).await
+        })
     }
 
     fn find(&self, request: WorktreeRequest, name: String) -> BoxFuture<'static, Result<Worktree, WorktreeError>> {
@@ -90,7 +112,11 @@ impl Worktrees for GitWorktrees {
 
     fn merge(&self, request: WorktreeRequest, worktree: Worktree) -> BoxFuture<'static, Result<u64, WorktreeError>> {
         let this = self.clone();
-        Box::pin(async move { this.repository(&request).await?.merge(&worktree).await })
+        Box::pin(async move {
+            let repository = this.repository(&request).await?;
+            let _turn = turn(&repository.top).await;
+            repository.merge(&worktree).await
+        })
     }
 
     fn check_removal(
@@ -109,7 +135,11 @@ impl Worktrees for GitWorktrees {
         worktree: Worktree,
     ) -> BoxFuture<'static, Result<RemovedWorktree, WorktreeError>> {
         let this = self.clone();
-        Box::pin(async move { this.repository(&request).await?.remove(&worktree).await })
+        Box::pin(async move {
+            let repository = this.repository(&request).await?;
+            let _turn = turn(&repository.top).await;
+            repository.remove(&worktree).await
+        })
     }
 }
 
@@ -142,6 +172,26 @@ impl Repository {
         Ok(self.git.worktrees(&self.top).await?.into_iter().find(|entry| entry.path == root))
     }
 
+    /// Git's folder of the repository, which all its worktrees share.
+    async fn common(&self) -> Result<PathBuf, WorktreeError> {
+        let common = ["rev-parse", "--path-format=absolute", "--git-common-dir"];
+        Ok(PathBuf::from(self.git.run(&self.top, &common).await?.trim_end_matches('\n')))
+    }
+
+    /// Git's folder for a worktree, inside that of the repository.
+    async fn git_folder(&self, worktree: &Worktree) -> Result<PathBuf, WorktreeError> {
+        let (root, common) = (worktree.root.clone(), self.common().await?);
+        let found = blocking(move || find_git_folder(&common, &root)).await?;
+        found.ok_or_else(|| WorktreeError::Unknown(worktree.name.clone()))
+    }
+
+    /// Refuses a checkout in which git is in the middle of something.
+    async fn check_finished(&self, root: &Path, git_folder: PathBuf) -> Result<(), WorktreeError> {
+        let is_there = move |name: &str| fs::symlink_metadata(git_folder.join(name)).is_ok();
+        let is_unfinished = blocking(move || UNFINISHED.into_iter().any(is_there)).await?;
+        if is_unfinished { Err(WorktreeError::Unfinished(root.to_owned())) } else { Ok(()) }
+    }
+
     /// Checks that a worktree in git's list is one that the session may use.
     fn check_owner(&self, worktree: &Worktree, entry: &Entry) -> Result<(), WorktreeError> {
         let Some(reason) = &entry.locked else { return Ok(()) };
@@ -166,8 +216,8 @@ impl Repository {
         match self.entry(&worktree.root).await? {
             Some(entry) => {
                 self.check_owner(&worktree, &entry)?;
-                let root = worktree.root.clone();
-                if blocking(move || is_complete(&root)).await? {
+                let (root, common) = (worktree.root.clone(), self.common().await?);
+                if blocking(move || is_complete(&common, &root)).await? {
                     existed = true;
                     self.adopt(&worktree, &entry, &branch).await?;
                 } else {
@@ -251,11 +301,14 @@ impl Repository {
         let Some(own) = worktree.filter(listed) else {
             return Ok(WorktreeStatus { others, ..WorktreeStatus::default() });
         };
+        let git_folder = self.git_folder(own).await?;
+        let at = At::Worktree { root: &own.root, git_folder: &git_folder };
+        let head = self.head().await?;
         Ok(WorktreeStatus {
             exists: true,
-            uncommitted: self.git.changes(&own.root, "all").await?,
-            ahead: self.count(&own.root, "HEAD", &self.head().await?).await?,
-            behind: self.count(&own.root, &self.head().await?, "HEAD").await?,
+            uncommitted: self.git.changes(at, "all").await?,
+            ahead: self.count(at, "HEAD", &head).await?,
+            behind: self.count(at, &head, "HEAD").await?,
             others,
         })
     }
@@ -267,39 +320,55 @@ impl Repository {
     }
 
     /// Counts the commits of one side that the other side does not have.
-    async fn count(&self, at: &Path, of: &str, without: &str) -> Result<u64, WorktreeError> {
+    async fn count(&self, at: impl Into<At<'_>>, of: &str, without: &str) -> Result<u64, WorktreeError> {
         number(&self.git.run(at, &["rev-list", "--count", of, "--not", without]).await?)
     }
 
     async fn merge(&self, worktree: &Worktree) -> Result<u64, WorktreeError> {
-        self.check_committed(worktree).await?;
-        if !self.git.succeeds(&self.top, &["symbolic-ref", "--quiet", "HEAD"]).await {
+        let git_folder = self.git_folder(worktree).await?;
+        let at = At::Worktree { root: &worktree.root, git_folder: &git_folder };
+        self.check_committed(worktree, at).await?;
+        self.check_finished(&worktree.root, git_folder.clone()).await?;
+        if !self.is_on_a_branch().await {
             return Err(WorktreeError::Detached(self.top.clone()));
         }
+        let own = self.git.run(&self.top, &["rev-parse", "--absolute-git-dir"]).await?;
+        self.check_finished(&self.top, PathBuf::from(own.trim_end_matches('\n'))).await?;
         let files = self.git.changes(&self.top, "no").await?;
         if !files.is_empty() {
             return Err(WorktreeError::Uncommitted { root: self.top.clone(), files });
         }
-        let commit = self.git.run(&worktree.root, &["rev-parse", "--verify", "HEAD^{commit}"]).await?;
+        let commit = self.git.run(at, &["rev-parse", "--verify", "HEAD^{commit}"]).await?;
         let commit = commit.trim();
         let commits = self.count(&self.top, commit, "HEAD").await?;
         if commits == 0 {
             return Ok(0);
         }
         // This tries the merge without touching any checkout.
-        self.git.try_merge(&self.top, "HEAD", commit).await?;
+        let added = self.git.try_merge(&self.top, "HEAD", commit).await?;
+        let top = self.top.clone();
+        let files: Vec<String> =
+            blocking(move || added.into_iter().filter(|path| is_in_the_way(&top, Path::new(path))).collect()).await?;
+        if !files.is_empty() {
+            return Err(WorktreeError::Overwrites { root: self.top.clone(), files });
+        }
         let message = format!("Merge branch '{}'", worktree.branch);
-        let merge = ["merge", "--no-edit", "--no-gpg-sign", "--no-verify", "--no-stat", "-m", &message, commit];
+        let quiet = ["--no-edit", "--no-gpg-sign", "--no-verify", "--no-stat", "--commit", "--no-squash"];
+        let merge = [&["merge"], &quiet[..], &["-m", &message, commit]].concat();
         if let Err(error) = self.git.run(&self.top, &merge).await {
-            // The checkout was clean, so there is nothing that this could take away.
+            // The checkout was clean and no merge was going on, so there is nothing that this could take away.
             let _ = self.git.run(&self.top, &["merge", "--abort"]).await;
             return Err(error);
         }
         Ok(commits)
     }
 
-    async fn check_committed(&self, worktree: &Worktree) -> Result<(), WorktreeError> {
-        let files = self.git.changes(&worktree.root, "all").await?;
+    async fn is_on_a_branch(&self) -> bool {
+        self.git.succeeds(&self.top, &["symbolic-ref", "--quiet", "HEAD"]).await
+    }
+
+    async fn check_committed(&self, worktree: &Worktree, at: At<'_>) -> Result<(), WorktreeError> {
+        let files = self.git.changes(at, "all").await?;
         if files.is_empty() { Ok(()) } else { Err(WorktreeError::Uncommitted { root: worktree.root.clone(), files }) }
     }
 
@@ -310,13 +379,24 @@ impl Repository {
         if !blocking(move || is_occupied(&root)).await? {
             return Ok(());
         }
-        self.check_committed(worktree).await?;
-        let files = self.git.ignored(&worktree.root).await?;
+        let git_folder = self.git_folder(worktree).await?;
+        let at = At::Worktree { root: &worktree.root, git_folder: &git_folder };
+        self.check_finished(&worktree.root, git_folder.clone()).await?;
+        self.check_committed(worktree, at).await?;
+        let files = self.git.ignored(at).await?;
         if !with_ignored && !files.is_empty() {
             return Err(WorktreeError::Ignored { root: worktree.root.clone(), files });
         }
-        let loose = ["rev-list", "--count", "HEAD", "--not", "--branches", "--tags", "--remotes"];
-        match number(&self.git.run(&worktree.root, &loose).await?)? {
+        let (root, unwatched) = (worktree.root.clone(), self.git.unwatched(at).await?);
+        let files: Vec<String> =
+            blocking(move || unwatched.into_iter().filter(|path| is_in_the_way(&root, Path::new(path))).collect())
+                .await?;
+        if !files.is_empty() {
+            return Err(WorktreeError::Hidden { root: worktree.root.clone(), files });
+        }
+        let own = ["rev-list", "--count", "HEAD", "--glob=refs/worktree/*"];
+        let loose = [&own[..], &["--not", "--branches", "--tags", "--remotes"]].concat();
+        match number(&self.git.run(at, &loose).await?)? {
             0 => Ok(()),
             count => Err(WorktreeError::Unreferenced { root: worktree.root.clone(), count }),
         }
@@ -340,8 +420,9 @@ impl Repository {
             return Ok(RemovedWorktree { unmerged: 0, branch_deleted: false });
         }
         let unmerged = self.count(&self.top, &branch, "HEAD").await?;
-        let branch_deleted =
-            unmerged == 0 && self.git.succeeds(&self.top, &["branch", "-d", "--", &worktree.branch]).await;
+        // A checkout that is on no branch does not keep the commits.
+        let is_merged = unmerged == 0 && self.is_on_a_branch().await;
+        let branch_deleted = is_merged && self.git.succeeds(&self.top, &["branch", "-d", "--", &worktree.branch]).await;
         Ok(RemovedWorktree { unmerged, branch_deleted })
     }
 }
@@ -359,8 +440,9 @@ fn checked_name(name: Option<String>, session: &SessionId) -> Result<String, Wor
         && name.chars().all(is_letter)
         && !name.contains("..")
         && !name.ends_with('.')
-        && !name.ends_with(".lock");
-    if is_good { Ok(name) } else { Err(WorktreeError::BadName(name)) }
+        && !name.ends_with(".lock")
+        && !RESERVED_NAMES.contains(&name.as_str());
+    if is_good { Ok(name) } else { Err(WorktreeError::BadName(cut(&name, LONGEST_NAME))) }
 }
 
 /// Whether something other than a folder is where the worktrees belong. A symlink could lead anywhere.
@@ -368,14 +450,42 @@ fn is_misplaced(parent: &Path) -> bool {
     fs::symlink_metadata(parent).is_ok_and(|found| !found.is_dir())
 }
 
-/// Whether the checkout has been written as a whole: git writes its index last.
-fn is_complete(root: &Path) -> bool {
-    let Ok(link) = fs::read_to_string(root.join(".git")) else { return false };
-    link.trim_end().strip_prefix("gitdir: ").is_some_and(|folder| root.join(folder).join("index").is_file())
+/// Finds git's folder for a worktree by the path that git has recorded there.
+fn find_git_folder(common: &Path, root: &Path) -> Option<PathBuf> {
+    let link = root.join(".git");
+    let entries = fs::read_dir(common.join("worktrees")).ok()?;
+    let is_it = |folder: &PathBuf| {
+        fs::read_to_string(folder.join("gitdir")).is_ok_and(|recorded| Path::new(recorded.trim_end()) == link)
+    };
+    entries.flatten().map(|entry| entry.path()).find(is_it)
 }
 
-/// Whether there is anything at this path other than an empty folder.
+/// Whether the checkout has been written as a whole: git writes its index last.
+fn is_complete(common: &Path, root: &Path) -> bool {
+    let is_folder = fs::symlink_metadata(root).is_ok_and(|found| found.is_dir());
+    is_folder && find_git_folder(common, root).is_some_and(|folder| folder.join("index").is_file())
+}
+
+/// Whether a file at this path below the root, or a file where one of its folders belongs, exists.
+fn is_in_the_way(root: &Path, path: &Path) -> bool {
+    let mut reached = root.to_owned();
+    for part in path {
+        reached.push(part);
+        match fs::symlink_metadata(&reached) {
+            Ok(found) if found.is_dir() => {}
+            Ok(_) => return true,
+            Err(_) => return false,
+        }
+    }
+    // A folder where the file belongs; an empty one is no obstacle for git.
+    fs::read_dir(&reached).is_ok_and(|mut entries| entries.next().is_some())
+}
+
+/// Whether there is anything at this path other than an empty folder. A symlink is not followed.
 fn is_occupied(root: &Path) -> bool {
+    if fs::symlink_metadata(root).is_ok_and(|found| !found.is_dir()) {
+        return true;
+    }
     match fs::read_dir(root) {
         Ok(mut entries) => entries.next().is_some(),
         Err(error) => error.kind() != io::ErrorKind::NotFound,
@@ -424,7 +534,9 @@ mod tests {
         for name in ["a", "fix-1", "v1.2_b", "0"] {
             assert!(named(name), "{name}");
         }
-        for name in ["", ".", "..", "-f", ".git", "a/b", "a b", "a..b", "a.lock", "a.", "é", "a\nb", &"x".repeat(65)] {
+        for name in
+            ["", ".", "..", "-f", ".git", "a/b", "a b", "a..b", "a.lock", "a.", "é", "a\nb", "merge", &"x".repeat(65)]
+        {
             assert!(!named(name), "{name}");
         }
         let id = "019a9c3e-7b1d-7aaa-8bbb-0123456789ab".into();

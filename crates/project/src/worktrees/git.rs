@@ -12,21 +12,23 @@ use process::{CommandExit, CommandSpec, Launcher, SharedOutput, watch};
 /// How long one git command may take. Checking out a large repository takes minutes on a slow disk.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// The most bytes that are read from a git command.
-const OUTPUT: usize = 1 << 20;
+/// The most bytes that are read from a git command. A list of all files of a large repository fits.
+const OUTPUT: usize = 16 << 20;
 
 /// The most bytes of git's own words in an error.
 const WORDS: usize = 1 << 10;
 
 /// Settings of every git command: no hooks, no further programs, and nothing in the background. `launcher` adds those
 /// that all commands have.
-const SETTINGS: [&str; 7] = [
+const SETTINGS: [&str; 9] = [
     "core.hooksPath=/dev/null",
     "gc.auto=0",
     "maintenance.auto=false",
     "submodule.recurse=false",
     "core.quotePath=false",
     "commit.gpgSign=false",
+    "merge.verifySignatures=false",
+    "core.ignoreStat=false",
     "advice.detachedHead=false",
 ];
 
@@ -47,6 +49,22 @@ pub(super) struct Git {
     environment: Arc<Environment>,
 }
 
+/// Where a git command runs.
+#[derive(Clone, Copy)]
+pub(super) enum At<'a> {
+    /// In the user's checkout, whose configuration has been checked.
+    Checkout(&'a Path),
+    /// In a worktree, with git's folder for it inside the repository. The file `.git` of a worktree is not used: a
+    /// command of the agent may have replaced it, and git would then obey another configuration.
+    Worktree { root: &'a Path, git_folder: &'a Path },
+}
+
+impl<'a> From<&'a PathBuf> for At<'a> {
+    fn from(checkout: &'a PathBuf) -> Self {
+        At::Checkout(checkout)
+    }
+}
+
 /// One worktree in git's list.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Entry {
@@ -64,26 +82,33 @@ impl Git {
     }
 
     /// Runs a git command and returns what it printed. An error has the same text.
-    pub(super) async fn run(&self, at: &Path, arguments: &[&str]) -> Result<String, WorktreeError> {
-        let (code, text) = self.execute(at, arguments).await?;
+    pub(super) async fn run(&self, at: impl Into<At<'_>>, arguments: &[&str]) -> Result<String, WorktreeError> {
+        let (code, text) = self.execute(at.into(), arguments).await?;
         if code == 0 { Ok(text) } else { Err(refused(&text)) }
     }
 
-    pub(super) async fn succeeds(&self, at: &Path, arguments: &[&str]) -> bool {
+    pub(super) async fn succeeds(&self, at: impl Into<At<'_>>, arguments: &[&str]) -> bool {
         self.run(at, arguments).await.is_ok()
     }
 
     /// Runs a git command that may fail, and returns its exit code and what it printed.
-    async fn execute(&self, at: &Path, arguments: &[&str]) -> Result<(i32, String), WorktreeError> {
-        let mut environment = self.launcher.environment.for_programs(&self.environment, at);
-        environment.retain(|name, _| !MISLEADING.contains(&name.as_str()));
-        let settings = SETTINGS.iter().flat_map(|setting| ["-c", setting]);
+    async fn execute(&self, at: At<'_>, arguments: &[&str]) -> Result<(i32, String), WorktreeError> {
+        let (folder, places) = match at {
+            At::Checkout(checkout) => (checkout, Vec::new()),
+            At::Worktree { root, git_folder } => {
+                let git_folder = format!("--git-dir={}", git_folder.display());
+                (root, vec![git_folder, format!("--work-tree={}", root.display())])
+            }
+        };
+        let mut environment = self.launcher.environment.for_programs(&self.environment, folder);
+        environment.retain(|name, _| !MISLEADING.contains(&name.as_str()) && !name.starts_with("GIT_TRACE"));
+        let settings = SETTINGS.iter().flat_map(|setting| ["-c", setting]).chain(places.iter().map(String::as_str));
         let command = CommandSpec {
             runner: self.launcher.runner.clone(),
             program: "git".to_owned(),
             arguments: settings.chain(arguments.iter().copied()).map(str::to_owned).collect(),
             environment,
-            folder: at.to_owned(),
+            folder: folder.to_owned(),
             sandbox: None,
             shield: Vec::new(),
             process_limit: Some(self.launcher.process_limit),
@@ -103,7 +128,7 @@ impl Git {
     }
 
     /// Checks that no setting of the repository itself makes git run a program or fetch what is missing.
-    pub(super) async fn check_configuration(&self, at: &Path) -> Result<(), WorktreeError> {
+    pub(super) async fn check_configuration(&self, at: &PathBuf) -> Result<(), WorktreeError> {
         let settings = self.run(at, &["config", "--list", "--show-scope", "--name-only"]).await?;
         match settings.lines().find_map(risky) {
             Some(name) => Err(WorktreeError::RiskyConfiguration(name.to_owned())),
@@ -111,28 +136,44 @@ impl Git {
         }
     }
 
-    pub(super) async fn worktrees(&self, at: &Path) -> Result<Vec<Entry>, WorktreeError> {
+    pub(super) async fn worktrees(&self, at: &PathBuf) -> Result<Vec<Entry>, WorktreeError> {
         Ok(entries(&self.run(at, &["worktree", "list", "--porcelain"]).await?))
     }
 
     /// Lists the files of a checkout that have changes. `untracked` is what git's option of that name takes.
-    pub(super) async fn changes(&self, at: &Path, untracked: &str) -> Result<Vec<String>, WorktreeError> {
+    /// Git does not look into submodules, because each has a configuration of its own.
+    pub(super) async fn changes(&self, at: impl Into<At<'_>>, untracked: &str) -> Result<Vec<String>, WorktreeError> {
         let untracked = format!("--untracked-files={untracked}");
-        let status = ["status", "--porcelain=v1", &untracked, "--ignore-submodules=none"];
+        let status = ["status", "--porcelain=v1", &untracked, "--ignore-submodules=dirty"];
         Ok(paths(&self.run(at, &status).await?, |_| true))
     }
 
     /// Lists the files and folders of a checkout that git ignores.
-    pub(super) async fn ignored(&self, at: &Path) -> Result<Vec<String>, WorktreeError> {
-        let status = ["status", "--porcelain=v1", "--ignored=traditional", "--ignore-submodules=none"];
+    pub(super) async fn ignored(&self, at: At<'_>) -> Result<Vec<String>, WorktreeError> {
+        // Without `--untracked-files`, a setting of the user could hide the ignored files as well.
+        let ignored = ["--ignored=traditional", "--untracked-files=normal", "--ignore-submodules=dirty"];
+        let status = [&["status", "--porcelain=v1"], &ignored[..]].concat();
         Ok(paths(&self.run(at, &status).await?, |state| state == "!!"))
     }
 
-    /// Merges two commits without touching a checkout, to find out whether they conflict.
-    pub(super) async fn try_merge(&self, at: &Path, ours: &str, theirs: &str) -> Result<(), WorktreeError> {
-        let (code, text) = self.execute(at, &["merge-tree", "--write-tree", "--name-only", ours, theirs]).await?;
+    /// Lists the files of the index whose changes `git status` does not report (`assume-unchanged`, `skip-worktree`).
+    pub(super) async fn unwatched(&self, at: At<'_>) -> Result<Vec<String>, WorktreeError> {
+        let list = self.run(at, &["ls-files", "-v"]).await?;
+        let is_unwatched = |line: &&str| line.starts_with(|tag: char| tag == 'S' || tag.is_ascii_lowercase());
+        Ok(list.lines().filter(is_unwatched).filter_map(|line| line.get(2..)).map(str::to_owned).collect())
+    }
+
+    /// Merges two commits without touching a checkout, to find out whether they conflict. Returns the paths that the
+    /// merge adds to the first commit.
+    pub(super) async fn try_merge(&self, at: &PathBuf, ours: &str, theirs: &str) -> Result<Vec<String>, WorktreeError> {
+        let merge = ["merge-tree", "--write-tree", "--name-only", ours, theirs];
+        let (code, text) = self.execute(at.into(), &merge).await?;
         match code {
-            0 => Ok(()),
+            0 => {
+                let tree = text.lines().next().unwrap_or_default();
+                let added = ["diff-tree", "-r", "--no-renames", "--name-only", "--diff-filter=A", ours, tree];
+                Ok(self.run(at, &added).await?.lines().map(str::to_owned).collect())
+            }
             // The first line is the tree; the files follow up to an empty line.
             1 => {
                 let files = text.lines().skip(1).take_while(|line| !line.is_empty()).map(str::to_owned).collect();
@@ -157,10 +198,12 @@ pub(super) fn number(text: &str) -> Result<u64, WorktreeError> {
 fn risky(line: &str) -> Option<&str> {
     let Some((scope, name)) = line.split_once('\t') else { return Some(line) };
     let lower = name.to_ascii_lowercase();
-    let is_program = lower.starts_with("filter.")
+    // A setting behind an include may count only later: on another branch, or in another folder.
+    let is_program = ["filter.", "include.", "includeif.", "gpg."].iter().any(|start| lower.starts_with(start))
         || (lower.starts_with("merge.") && lower.ends_with(".driver"))
         || (lower.starts_with("remote.") && lower.ends_with(".promisor"))
-        || matches!(lower.as_str(), "core.worktree" | "extensions.partialclone");
+        || (lower.starts_with("branch.") && lower.ends_with(".mergeoptions"))
+        || matches!(lower.as_str(), "core.worktree" | "extensions.partialclone" | "extensions.worktreeconfig");
     (matches!(scope, "local" | "worktree") && is_program).then_some(name)
 }
 
@@ -196,7 +239,17 @@ mod tests {
 
     #[test]
     fn a_repository_that_names_programs_for_git_is_refused() {
-        for name in ["filter.x.smudge", "Merge.x.Driver", "core.worktree", "remote.origin.promisor"] {
+        for name in [
+            "filter.x.smudge",
+            "Merge.x.Driver",
+            "core.worktree",
+            "remote.origin.promisor",
+            "includeIf.onbranch:acpd/**.path",
+            "include.path",
+            "gpg.program",
+            "extensions.worktreeConfig",
+            "branch.main.mergeOptions",
+        ] {
             assert_eq!(risky(&format!("local\t{name}")), Some(name));
             assert_eq!(risky(&format!("worktree\t{name}")), Some(name));
             assert_eq!(risky(&format!("global\t{name}")), None);
