@@ -9,6 +9,7 @@
 
 mod bounded_transport;
 mod client_handler;
+mod hidden;
 mod host;
 mod lenient;
 mod limited_http;

@@ -19,6 +19,7 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::{Sse, SseStream};
 
 use crate::bounded_transport::DisconnectReason;
+use crate::hidden::SentSecrets;
 use crate::lenient;
 use crate::login::{Bearer, Renewal};
 use crate::remote::LARGEST_EVENT;
@@ -41,6 +42,8 @@ pub(crate) struct LimitedHttpClient {
     pub(crate) disconnect: DisconnectReason,
     /// The token of the user's login to this server; None if the server must not get one.
     pub(crate) bearer: Option<Bearer>,
+    /// What the server must not bring into the log or the history.
+    pub(crate) sent: SentSecrets,
 }
 
 impl StreamableHttpClient for LimitedHttpClient {
@@ -104,6 +107,7 @@ impl StreamableHttpClient for LimitedHttpClient {
         largest: usize,
     ) -> Result<Events, Failure> {
         let client = &self.client;
+        self.sent.remember_headers(headers.values());
         let events = self.with_token(token, |token| {
             let (uri, session, last_event) = (uri.clone(), session.clone(), last_event.clone());
             client.get_stream_with_max_sse_event_size(uri, session, last_event, token, headers.clone(), largest)
@@ -114,12 +118,39 @@ impl StreamableHttpClient for LimitedHttpClient {
 
 impl LimitedHttpClient {
     /// Makes a call with the token of the user's login, if there is one. If the server refuses the token, the call is
-    /// made once more with a renewed one.
+    /// made once more with a renewed one. Errors do not contain what the server was sent.
     pub(crate) async fn with_token<T, F>(
         &self,
         token: Option<String>,
         call: impl Fn(Option<String>) -> F,
     ) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        let call = |token: Option<String>| {
+            token.iter().for_each(|token| self.sent.remember(token));
+            call(token)
+        };
+        self.with_login(token, call).await.map_err(|error| self.scrubbed(error))
+    }
+
+    fn scrubbed(&self, error: Failure) -> Failure {
+        match error {
+            StreamableHttpError::UnexpectedServerResponse(text) => {
+                StreamableHttpError::UnexpectedServerResponse(self.sent.scrub(&text).into())
+            }
+            StreamableHttpError::UnexpectedContentType(kind) => {
+                StreamableHttpError::UnexpectedContentType(kind.map(|kind| self.sent.scrub(&kind)))
+            }
+            StreamableHttpError::InsufficientScope(error) => {
+                let challenge = self.sent.scrub(&error.www_authenticate_header);
+                StreamableHttpError::InsufficientScope(InsufficientScopeError::new(challenge, error.required_scope))
+            }
+            other => other,
+        }
+    }
+
+    async fn with_login<T, F>(&self, token: Option<String>, call: impl Fn(Option<String>) -> F) -> Result<T, Failure>
     where
         F: Future<Output = Result<T, Failure>>,
     {
@@ -154,6 +185,7 @@ impl LimitedHttpClient {
         headers: HashMap<HeaderName, HeaderValue>,
         largest: usize,
     ) -> Result<StreamableHttpPostResponse, Failure> {
+        self.sent.remember_headers(headers.values());
         let mut request = self.client.post(uri.as_ref()).header(ACCEPT, format!("{EVENTS}, {JSON}"));
         if let Some(token) = token {
             request = request.bearer_auth(token);
@@ -178,7 +210,7 @@ impl LimitedHttpClient {
             return Err(StreamableHttpError::SessionExpired);
         }
         if !status.is_success() {
-            return refusal(response, &message, in_session).await;
+            return refusal(response, &message, in_session, &self.sent).await;
         }
         let wants_answer = matches!(message, JsonRpcMessage::Request(_));
         // Some servers respond like this where the protocol requires 202.
@@ -211,13 +243,17 @@ impl LimitedHttpClient {
             return Err(StreamableHttpError::UnexpectedServerResponse(reason.into()));
         };
         match lenient::read(&body) {
-            Ok((answer, left_out)) => {
+            Ok((mut answer, left_out)) => {
                 self.log.leave_out(left_out);
+                if let JsonRpcMessage::Error(error) = &mut answer {
+                    self.sent.scrub_error(&mut error.error);
+                }
                 Ok(StreamableHttpPostResponse::Json(answer, session))
             }
             Err(_) if !wants_answer => Ok(StreamableHttpPostResponse::Accepted),
             Err(error) => {
-                let text = String::from_utf8_lossy(&body[..body.len().min(400)]).into_owned();
+                let text = self.sent.scrub(&String::from_utf8_lossy(&body[..body.len().min(LARGEST_REFUSAL)]));
+                let error = self.sent.scrub(&error.to_string());
                 let reason = format!("its answer is not a message ({error}): {}", cut(&text, 200));
                 Err(StreamableHttpError::UnexpectedServerResponse(reason.into()))
             }
@@ -241,12 +277,15 @@ impl LimitedHttpClient {
     }
 
     fn leniently(&self, events: Events) -> Events {
-        let log = self.log.clone();
+        let (log, sent) = (self.log.clone(), self.sent.clone());
         let read = move |event: Result<Sse, SseError>| {
             let mut event = event?;
             if let Some((mended, left_out)) = event.data.as_deref().and_then(lenient::mended) {
                 event.data = Some(mended);
                 log.leave_out(left_out);
+            }
+            if let Some(error) = event.data.as_deref().and_then(|data| sent.scrubbed_error(data)) {
+                event.data = Some(error);
             }
             Ok(event)
         };
@@ -278,6 +317,7 @@ async fn refusal(
     response: Response,
     message: &ClientJsonRpcMessage,
     in_session: bool,
+    sent: &SentSecrets,
 ) -> Result<StreamableHttpPostResponse, Failure> {
     let status = response.status();
     let is_json = content_type(response.headers()).is_some_and(|kind| kind.starts_with(JSON));
@@ -289,10 +329,13 @@ async fn refusal(
     }
     let body = body(response, LARGEST_REFUSAL).await.ok().flatten().unwrap_or_default();
     let error = match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
-        Ok(JsonRpcMessage::Error(error)) => Some(error),
+        Ok(JsonRpcMessage::Error(mut error)) => {
+            sent.scrub_error(&mut error.error);
+            Some(error)
+        }
         Ok(_) | Err(_) => None,
     };
-    let text = cut(&String::from_utf8_lossy(&body), 300);
+    let text = cut(&sent.scrub(&String::from_utf8_lossy(&body)), 300);
     let unauthorized = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
     // A server of an older version refuses the discovery request, and the library then uses the older handshake. Such a
     // refusal does not always name the request.
@@ -396,6 +439,7 @@ mod tests {
             log: Arc::default(),
             disconnect: disconnect.clone(),
             bearer: None,
+            sent: SentSecrets::default(),
         };
         let ping = serde_json::json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
         let message = serde_json::from_value(ping).unwrap();
@@ -404,5 +448,46 @@ mod tests {
         assert!(error.to_string().contains("more than 16 MiB"), "{error}");
         assert_eq!(disconnect.reason().unwrap(), "it sent an answer of more than 16 MiB");
         assert!(server.await.unwrap() < 64 << 20);
+    }
+
+    #[tokio::test]
+    async fn a_server_that_repeats_the_header_does_not_reveal_the_token() {
+        use crate::login::tests::{serve, stored};
+        let (address, _) = serve(|request| {
+            let error = r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"what is t0ken-1?"}}"#;
+            let (status, kind, body) = match request.split(' ').nth(1) {
+                Some("/text") => (400, "text/plain", "not Bearer t0ken-1".to_owned()),
+                Some("/refused") => (400, JSON, error.to_owned()),
+                Some("/error") => (200, JSON, error.to_owned()),
+                Some("/event") => (200, EVENTS, format!("data: {error}\n\n")),
+                _ => (200, JSON, format!("{}t0ken-1", " ".repeat(190))),
+            };
+            format!("HTTP/1.1 {status} X\r\nconnection: close\r\ncontent-type: {kind}\r\n\r\n{body}")
+        })
+        .await;
+        let home = tempfile::tempdir().unwrap();
+        let client = LimitedHttpClient {
+            client: crate::remote::client().await.unwrap(),
+            log: Arc::default(),
+            disconnect: DisconnectReason::default(),
+            bearer: None,
+            sent: SentSecrets::default(),
+        };
+        for path in ["/text", "/refused", "/error", "/event", "/other"] {
+            let bearer = stored(home.path(), &address, path, "t0ken-1");
+            let client = LimitedHttpClient { bearer: Some(bearer), ..client.clone() };
+            let ping = serde_json::json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+            let message = serde_json::from_value(ping).unwrap();
+            let shown =
+                match client.post_message(format!("{address}{path}").into(), message, None, None, HashMap::new()).await
+                {
+                    Ok(StreamableHttpPostResponse::Sse(mut events, _)) => {
+                        events.next().await.unwrap().unwrap().data.unwrap()
+                    }
+                    Ok(answer) => format!("{answer:?}"),
+                    Err(error) => error.to_string(),
+                };
+            assert!(shown.contains("[hidden]") && !shown.contains("t0ken"), "{path}: {shown}");
+        }
     }
 }

@@ -231,6 +231,13 @@ mod tests {
 
     use super::*;
     use crate::bounded_transport::DisconnectReason;
+    use crate::hidden::SentSecrets;
+    use crate::login::Bearer;
+
+    fn limited(client: Client, bearer: Option<Bearer>) -> LimitedHttpClient {
+        let disconnect = DisconnectReason::default();
+        LimitedHttpClient { client, log: Arc::default(), disconnect, bearer, sent: SentSecrets::default() }
+    }
 
     /// Answers one request and returns it.
     async fn answer_once(listener: tokio::net::TcpListener, answer: String) -> String {
@@ -274,10 +281,9 @@ mod tests {
         })
         .await;
         let home = tempfile::tempdir().unwrap();
-        let bearer = Some(stored(home.path(), &address, "/sse"));
+        let bearer = Some(stored(home.path(), &address, "/sse", "old"));
         let client = client().await.unwrap();
-        let limited =
-            LimitedHttpClient { client, log: Arc::default(), disconnect: DisconnectReason::default(), bearer };
+        let limited = limited(client, bearer);
         let mut transport = SseTransport::connect(limited, &format!("{address}/sse"), &[]).await.unwrap();
         let ping = serde_json::json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
         transport.send(serde_json::from_value(ping).unwrap()).await.unwrap();
@@ -301,8 +307,7 @@ mod tests {
         });
         let url = format!("http://{address}/sse?key=t0p");
         let client = client().await.unwrap();
-        let limited =
-            LimitedHttpClient { client, log: Arc::default(), disconnect: DisconnectReason::default(), bearer: None };
+        let limited = limited(client, None);
         let Err(error) = SseTransport::connect(limited, &url, &[]).await else { panic!("it is not there") };
         let text = error.to_string();
         assert!(text.contains("404") && !text.contains("t0p"), "{text}");

@@ -17,6 +17,7 @@ use tokio::time::timeout;
 
 use crate::bounded_transport::{BoundedTransport, DisconnectReason};
 use crate::client_handler::McpClientHandler;
+use crate::hidden::SentSecrets;
 use crate::limited_http::LimitedHttpClient;
 use crate::link::{ConnectedServer, ConnectionState, SharedServer};
 use crate::login::{self, Bearer, Version};
@@ -286,7 +287,8 @@ impl Supervisor {
     async fn client(&self, disconnect: &DisconnectReason) -> Result<LimitedHttpClient, String> {
         let client = remote::client().await.map_err(|error| error.to_string())?;
         let bearer = self.bearer.clone();
-        Ok(LimitedHttpClient { client, log: self.shared.log.clone(), disconnect: disconnect.clone(), bearer })
+        let (log, disconnect) = (self.shared.log.clone(), disconnect.clone());
+        Ok(LimitedHttpClient { client, log, disconnect, bearer, sent: SentSecrets::default() })
     }
 
     fn handler(&self) -> McpClientHandler {

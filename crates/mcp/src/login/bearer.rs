@@ -231,13 +231,13 @@ pub(crate) mod tests {
         format!("HTTP/1.1 {status} X\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}")
     }
 
-    /// A login at this address whose token is `old`, stored in the folder.
-    pub(crate) fn stored(folder: &std::path::Path, address: &str, path: &str) -> Bearer {
+    /// A login at this address with this token, stored in the folder.
+    pub(crate) fn stored(folder: &std::path::Path, address: &str, path: &str, token: &str) -> Bearer {
         let logins = Arc::new(StoredLogins::new(folder.to_owned()));
         let mut login = login();
         login.server = format!("{address}{path}");
         login.token_endpoint = format!("{address}/token");
-        login.access_token = "old".to_owned();
+        login.access_token = token.to_owned();
         login.renew_at = None;
         logins.store(&login).unwrap();
         Bearer::new(&logins, &login.server, &[]).unwrap()
@@ -248,7 +248,7 @@ pub(crate) mod tests {
         let (address, requests) =
             serve(|_| reply(200, r#"{"access_token":"new","token_type":"bearer","refresh_token":"refresh/2"}"#)).await;
         let home = tempfile::tempdir().unwrap();
-        let bearer = stored(home.path(), &address, "/mcp");
+        let bearer = stored(home.path(), &address, "/mcp", "old");
         let renewals = futures_util::future::join_all((0..5).map(|_| bearer.renewed("old"))).await;
         assert!(renewals.iter().all(|renewal| matches!(renewal, Renewal::Token(token) if token == "new")));
         let requests = requests.lock().unwrap().clone();
@@ -272,7 +272,7 @@ pub(crate) mod tests {
         ] {
             let (address, _) = serve(answer).await;
             let home = tempfile::tempdir().unwrap();
-            let bearer = stored(home.path(), &address, "/mcp");
+            let bearer = stored(home.path(), &address, "/mcp", "old");
             let Renewal::Failed(reason) = bearer.renewed("old").await else { panic!("it fails: {why}") };
             assert_eq!(reason, format!("its login could not be renewed: {why}"));
             assert_eq!(bearer.token().await.as_deref(), Some("old"));
