@@ -55,6 +55,9 @@ pub(crate) enum ExecutorReport {
     Delegated(SubAgentRequest, oneshot::Sender<Outcome>),
     /// The user has agreed to another mode. The outcome of the switch is returned over the channel.
     ModeAgreed(Mode, oneshot::Sender<Outcome>),
+    /// The hooks before the call agree to it. The outcome is returned over the channel if the call must not run after
+    /// all; the channel closes if the call is being cancelled.
+    HooksAgreed(oneshot::Sender<Option<Outcome>>),
     Ended(Outcome),
     /// The executor is gone. If it has not reported an end before, it crashed.
     Died,
@@ -218,10 +221,17 @@ impl CallRunner {
 
     /// Runs the call with its hooks. The hooks before the call may deny it, and the output of those
     /// after it is added to the outcome that the model receives.
-    async fn run(self, job: Box<dyn Job>, host: Arc<dyn ToolHost>) -> Outcome {
+    async fn run(self, job: Box<dyn Job>, call_host: Arc<CallHost>) -> Outcome {
         let card = job.card().clone();
+        let host: Arc<dyn ToolHost> = call_host.clone();
         match self.consult(HookPoint::BeforeTool { card: &card }, &host).await {
-            HookVerdict::NoHooks | HookVerdict::Agreed => {}
+            HookVerdict::NoHooks => {}
+            // The user may have set another mode while the hooks ran.
+            HookVerdict::Agreed => {
+                if let Some(refusal) = call_host.confirm_run().await {
+                    return refusal;
+                }
+            }
             HookVerdict::Refused(reason) => return Outcome::denied_because(&reason),
             HookVerdict::Cancelled => return Outcome::cancelled(),
         }
@@ -284,7 +294,7 @@ impl Handler<Run> for ToolExecutor {
     fn handle(&mut self, Run { after }: Run, ctx: &mut Context<Self>) {
         let Phase::Ready(job, runner) = std::mem::replace(&mut self.phase, Phase::Running) else { return };
         let tail = self.log.tail.clone();
-        let host: Arc<dyn ToolHost> = Arc::new(CallHost {
+        let host = Arc::new(CallHost {
             call: self.call.clone(),
             parent: self.parent.clone(),
             log: self.log.clone(),
@@ -322,6 +332,15 @@ struct CallHost {
     parent: WeakRecipient<ExecutorEvent>,
     log: SessionLog,
     cancel: watch::Receiver<bool>,
+}
+
+impl CallHost {
+    /// Asks the session whether the call may still run. Returns its outcome if it must not.
+    async fn confirm_run(&self) -> Option<Outcome> {
+        let (sender, refusal) = oneshot::channel();
+        report(&self.parent, ExecutorEvent { call: self.call.clone(), report: ExecutorReport::HooksAgreed(sender) });
+        refusal.await.unwrap_or_else(|_| Some(Outcome::cancelled()))
+    }
 }
 
 impl ToolHost for CallHost {

@@ -53,6 +53,14 @@ impl Session {
             let _ = reply.send(outcome);
         }
     }
+
+    fn confirm_run(&mut self, call: CallId, reply: oneshot::Sender<Option<Outcome>>, ctx: &mut Context<Self>) {
+        let report = CallReport::HooksAgreed;
+        if let Some(Reply::HooksAgreed(refusal)) = self.deliver(Input::Call { call, report }, ctx) {
+            // The send fails only if the executor is gone, and then the call does not run.
+            let _ = reply.send(refusal);
+        }
+    }
 }
 
 impl Handler<ExecutorEvent> for Session {
@@ -74,6 +82,7 @@ impl Handler<ExecutorEvent> for Session {
                 return;
             }
             ExecutorReport::ModeAgreed(mode, reply) => return self.switch_mode(call, mode, reply, ctx),
+            ExecutorReport::HooksAgreed(reply) => return self.confirm_run(call, reply, ctx),
             ExecutorReport::Ended(outcome) => CallReport::Ended(outcome),
             ExecutorReport::Died => {
                 tracing::error!(parent: &self.span, %call, "a tool crashed");

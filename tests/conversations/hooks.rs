@@ -1,6 +1,9 @@
 //! The operator's hooks: real commands that may refuse a call, comment on it, and send a turn back
 //! to work.
 
+use std::fs;
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use testkit::Step;
 
@@ -102,4 +105,34 @@ async fn an_edit_after_a_formatter_hook_is_made_and_both_are_undone() {
     let undo = at.zed.prompt(&at.session, "/undo").await;
     at.zed.answer(undo).await;
     assert_eq!(at.text("a.txt"), "one\n");
+}
+
+#[actix::test]
+async fn a_mode_that_is_set_while_a_hook_runs_holds_for_its_call() {
+    for (mode, approval, runs) in
+        [("read-only", "never", false), ("read-only", "ask", false), ("safe", "never", false), ("full", "never", true)]
+    {
+        let write = Step::call("write_file", json!({ "path": "b.txt", "content": "b\n" }));
+        let answers = vec![vec![write, Step::end()], vec![Step::text("Done."), Step::end()]];
+        let waiting = "touch begun; until test -e go; do sleep 0.01; done";
+        let mut at = hooked(json!({ "before_tool": [{ "command": waiting }] }), answers).await;
+        at.configure("mode", "full").await;
+        if approval == "never" {
+            at.configure("approval", "never").await;
+        }
+        let prompt = at.zed.prompt(&at.session, "write it").await;
+        if approval == "ask" {
+            let question = at.zed.receive("session/request_permission").await;
+            at.zed.choose(&question, "allow_once").await;
+        }
+        while !at.folder.path().join("begun").exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        at.configure("mode", mode).await;
+        fs::write(at.folder.path().join("go"), "").unwrap();
+        at.zed.answer(prompt).await;
+        assert_eq!(at.folder.path().join("b.txt").exists(), runs, "{mode} {approval}");
+        let denied = format!("Permission denied: the user has set the mode `{mode}` since");
+        assert_eq!(at.transcript().contains(&denied), !runs, "{mode} {approval}");
+    }
 }

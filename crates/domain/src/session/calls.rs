@@ -78,7 +78,11 @@ impl SessionMachine {
             }
             CallReport::Waits(waits) => self.note_wait(call, waits),
             CallReport::ModeAgreed(mode) if is_running => self.switch_mode(&call, mode),
-            CallReport::ModeAgreed(_) => {}
+            CallReport::HooksAgreed if is_running => {
+                let refusal = self.refusal_of_mode(&call);
+                self.reply(Reply::HooksAgreed(refusal));
+            }
+            CallReport::ModeAgreed(_) | CallReport::HooksAgreed => {}
             CallReport::Ended(outcome) => self.end_call(call, outcome),
             CallReport::Died => self.crash_call(call),
         }
@@ -119,7 +123,7 @@ impl SessionMachine {
             self.record_call(call.clone(), message, shown, agent.as_ref());
         }
         match verdict {
-            Verdict::Run => self.run_call(call),
+            Verdict::Run => self.allow_call(call),
             Verdict::Deny if rule == Some(Verdict::Deny) => {
                 self.end_call(call, Outcome::denied_because("a rule of the configuration forbids it."));
             }
@@ -135,19 +139,26 @@ impl SessionMachine {
         }
     }
 
-    /// Runs a call that the user has allowed. A call from before a restart is planned again first. A call that was
-    /// planned for another mode does not run: the new mode may leave it out, or require the sandbox.
+    /// Runs a call that the user or the rules have allowed. A call from before a restart is planned again first.
     pub(super) fn allow_call(&mut self, call: CallId) {
-        let mode = self.state.settings.mode;
-        match self.running_call(&call).map(|running| running.mode) {
-            None => self.plan_again(call, true),
-            Some(planned) if planned == mode || mode == Mode::Full => self.run_call(call),
-            Some(_) => {
-                let reason =
-                    format!("the user has set the mode `{}` since; make the call again if it allows it.", mode.id());
-                self.end_call(call, Outcome::denied_because(&reason));
-            }
+        if self.running_call(&call).is_none() {
+            self.plan_again(call, true);
+        } else if let Some(refusal) = self.refusal_of_mode(&call) {
+            self.end_call(call, refusal);
+        } else {
+            self.run_call(call);
         }
+    }
+
+    /// Denies a call that was planned for another mode: the new mode may leave it out, or require the sandbox.
+    fn refusal_of_mode(&self, call: &CallId) -> Option<Outcome> {
+        let mode = self.state.settings.mode;
+        let planned = self.running_call(call)?.mode;
+        (planned != mode && mode != Mode::Full).then(|| {
+            let reason =
+                format!("the user has set the mode `{}` since; make the call again if it allows it.", mode.id());
+            Outcome::denied_because(&reason)
+        })
     }
 
     fn run_call(&mut self, call: CallId) {

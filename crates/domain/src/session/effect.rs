@@ -158,6 +158,8 @@ pub enum Reply {
     Answer(Result<(), AnswerRefused>),
     Undo(UndoReply),
     ModeSwitched(Outcome),
+    /// Why a call must not run although its hooks agree, if there is a reason.
+    HooksAgreed(Option<Outcome>),
     /// Whether the call was running and is now being ended.
     CancelCall(bool),
 }

@@ -356,6 +356,8 @@ pub enum CallReport {
     Waits(bool),
     /// The user has agreed to another mode.
     ModeAgreed(Mode),
+    /// The hooks before the call agree to it. The call runs if its mode still holds.
+    HooksAgreed,
     Ended(Outcome),
     /// The executor is gone. It is a crash unless the call has ended.
     Died,
