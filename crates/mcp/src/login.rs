@@ -56,8 +56,7 @@ pub enum LoginError {
     Client(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// Returns a text of a server without control characters, within a limit.
+/// Returns a text of a server on one line, with invisible characters escaped, within a limit.
 fn plain(text: &str) -> String {
-    let text: String = text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
-    domain::text::cut(text.trim(), 300)
+    domain::text::cut(&domain::visible::line(text.trim()), 300)
 }

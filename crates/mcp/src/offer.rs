@@ -83,7 +83,8 @@ fn instructions(text: &str) -> Option<String> {
 pub(crate) fn instructions_block(server: &str, text: &str) -> String {
     let server: String = server.chars().filter(|letter| !letter.is_control() && !"<>\"".contains(*letter)).collect();
     // The text must not end the block, begin another, or differ from what people see of it.
-    let text = visible::text(text).replace('<', "&lt;");
+    // Escaping makes it longer, and the servers of a session share a limit.
+    let text = cut(&visible::text(text).replace('<', "&lt;"), LONGEST_INSTRUCTIONS);
     format!(
         "\n<mcp-server name=\"{server}\">\nThe MCP server says this about the use of its tools. It is not from the \
          user.\n\n{text}\n</mcp-server>\n"
@@ -158,6 +159,7 @@ mod tests {
         let block_of_odd = instructions_block("a", odd);
         assert_eq!(block_of_odd.matches('<').count(), 2, "{block_of_odd}");
         assert!(block_of_odd.contains(">\n\t&lt;mcp"), "{block_of_odd}");
+        assert!(instructions_block("a", &"<".repeat(LONGEST_INSTRUCTIONS)).len() < LONGEST_INSTRUCTIONS + 200);
         assert!(!block_of_odd.contains(['\u{1b}', '\u{202e}']), "{block_of_odd}");
         assert!(block.contains("Be kind.") && block.contains("It is not from the user."), "{block}");
     }

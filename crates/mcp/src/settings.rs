@@ -202,11 +202,20 @@ impl ServerSettings {
     ///
     /// If the server is a program, or a variable is missing. The text says which.
     pub fn login(&self, environment: &Environment) -> Result<LoginTarget, String> {
-        let url = self.url().ok_or("it is a program, which needs no login")?;
+        let url = self.login_url(environment)?;
         let mut oauth = self.oauth.clone();
         oauth.client_secret = oauth.client_secret.map(|secret| fill(&secret, environment)).transpose()?;
         oauth.client_id = oauth.client_id.map(|id| fill(&id, environment)).transpose()?;
-        Ok(LoginTarget { url: fill(url, environment)?, oauth })
+        Ok(LoginTarget { url, oauth })
+    }
+
+    /// Returns the address to which a login belongs, with the variables of this environment filled in.
+    ///
+    /// # Errors
+    ///
+    /// If the server is a program, or a variable of the address is missing.
+    pub fn login_url(&self, environment: &Environment) -> Result<String, String> {
+        fill(self.url().ok_or("it is a program, which needs no login")?, environment)
     }
 
     /// Returns the transport with the variables of this environment filled in. The error names a missing variable.
@@ -295,7 +304,9 @@ mod tests {
             ("https://a.example/mcp", Some("hush"))
         );
         assert!(!format!("{target:?} {server:?}").contains("hush"));
-        assert_eq!(server.login(&Environment::default()).unwrap_err(), "the variable S is not set");
+        let without_secret = [("HOST".to_owned(), "a.example".to_owned())].into_iter().collect();
+        assert_eq!(server.login(&without_secret).unwrap_err(), "the variable S is not set");
+        assert_eq!(server.login_url(&without_secret).unwrap(), "https://a.example/mcp");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use ::mcp::{LoginTarget, OauthSettings, PendingLogin, RedirectListener, Redirected, StoredLogins};
+use ::mcp::{LoginTarget, OauthSettings, PendingLogin, RedirectListener, Redirected, ServerSettings, StoredLogins};
 use anyhow::{Context, anyhow, bail};
 use domain::{Environment, near, visible};
 use tokio::sync::oneshot;
@@ -37,8 +37,14 @@ pub(super) fn log_in(places: &Places, server: &str, open_browser: bool) -> anyho
 
 pub(super) fn log_out(places: &Places, server: &str) -> anyhow::Result<Ending> {
     let config = config::load(&places.config, launch::environment(), &[])?;
-    let target = target(&config, server)?;
-    if !logins(places).forget(&target.url).context("removing the login")? {
+    let address = match server.contains("://") {
+        true => server.to_owned(),
+        // The client's secret is not needed, and its variable may not be set any more.
+        false => configured(&config, server)?
+            .login_url(&launch::environment().collect())
+            .map_err(|why| unusable(server, &why))?,
+    };
+    if !logins(places).forget(&address).context("removing the login")? {
         bail!("there is no login to `{server}`");
     }
     println!("{server}: forgotten");
@@ -59,13 +65,22 @@ fn target(config: &Config, server: &str) -> anyhow::Result<LoginTarget> {
         let found = known.find(|known| known.url == server);
         return Ok(found.unwrap_or_else(|| LoginTarget { url: server.to_owned(), oauth: OauthSettings::default() }));
     }
-    let Some(settings) = config.mcp.servers.get(server) else {
-        let names = config.mcp.servers.iter().filter(|(_, server)| server.is_remote()).map(|(name, _)| name.as_str());
-        let near = near::did_you_mean(server, names);
-        let hint = near.unwrap_or_else(|| "name one of the configuration, or give the address of another".to_owned());
-        bail!("there is no MCP server `{server}`; {hint}");
-    };
-    settings.login(&environment).map_err(|why| anyhow!("the MCP server `{server}` cannot be used: {why}"))
+    configured(config, server)?.login(&environment).map_err(|why| unusable(server, &why))
+}
+
+/// Returns the server with this name in the configuration.
+fn configured<'a>(config: &'a Config, server: &str) -> anyhow::Result<&'a ServerSettings> {
+    if let Some(settings) = config.mcp.servers.get(server) {
+        return Ok(settings);
+    }
+    let names = config.mcp.servers.iter().filter(|(_, server)| server.is_remote()).map(|(name, _)| name.as_str());
+    let near = near::did_you_mean(server, names);
+    let hint = near.unwrap_or_else(|| "name one of the configuration, or give the address of another".to_owned());
+    bail!("there is no MCP server `{server}`; {hint}");
+}
+
+fn unusable(server: &str, why: &str) -> anyhow::Error {
+    anyhow!("the MCP server `{server}` cannot be used: {why}")
 }
 
 /// Shows the page to the user, and waits for the answer from the browser or for a pasted address.

@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime};
 use reqwest::Url;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 
-use super::address;
 use super::store::{StoredLogins, Version};
 use super::token::{Login, TokenAnswer, TokenFailure};
+use super::{address, plain};
 use crate::{limited_http, remote};
 
 /// How long renewing a token may take.
@@ -112,7 +112,7 @@ impl Bearer {
                 false => self.current().await,
             },
             Err(TokenFailure::Other(reason)) => {
-                let reason = login.scrub(&reason);
+                let reason = plain(&login.scrub(&reason));
                 Ok(Renewal::Failed(format!("its login could not be renewed: {reason}")))
             }
         }

@@ -12,6 +12,7 @@ use super::oauth_http::OauthHttp;
 use super::redirect::Redirected;
 use super::token::{Login, TokenAnswer};
 use super::{LoginError, address, plain};
+use crate::hidden::{self, SentSecrets};
 use crate::settings::OauthSettings;
 
 /// The name under which acpd registers at authorization servers.
@@ -37,6 +38,7 @@ pub struct PendingLogin {
     manager: AuthorizationManager,
     page: String,
     state: String,
+    sent: SentSecrets,
     /// The login without its tokens.
     login: Login,
 }
@@ -51,7 +53,8 @@ impl PendingLogin {
         let LoginTarget { url, oauth } = target;
         let shown = || LoginError::Address(address::shown(url).unwrap_or_else(|| "[hidden]".to_owned()));
         let server = address::server(url).ok_or_else(shown)?;
-        let http = OauthHttp::new(server.clone()).await?;
+        let sent = SentSecrets::default();
+        let http = OauthHttp::new(server.clone(), sent.clone()).await?;
         let challenge = match http.challenge().await? {
             (200..300, _) => return Err(LoginError::NotNeeded),
             (_, challenge) => challenge,
@@ -92,7 +95,7 @@ impl PendingLogin {
             refresh_token: None,
             renew_at: None,
         };
-        Ok(Self { manager, page, state, login })
+        Ok(Self { manager, page, state, sent, login })
     }
 
     /// Returns the page that the user opens in a browser.
@@ -111,17 +114,14 @@ impl PendingLogin {
     ///
     /// If the answer does not belong to this login, or the authorization server refuses.
     pub async fn finish(self, redirected: Redirected) -> Result<Login, LoginError> {
-        let Self { manager, state, mut login, .. } = self;
+        let Self { manager, state, sent, mut login, .. } = self;
         if redirected.state != state {
             return Err(LoginError::Redirect("its `state` is that of another login"));
         }
         let code = redirected.answer.map_err(LoginError::Refused)?;
         let exchanged = manager.exchange_code_for_token_with_issuer(&code, &state, redirected.issuer.as_deref()).await;
-        let answer = exchanged.map_err(|error| match LoginError::from(error) {
-            // The server has seen the code and the client's secret, and may quote them.
-            LoginError::Refused(why) => LoginError::Refused(login.scrub(&why.replace(&code, "[hidden]"))),
-            other => other,
-        })?;
+        // The server has seen the code and the client's secret, and may quote them.
+        let answer = exchanged.map_err(|error| described(error, |text| login.scrub(&sent.scrub(text))))?;
         // The library's type needs its OAuth crate to be read; its JSON is that of the standard.
         let answer = serde_json::to_value(&answer).and_then(serde_json::from_value::<TokenAnswer>);
         let unusable = || LoginError::Protocol("the server's answer has no usable token".to_owned());
@@ -161,11 +161,18 @@ fn takes_secret_in_body(metadata: &AuthorizationMetadata) -> bool {
 
 impl From<AuthError> for LoginError {
     fn from(error: AuthError) -> Self {
-        match error {
-            AuthError::NoAuthorizationSupport => Self::NoMetadata,
-            AuthError::TokenExchangeFailed(why) | AuthError::RegistrationFailed(why) => Self::Refused(plain(&why)),
-            other => Self::Protocol(plain(&other.to_string())),
+        described(error, |text| hidden::scrub(text, []))
+    }
+}
+
+/// Describes an error without its secrets. They are removed first, because a part of one might be left at the limit.
+fn described(error: AuthError, scrub: impl Fn(&str) -> String) -> LoginError {
+    match error {
+        AuthError::NoAuthorizationSupport => LoginError::NoMetadata,
+        AuthError::TokenExchangeFailed(why) | AuthError::RegistrationFailed(why) => {
+            LoginError::Refused(plain(&scrub(&why)))
         }
+        other => LoginError::Protocol(plain(&scrub(&other.to_string()))),
     }
 }
 

@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use domain::text::size;
-use reqwest::header::CONTENT_TYPE;
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE};
 use reqwest::{Client, Request, Response, Url};
 use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRequest};
 
 use super::{LoginError, address};
+use crate::hidden::SentSecrets;
 use crate::limited_http;
 use crate::remote::{self, innermost};
 
@@ -18,10 +19,15 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The largest answer, in bytes.
 const LARGEST: usize = 256 << 10;
 
+/// The parameters of requests that are secrets.
+const SECRETS: [&str; 4] = ["client_secret", "code", "code_verifier", "refresh_token"];
+
 pub(super) struct OauthHttp {
     client: Client,
     /// The server of the login, which decides which addresses are safe.
     server: Url,
+    /// What no error may contain.
+    sent: SentSecrets,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -37,9 +43,9 @@ enum ExchangeError {
 }
 
 impl OauthHttp {
-    pub(super) async fn new(server: Url) -> Result<Self, LoginError> {
+    pub(super) async fn new(server: Url, sent: SentSecrets) -> Result<Self, LoginError> {
         let client = remote::client_without_redirects().await.map_err(|error| LoginError::Client(Box::new(error)))?;
-        Ok(Self { client, server })
+        Ok(Self { client, server, sent })
     }
 
     /// Sends a request. The body of a stream of events is not read, because it has no end.
@@ -47,6 +53,7 @@ impl OauthHttp {
         if !address::may_use(request.url(), &self.server) {
             return Err(ExchangeError::Address(request.url().origin().ascii_serialization()));
         }
+        remember(&request, &self.sent);
         let failed = |error: reqwest::Error| ExchangeError::Http(innermost(&error.without_url()));
         let exchange = async {
             let response = self.client.execute(request).await.map_err(failed)?;
@@ -83,6 +90,18 @@ impl OauthHttp {
     }
 }
 
+/// Remembers the secrets of a request. The library does not reveal all of them otherwise.
+fn remember(request: &Request, sent: &SentSecrets) {
+    let key = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    key.into_iter().flat_map(|key| key.split_whitespace().skip(1)).for_each(|word| sent.remember(word));
+    let body = request.body().and_then(|body| body.as_bytes()).unwrap_or_default();
+    for (name, value) in url::form_urlencoded::parse(body) {
+        if SECRETS.contains(&&*name) {
+            sent.remember(&value);
+        }
+    }
+}
+
 fn is_stream(response: &Response) -> bool {
     let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     kind.is_some_and(|kind| kind.starts_with("text/event-stream"))
@@ -96,5 +115,21 @@ impl OAuthHttpClient for OauthHttp {
             let request = Request::try_from(request.request)?;
             Ok(self.exchange(request).await?)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_secrets_of_a_request_are_hidden_from_its_errors() {
+        let form = "grant_type=authorization_code&code=c%2F0de&code_verifier=ver1fier&client_id=me";
+        let request = Client::new().post("https://a.example/token").basic_auth("me", Some("hush"));
+        let sent = SentSecrets::default();
+        remember(&request.body(form).build().unwrap(), &sent);
+        let shown = sent.scrub(&format!("me: {form}, bWU6aHVzaA==, c/0de"));
+        let hidden = "grant_type=authorization_code&code=[hidden]&code_verifier=[hidden]&client_id=me";
+        assert_eq!(shown, format!("me: {hidden}, [hidden], [hidden]"));
     }
 }

@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn a_refusal_is_read_without_control_characters() {
         let read = read(&format!("{URI}?state=s&error=access_denied&error_description=no%1b[2Jthanks")).unwrap();
-        assert_eq!(read.answer, Err("no [2Jthanks (access_denied)".to_owned()));
+        assert_eq!(read.answer, Err("no\\u{1b}[2Jthanks (access_denied)".to_owned()));
     }
 
     #[test]

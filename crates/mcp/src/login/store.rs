@@ -92,8 +92,10 @@ impl StoredLogins {
         self.work(move |this| this.read(&server)).await
     }
 
-    /// Replaces or deletes a login, if it is still this one. Returns false if another process has changed it.
+    /// Replaces or deletes a login, if it is still this one. Returns false if another process has changed it. A new
+    /// login that cannot be written is used all the same, as long as acpd runs.
     pub(crate) async fn replace(self: &Arc<Self>, old: Login, new: Option<Login>) -> io::Result<bool> {
+        let unsaved = new.clone().map(|new| (old.clone(), new));
         let replace = move |this: &Self| {
             let folder = this.folder()?;
             let _lock = lock(folder)?;
@@ -103,7 +105,21 @@ impl StoredLogins {
             this.write(folder, &old.server, new)?;
             Ok(true)
         };
-        self.work(replace).await
+        let replaced = self.work(replace).await;
+        if let (Err(_), Some((old, new))) = (&replaced, unsaved) {
+            self.keep(old, new);
+        }
+        replaced
+    }
+
+    /// Keeps a renewed login that could not be written.
+    fn keep(&self, old: Login, new: Login) {
+        let mut unsaved = guard(&self.unsaved);
+        let on_disk = match unsaved.remove(&old.server) {
+            Some((on_disk, newer)) if newer == old => on_disk,
+            Some(_) | None => old,
+        };
+        unsaved.insert(on_disk.server.clone(), (on_disk, new));
     }
 
     /// Returns the version of the login to a server; None without one.
@@ -136,12 +152,9 @@ impl StoredLogins {
     fn write(&self, folder: &Path, server: &str, new: Option<Login>) -> io::Result<()> {
         let path = path(folder, server);
         let Some(new) = new else { return private_file::remove(&path).map(drop) };
-        let written = private_file::write(folder, &path, &serde_json::to_vec(&new)?);
-        match (&written, read(&path).ok().flatten()) {
-            (Err(_), Some(replaced)) => drop(guard(&self.unsaved).insert(server.to_owned(), (replaced, new))),
-            (Ok(()), _) | (Err(_), None) => drop(guard(&self.unsaved).remove(server)),
-        }
-        written
+        private_file::write(folder, &path, &serde_json::to_vec(&new)?)?;
+        guard(&self.unsaved).remove(server);
+        Ok(())
     }
 
     fn folder(&self) -> io::Result<&Path> {
@@ -252,6 +265,27 @@ mod tests {
         again.access_token = "again".to_owned();
         assert!(logins.replace(renewed, Some(again.clone())).await.unwrap());
         assert_eq!(StoredLogins::new(home.path().to_owned()).read(&old.server).unwrap(), Some(again));
+    }
+
+    #[tokio::test]
+    async fn renewed_logins_are_kept_while_the_folder_cannot_be_locked() {
+        let home = tempfile::tempdir().unwrap();
+        let logins = Arc::new(StoredLogins::new(home.path().to_owned()));
+        let [old, one, two, three] = ["old", "one", "two", "three"].map(|token| {
+            let access_token = token.to_owned();
+            Login { access_token, ..login() }
+        });
+        logins.store(&old).unwrap();
+        let lock = home.path().join(LOCK);
+        fs::remove_file(&lock).unwrap();
+        fs::create_dir(&lock).unwrap();
+        for (from, to) in [(&old, &one), (&one, &two)] {
+            assert!(logins.replace(from.clone(), Some(to.clone())).await.is_err());
+            assert_eq!(logins.load(&old.server).await.unwrap().as_ref(), Some(to));
+        }
+        fs::remove_dir(&lock).unwrap();
+        assert!(logins.replace(two, Some(three.clone())).await.unwrap());
+        assert_eq!(StoredLogins::new(home.path().to_owned()).read(&old.server).unwrap(), Some(three));
     }
 
     #[tokio::test]

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use super::{LoginError, plain};
+use crate::hidden;
 
 /// A token is renewed this long before it expires, because requests take time.
 const MARGIN: u64 = 30;
@@ -58,8 +59,13 @@ impl Login {
     /// Removes the login's secrets from a text whose author has seen them.
     pub(crate) fn scrub(&self, text: &str) -> String {
         let secrets = [Some(&self.access_token), self.refresh_token.as_ref(), self.client_secret.as_ref()];
-        let secrets = secrets.into_iter().flatten().filter(|secret| !secret.is_empty());
-        secrets.fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "[hidden]"))
+        // What the header contains in base64.
+        let pairs = self.client_secret.iter().flat_map(|secret| {
+            let encoded = format!("{}:{}", encoded(&self.client_id), encoded(secret));
+            [encoded, format!("{}:{secret}", self.client_id)]
+        });
+        let pairs: Vec<String> = pairs.collect();
+        hidden::scrub(text, secrets.into_iter().flatten().chain(&pairs).map(String::as_str))
     }
 
     /// Returns the form that renews the access token, and the client's name and secret for the header if they belong
@@ -149,7 +155,7 @@ impl TokenAnswer {
         Ok(self)
     }
 
-    /// Reads the answer of a token endpoint. No error contains a part of the body, which may hold tokens.
+    /// Reads the answer of a token endpoint. Apart from the reason that the server gives, no error contains a part of the body, which may hold tokens.
     pub(crate) fn read(status: u16, body: &[u8]) -> Result<Self, TokenFailure> {
         if (200..300).contains(&status) {
             let read = serde_json::from_slice::<Self>(body).ok().and_then(|answer| answer.checked().ok());
@@ -160,8 +166,8 @@ impl TokenAnswer {
                 Err(TokenFailure::Rejected)
             }
             Ok(Refusal { error, error_description }) => {
-                let why = error_description.map(|text| format!(": {}", plain(&text))).unwrap_or_default();
-                Err(TokenFailure::Other(format!("it answered {status}, {}{why}", plain(&error))))
+                let why = error_description.map(|text| format!(": {text}")).unwrap_or_default();
+                Err(TokenFailure::Other(format!("it answered {status}, {error}{why}")))
             }
             Err(_) => Err(TokenFailure::Other(format!("it answered {status}"))),
         }
@@ -245,7 +251,7 @@ pub(crate) mod tests {
             (
                 400,
                 r#"{"error":"slow_down","error_description":"wait\u001b[1m"}"#,
-                "it answered 400, slow_down: wait [1m",
+                "it answered 400, slow_down: wait\u{1b}[1m",
             ),
             (503, "<html>hush</html>", "it answered 503"),
             (200, r#"{"access_token":"hush"}"#, "its answer has no usable token"),
@@ -261,5 +267,7 @@ pub(crate) mod tests {
         let shown = format!("{:?}", login());
         assert!(!shown.contains("access-1") && !shown.contains("refresh"), "{shown}");
         assert_eq!(login().scrub("no refresh/1, no access-1!"), "no [hidden], no [hidden]!");
+        let login = Login { client_id: "me".to_owned(), client_secret: Some("hush".to_owned()), ..login() };
+        assert_eq!(login.scrub("refresh%2F1, bWU6aHVzaA== and aHVzaA"), "[hidden], [hidden]== and [hidden]");
     }
 }
