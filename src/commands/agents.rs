@@ -11,7 +11,7 @@ mod registry;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::path::Path;
 
 use agents::{AgentSettings, NATIVE};
@@ -29,6 +29,9 @@ use crate::paths::Places;
 
 use self::check::shell_line;
 pub use check::log_in;
+
+/// The bytes of an agent's description.
+const DESCRIPTION_LIMIT: u64 = 1 << 20;
 
 pub fn run(places: &Places, args: &Agents) -> anyhow::Result<Ending> {
     match &args.action {
@@ -105,7 +108,7 @@ fn candidate(name: Option<&str>, from: Option<&Path>, command: &[String]) -> any
     ensure!(from.is_none() || command.is_empty(), "--from names the command; give either the file or a command");
     let candidate = match (name, from, command.split_first()) {
         (_, Some(file), _) => {
-            let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+            let text = read_description(file).with_context(|| format!("cannot read {}", file.display()))?;
             let read = registry::read(&text, &registry::platform()).with_context(|| file.display().to_string())?;
             Candidate { name: name.map_or(read.name, str::to_owned), ..read }
         }
@@ -131,9 +134,19 @@ fn candidate(name: Option<&str>, from: Option<&Path>, command: &[String]) -> any
     Ok(candidate)
 }
 
+/// Reads the description of an agent, which is a regular file of a sensible size.
+fn read_description(file: &Path) -> anyhow::Result<String> {
+    // The check comes before the file is opened, because opening a pipe waits for its writer.
+    ensure!(fs::metadata(file)?.is_file(), "it is not a regular file");
+    let mut text = String::new();
+    fs::File::open(file)?.take(DESCRIPTION_LIMIT + 1).read_to_string(&mut text)?;
+    ensure!(text.len() as u64 <= DESCRIPTION_LIMIT, "it is larger than 1 MiB");
+    Ok(text)
+}
+
 fn add(places: &Places, candidate: &Candidate, yes: bool) -> anyhow::Result<Ending> {
-    let before = read(&places.config)?;
-    let after = config_text::add(&before, &candidate.name, &candidate.entry())?;
+    let added = || config_text::add(&read(&places.config)?, &candidate.name, &candidate.entry());
+    added()?;
     let Candidate { name, title, install, .. } = candidate;
     println!("{}", visible_text(&format!("{title}: sessions will run `{}`", candidate.line())));
     if !is_on_path(&candidate.command) {
@@ -147,18 +160,23 @@ fn add(places: &Places, candidate: &Candidate, yes: bool) -> anyhow::Result<Endi
     if !confirm("Add it?", yes)? {
         return Ok(Ending::Cancelled);
     }
-    write(&places.config, &after)?;
+    // The file may have changed while the question was open.
+    let _lock = file_replacement::lock(&places.config)?;
+    write(&places.config, &added()?)?;
     println!("added; `acpd agents check {name}` tries it, and a running daemon has it after `acpd ctl reload`");
     println!("to use it: `acpd setup EDITOR --agent {name}`, or `default = \"{name}\"` under [agents]");
     Ok(Ending::Done)
 }
 
 fn remove(places: &Places, name: &str, yes: bool) -> anyhow::Result<Ending> {
-    let (after, removed) = config_text::remove(&read(&places.config)?, name)?;
+    let (_, removed) = config_text::remove(&read(&places.config)?, name)?;
     print!("to be removed from {}:\n\n{}\n", places.config.display(), visible_text(&removed));
     if !confirm("Remove it?", yes)? {
         return Ok(Ending::Cancelled);
     }
+    let _lock = file_replacement::lock(&places.config)?;
+    let (after, removed_now) = config_text::remove(&read(&places.config)?, name)?;
+    ensure!(removed_now == removed, "`{name}` has changed meanwhile; nothing was removed");
     write(&places.config, &after)?;
     println!("removed; its sessions stay in the history, and cannot be continued without it");
     Ok(Ending::Done)

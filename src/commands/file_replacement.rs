@@ -1,9 +1,10 @@
-//! Replaces a user's file atomically, and copies it before that to an unused name beside it.
+//! Replaces a user's file atomically, and copies it before that to an unused name beside it. A lock
+//! keeps two programs that read and replace the configuration from losing each other's changes.
 //!
 //! A link in the last component of a path is not followed. A caller that wants to follow it
 //! resolves the path first.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -41,6 +42,20 @@ fn copy_whole(from: &Path, to: &Path) -> io::Result<()> {
     file.write_all(&text)?;
     file.set_permissions(found.permissions())?;
     file.sync_all()
+}
+
+/// Waits until no other program changes this file, and keeps others from it while the lock lives. The lock is a file
+/// in the same folder, which stays: a lock on a removed file would exclude no one.
+pub(super) fn lock(path: &Path) -> anyhow::Result<File> {
+    let doing = || format!("cannot lock {}", path.display());
+    let (folder, name) = path.parent().zip(path.file_name()).with_context(doing)?;
+    fs::create_dir_all(folder).with_context(doing)?;
+    let lock = folder.join(format!(".{}.lock", name.to_string_lossy()));
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    let file = options.open(lock).with_context(doing)?;
+    file.lock().with_context(doing)?;
+    Ok(file)
 }
 
 /// Replaces the file atomically: a concurrent reader sees the old file or the new one.

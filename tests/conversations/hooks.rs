@@ -1,8 +1,7 @@
 //! The operator's hooks: real commands that may refuse a call, comment on it, and send a turn back
 //! to work.
 
-use std::fs;
-use std::time::Duration;
+use std::process::Command;
 
 use serde_json::{Value, json};
 use testkit::Step;
@@ -114,8 +113,10 @@ async fn a_mode_that_is_set_while_a_hook_runs_holds_for_its_call() {
     {
         let write = Step::call("write_file", json!({ "path": "b.txt", "content": "b\n" }));
         let answers = vec![vec![write, Step::end()], vec![Step::text("Done."), Step::end()]];
-        let waiting = "touch begun; until test -e go; do sleep 0.01; done";
+        let waiting = "echo > begun; cat go";
         let mut at = hooked(json!({ "before_tool": [{ "command": waiting }] }), answers).await;
+        let (begun, go) = (at.folder.path().join("begun"), at.folder.path().join("go"));
+        assert!(Command::new("mkfifo").args([&begun, &go]).status().unwrap().success());
         at.configure("mode", "full").await;
         if approval == "never" {
             at.configure("approval", "never").await;
@@ -125,11 +126,9 @@ async fn a_mode_that_is_set_while_a_hook_runs_holds_for_its_call() {
             let question = at.zed.receive("session/request_permission").await;
             at.zed.choose(&question, "allow_once").await;
         }
-        while !at.folder.path().join("begun").exists() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        tokio::fs::read(begun).await.unwrap();
         at.configure("mode", mode).await;
-        fs::write(at.folder.path().join("go"), "").unwrap();
+        tokio::fs::write(go, "").await.unwrap();
         at.zed.answer(prompt).await;
         assert_eq!(at.folder.path().join("b.txt").exists(), runs, "{mode} {approval}");
         let denied = format!("Permission denied: the user has set the mode `{mode}` since");

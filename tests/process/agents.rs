@@ -126,3 +126,14 @@ fn setup_writes_an_entry_for_an_agent_beside_that_of_acpd() {
     let unknown = home.run(&["setup", "zed", "--agent", "codex"]);
     assert!(said(&unknown).contains("acpd agents add codex"), "{unknown:?}");
 }
+
+#[test]
+fn a_description_that_is_no_regular_file_or_too_large_is_refused() {
+    let home = home();
+    fs::write(home.work().join("large.json"), " ".repeat((1 << 20) + 1)).unwrap();
+    for (file, reason) in [("/dev/zero", "not a regular file"), ("large.json", "larger than 1 MiB")] {
+        let refused = home.run(&["agents", "add", "--from", file, "--yes"]);
+        assert!(!refused.status.success() && said(&refused).contains(reason), "{refused:?}");
+    }
+    assert_eq!(config(&home), BEFORE);
+}

@@ -1,6 +1,7 @@
 //! `acpd models` with a scripted provider: the list, the details, and the result of each test.
 
 use std::fs;
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 use testkit::answers::{Dialect, ModelAnswer};
@@ -245,4 +246,29 @@ fn facts_are_written_to_the_configuration_and_used() {
     assert!(override_facts(&["scripted-*", "--reset"]).status.success());
     let list = acpd_models(&home, &server, &["list", "scripted"]).stdout;
     assert!(String::from_utf8(list).unwrap().contains("32,768 tokens, guessed from an unknown name"));
+}
+
+#[test]
+fn facts_that_are_written_at_once_are_all_in_the_configuration() {
+    let home = Home::new();
+    home.configure("[models.local]\nprobe = false\n");
+    let names: Vec<String> = (0..10).map(|number| format!("model-{number}")).collect();
+    let started: Vec<_> = names
+        .iter()
+        .flat_map(|name| {
+            let agent = ["agents", "add", name, "--yes", "--", "sh"];
+            [home.acpd(&["models", "override", name, "window=9000"]), home.acpd(&agent)]
+        })
+        .map(|mut command| command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())
+        .collect();
+    for child in started {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+    let written = fs::read_to_string(home.path().join("home/.config/acpd/config.toml")).unwrap();
+    let written: toml::Table = written.parse().unwrap();
+    for name in &names {
+        assert_eq!(written["models"]["overrides"][name.as_str()]["window"].as_integer(), Some(9000), "{written}");
+        assert_eq!(written["agents"][name.as_str()]["command"].as_str(), Some("sh"), "{written}");
+    }
 }

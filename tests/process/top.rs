@@ -54,6 +54,21 @@ fn top_shows_sessions_and_answers_their_questions() {
 }
 
 #[test]
+fn pasted_text_answers_no_question_and_can_be_a_filter() {
+    let home = Home::new();
+    let (_bridge, ..) = asking(&home, "touch made");
+    let mut terminal = top(&home);
+    terminal.shows("asks: touch made");
+    until("pastes to be marked", || terminal.marks_pastes().then_some(()));
+    terminal.type_in("\x1b[200~allow me\x1b[201~/\x1b[200~nowhere\x1b[201~");
+    terminal.shows("nowhere");
+    terminal.type_in("\rq");
+    assert_eq!(terminal.wait().code(), Some(0));
+    assert!(terminal.is_as_usual() && !terminal.is_taken() && !terminal.marks_pastes());
+    assert!(!home.work().join("made").exists());
+}
+
+#[test]
 fn keys_move_and_open_a_session_and_come_back() {
     let home = Home::new();
     let (_first, ..) = asking(&home, "touch one");

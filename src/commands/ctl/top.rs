@@ -16,7 +16,10 @@ use domain::card::SessionDetails;
 use domain::inquiry::{Inquiry, InquiryChoice};
 use domain::{Choice, QuestionId, SessionId};
 use ratatui::DefaultTerminal;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::event::{
+    self, DisableBracketedPaste, EnableBracketedPaste, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers,
+};
+use ratatui::crossterm::execute;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use serde_json::{Value, json};
@@ -91,7 +94,10 @@ struct FullScreen(DefaultTerminal);
 impl FullScreen {
     /// Takes the whole screen. A panic restores the terminal before its message is printed.
     fn enter() -> anyhow::Result<Self> {
-        Ok(Self(ratatui::try_init().context("cannot take over the terminal")?))
+        let taken = Self(ratatui::try_init().context("cannot take over the terminal")?);
+        // Pasted text must not be read as keys, of which some answer questions.
+        execute!(io::stdout(), EnableBracketedPaste).context("cannot take over the terminal")?;
+        Ok(taken)
     }
 
     fn draw(&mut self, state: &mut TopState) -> anyhow::Result<()> {
@@ -103,6 +109,7 @@ impl FullScreen {
 
 impl Drop for FullScreen {
     fn drop(&mut self) {
+        let _ = execute!(io::stdout(), DisableBracketedPaste);
         let _ = ratatui::try_restore();
     }
 }
@@ -259,6 +266,10 @@ impl Top<'_> {
             match event::read().context("cannot read the terminal")? {
                 Event::Key(key) if key.kind != KeyEventKind::Release => return Ok(self.action(key)),
                 Event::Resize(..) => return Ok(KeyAction::Draw),
+                Event::Paste(text) if self.state.filtering => {
+                    self.state.filter.extend(text.chars().filter(|letter| !letter.is_control()));
+                    return Ok(KeyAction::Draw);
+                }
                 _ => {}
             }
         }

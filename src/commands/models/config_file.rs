@@ -3,8 +3,9 @@
 
 #![allow(clippy::print_stdout, reason = "the change is printed")]
 
+use std::fs::{self, File};
+use std::io;
 use std::path::PathBuf;
-use std::{fs, io};
 
 use anyhow::Context;
 use domain::card::ReloadCard;
@@ -20,25 +21,29 @@ use crate::paths::Places;
 pub(super) struct ConfigFile {
     pub(super) path: PathBuf,
     pub(super) text: String,
+    /// Keeps other commands from changing the file until it is replaced.
+    lock: File,
 }
 
 impl ConfigFile {
-    /// Reads the file. A missing one is empty.
+    /// Reads the file and keeps other commands from changing it. A missing one is empty.
     pub(super) fn read(places: &Places) -> anyhow::Result<Self> {
+        let lock = file_replacement::lock(&places.config)?;
         // The configuration file may be a link to a file elsewhere; the link stays.
         let path = fs::canonicalize(&places.config).unwrap_or_else(|_| places.config.clone());
         let text = match fs::read_to_string(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             read => read.with_context(|| format!("cannot read {}", path.display()))?,
         };
-        Ok(Self { path, text })
+        Ok(Self { path, text, lock })
     }
 
     /// Writes another text, prints `done`, and has a running daemon reload the file.
-    pub(super) async fn replace(&self, places: &Places, text: &str, done: &str) -> anyhow::Result<()> {
+    pub(super) async fn replace(self, places: &Places, text: &str, done: &str) -> anyhow::Result<()> {
         if text != self.text {
             file_replacement::replace(&self.path, text)?;
         }
+        drop(self.lock);
         println!("{done}");
         if let Ok(mut daemon) = DaemonClient::begin(&launch::find_running(places), false) {
             match daemon.client.call::<ReloadCard>(method::RELOAD, json!({})).await {

@@ -23,7 +23,8 @@ pub(super) async fn run(places: &Places, model: &str, facts: &[String]) -> anyho
     };
     let layers = Layers::read(&places.config, launch::environment(), &[])?.with_file_text(text.clone());
     accounts::providers(places, &layers.check().with_context(unchanged)?).with_context(unchanged)?;
-    file.replace(places, &text, &format!("{done}; written to {}", file.path.display())).await?;
+    let done = format!("{done}; written to {}", file.path.display());
+    file.replace(places, &text, &done).await?;
     Ok(Ending::Done)
 }
 

@@ -121,6 +121,11 @@ impl Terminal {
         self.seen.lock().unwrap().screen.screen().alternate_screen()
     }
 
+    /// Whether a program has asked for marks around pasted text.
+    pub(crate) fn marks_pastes(&self) -> bool {
+        self.seen.lock().unwrap().screen.screen().bracketed_paste()
+    }
+
     /// Whether what is typed is shown.
     pub(crate) fn echoes(&self) -> bool {
         self.modes().contains(LocalModes::ECHO)

@@ -1,7 +1,7 @@
 //! Tests of what acpd reads from a child and of what it sends to it.
 
 use agent_client_protocol_schema::v1 as acp;
-use domain::hosted::CallStatus;
+use domain::hosted::{CallStatus, OfferPart};
 use domain::{Payload, ToolContent, ToolKind};
 
 use super::*;
@@ -168,4 +168,27 @@ fn a_request_that_makes_no_sense_is_refused_with_a_reason() {
     assert_eq!(permission(json!([{ "optionId": "y" }]), "c1"), Err(-32602));
     assert_eq!(read("fs/read_text_file", json!({ "sessionId": "c1", "path": "a" })), Err(-32602));
     assert_eq!(read("session/frobnicate", json!({})), Err(-32601));
+}
+
+#[test]
+fn the_commands_of_a_child_are_limited_in_number_and_size() {
+    let read = |commands: Value| {
+        let update = json!({ "sessionUpdate": "available_commands_update", "availableCommands": commands });
+        let Update::Offered(OfferPart::Commands(Value::Array(kept))) = read_update(update) else { panic!("no list") };
+        kept
+    };
+    let usual = json!({ "name": "plan", "description": "Plans.", "input": { "hint": "what" }, "_meta": { "a": 1 } });
+    assert_eq!(json!(read(json!([usual]))), json!([usual]));
+    let long = "x".repeat(1 << 20);
+    let large = json!({ "name": "large", "description": long, "input": { "hint": long }, "_meta": { "a": long } });
+    let cut = json!({ "name": "large", "description": format!("{}…", &long[..1000]) });
+    assert_eq!(read(json!([large, { "name": long, "description": "" }, 5, usual])), [cut, usual]);
+    let many = |description: &str| {
+        let commands = (0..10_000).map(|at| json!({ "name": format!("c{at}"), "description": description }));
+        read(commands.collect())
+    };
+    assert_eq!(many("short").len(), 200);
+    let kept = many(&long[..2000]);
+    let size = Value::from(kept.clone()).to_string().len();
+    assert!(kept.len() > 50 && size < 66 << 10, "{} commands of {size} bytes", kept.len());
 }

@@ -2,12 +2,22 @@
 
 use domain::hosted::{CallFields, CallStatus, OfferPart};
 use domain::plan::read_plan;
+use domain::text::cut;
 use domain::tool::Location;
 use domain::{CallId, ConnectionId, Content, Cost, Payload, PlanEntry, ToolContent, ToolKind};
 use serde_json::{Value, json};
 
 use super::object;
 use crate::decode::content;
+
+/// How many commands of a child a session keeps, and how many bytes of them.
+const COMMANDS: usize = 200;
+const BYTES_OF_COMMANDS: usize = 64 << 10;
+
+/// The bytes of a command's name, the characters of its description, and the bytes of any other field.
+const LONGEST_NAME: usize = 200;
+const LONGEST_DESCRIPTION: usize = 1000;
+const LONGEST_FIELD: usize = 2000;
 
 /// An update, as far as acpd understands it.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,8 +70,7 @@ fn understood(update: &Value) -> Option<Update> {
             Update::Offered(OfferPart::Options(update.get("configOptions").filter(|list| list.is_array())?.clone()))
         }
         "available_commands_update" => {
-            let commands = update.get("availableCommands").filter(|list| list.is_array())?;
-            Update::Offered(OfferPart::Commands(commands.clone()))
+            Update::Offered(OfferPart::Commands(limited_commands(update.get("availableCommands")?.as_array()?)))
         }
         "session_info_update" => Update::Titled(text_of("title").filter(|title| !title.trim().is_empty())?),
         "usage_update" => {
@@ -75,6 +84,34 @@ fn understood(update: &Value) -> Option<Update> {
         }
         _ => return None,
     })
+}
+
+/// Returns as many commands as a session keeps in memory. A long description is cut, and a long field of another name
+/// is left out. So is a command with a long name, because a part of it would name another command.
+fn limited_commands(commands: &[Value]) -> Value {
+    let mut left = BYTES_OF_COMMANDS;
+    let limited = commands.iter().filter_map(limited_command).take(COMMANDS).take_while(|command| {
+        let size = command.to_string().len();
+        let fits = size <= left;
+        left = left.saturating_sub(size);
+        fits
+    });
+    limited.collect()
+}
+
+fn limited_command(command: &Value) -> Option<Value> {
+    let fields = command.as_object()?;
+    if fields.get("name").and_then(Value::as_str).is_some_and(|name| name.len() > LONGEST_NAME) {
+        return None;
+    }
+    let limited = fields.iter().filter_map(|(name, value)| match value {
+        Value::String(text) if name == "description" => Some((name.clone(), cut(text, LONGEST_DESCRIPTION).into())),
+        value => {
+            let is_short = name.len() <= LONGEST_NAME && value.to_string().len() <= LONGEST_FIELD;
+            is_short.then(|| (name.clone(), value.clone()))
+        }
+    });
+    Some(Value::Object(limited.collect()))
 }
 
 /// Whether version 1 has updates of this kind. Those of a child of version 2 that stay as they are may be of both.
