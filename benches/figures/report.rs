@@ -150,7 +150,7 @@ const REASONS: &str = "\
 - **Resident memory of the daemon**: 20 to 25 MB of it are pages of the program, and 16 MB are
   sled's cache. Sessions stay in memory for ten minutes after their last client has left. About 30
   MB after 50 streams are free memory between pieces that are in use. The C library returns it
-  only when it is told to (`malloc_trim`), which needs unsafe code, and acpd has none. jemalloc
+  only on request (`malloc_trim`), which needs unsafe code, and acpd has none. jemalloc
   and mimalloc were tried: after 50 streams they kept 24 and 42 MB more, a minute later 10 and 40
   MB more.
 - **Bridge, private**: stacks and buffers of two threads, and relocated data of the C library.

@@ -248,7 +248,10 @@ async fn files_that_git_status_does_not_report_are_not_lost_either() {
     assert!(refused.contains("files that git ignores, which would be deleted: `build.log`"), "{refused}");
     git(&fix, &["update-index", "--assume-unchanged", "a.txt"]);
     let refused = at.ask("/worktree remove --ignored").await;
-    assert!(refused.contains("treat as unchanged, so that edits cannot be noticed: `a.txt`"), "{refused}");
+    assert!(
+        refused.contains("marked as unchanged in git's index, so edits to them would go unnoticed: `a.txt`"),
+        "{refused}"
+    );
     git(&fix, &["update-index", "--no-assume-unchanged", "a.txt"]);
     git(&fix, &["bisect", "start"]);
     let refused = at.ask("/worktree remove --ignored").await;

@@ -142,7 +142,7 @@ pub enum WorktreeError {
     #[error("the merge would overwrite files in {} that are not in git: {}", root.display(), listed(files))]
     Overwrites { root: PathBuf, files: Vec<String> },
     #[error(
-        "{} has files that git is told to treat as unchanged, so that edits cannot be noticed: {}",
+        "{} has files that are marked as unchanged in git's index, so edits to them would go unnoticed: {}",
         root.display(),
         listed(files)
     )]
