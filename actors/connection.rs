@@ -41,7 +41,7 @@ use wire::client_requests::Answered;
 use wire::decode::permission::PermissionReply;
 use wire::inquiries;
 use wire::request::Delivery;
-use wire::rpc::{self, Heading, Incoming, Pending};
+use wire::rpc::{self, Incoming, Pending, RequestHeader};
 use wire::{ClientCapabilities, ClientNotification, Id, ProtocolVersion, RpcError};
 
 use attachment::{Announced, Attachment, CursorYield};
@@ -321,7 +321,7 @@ impl Connection {
 
     fn handle_message(&mut self, message: Incoming, ctx: &mut Context<Self>) {
         match message {
-            Incoming::Request { id, heading: Heading { method, trace }, call } => {
+            Incoming::Request { id, heading: RequestHeader { method, trace }, call } => {
                 tracing::debug!(parent: &self.span, method, ?id, ?trace, "request");
                 let full = self.requests.is_full();
                 self.requests.open(id.clone(), call.as_ref().ok(), trace);
@@ -374,8 +374,8 @@ impl Connection {
         let reply =
             if is_form { inquiries::answer(result) } else { self.version().permission_answer(result.as_deref()) };
         match reply {
-            PermissionReply::Answered { given, words } => {
-                let answer = domain::Answer { given, words, by: self.client_name() };
+            PermissionReply::Answered { selection, words } => {
+                let answer = domain::Answer { selection, words, by: self.client_name() };
                 tell(&attachment.addr, session::AnswerQuestion { question, answer });
             }
             PermissionReply::Unable(why) => {

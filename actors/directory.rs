@@ -16,7 +16,7 @@ use std::time::Duration;
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Message, MessageResult, ResponseFuture};
 use domain::card::{ConnectionCard, SessionCard};
 use domain::directory::{Effect, End, Input, PermitId, SessionTable};
-pub(crate) use domain::directory::{Fate, Incarnation};
+pub(crate) use domain::directory::{Incarnation, LogRetention};
 use domain::history::{History, HistoryError, Receipt, Record, RecordEntry, StoreStatus};
 pub(crate) use domain::session::eviction::EvictionReason;
 use domain::tool::Toolbox;
@@ -70,7 +70,7 @@ struct Abandon {
 #[rtype(result = "Result<(), HistoryError>")]
 pub(crate) struct Evict {
     pub(crate) id: SessionId,
-    pub(crate) fate: Fate,
+    pub(crate) retention: LogRetention,
     pub(crate) why: EvictionReason,
 }
 
@@ -306,9 +306,9 @@ impl Handler<Abandon> for Directory {
 impl Handler<Evict> for Directory {
     type Result = ResponseFuture<Result<(), HistoryError>>;
 
-    fn handle(&mut self, Evict { id, fate, why }: Evict, ctx: &mut Context<Self>) -> Self::Result {
+    fn handle(&mut self, Evict { id, retention, why }: Evict, ctx: &mut Context<Self>) -> Self::Result {
         let (caller, evicted) = self.callers.wait_for_eviction();
-        self.step(Input::Evict { id, fate, reason: why, caller }, ctx);
+        self.step(Input::Evict { id, retention, reason: why, caller }, ctx);
         Box::pin(async { evicted.await.unwrap_or(Err(HistoryError::Lost)) })
     }
 }

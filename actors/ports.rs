@@ -62,7 +62,7 @@ pub struct Settings {
     /// How long an idle session without attached clients stays in memory.
     pub idle_after: Duration,
     /// How long a cancelled tool may take to end by itself.
-    pub cancel_patience: Duration,
+    pub cancel_timeout: Duration,
     /// The versions of the protocol that clients may speak, lowest first.
     pub protocol_versions: Vec<u16>,
     /// The extensions beyond the stable protocol that are sent to clients.
@@ -90,7 +90,7 @@ impl Default for Settings {
             sessions_per_connection: 256,
             page: 50,
             idle_after: Duration::from_secs(600),
-            cancel_patience: Duration::from_secs(2),
+            cancel_timeout: Duration::from_secs(2),
             protocol_versions: vec![1, 2],
             extras: ExtrasPolicy::default(),
             version: env!("CARGO_PKG_VERSION"),

@@ -175,8 +175,8 @@ impl Runtime {
     }
 
     /// Resolves when the daemon should stop at a client's request: at once or, for a restart that
-    /// can wait, when the running turns have ended or `patience` has passed.
-    pub async fn shutdown_requested(&self, patience: Duration) -> Shutdown {
+    /// can wait, when the running turns have ended or `time_limit` has passed.
+    pub async fn shutdown_requested(&self, time_limit: Duration) -> Shutdown {
         let mut wishes = self.0.shutdown.subscribe();
         loop {
             // The sender lives in `self`, so neither wait can end early.
@@ -188,7 +188,7 @@ impl Runtime {
             }
             tokio::select! {
                 () = self.until_turns_end() => return wish,
-                () = tokio::time::sleep(patience) => {
+                () = tokio::time::sleep(time_limit) => {
                     tracing::warn!("some turns did not end in time for the restart; they are cancelled");
                     return wish;
                 }

@@ -106,14 +106,14 @@ pub(crate) struct Assignment {
     pub(crate) parent: WeakRecipient<ExecutorEvent>,
     pub(crate) parent_gone: ParentGone,
     /// How long a cancelled job may take to end by itself.
-    pub(crate) patience: Duration,
+    pub(crate) cancel_timeout: Duration,
 }
 
 pub(crate) struct ToolExecutor {
     call: CallId,
     parent: WeakRecipient<ExecutorEvent>,
     log: SessionLog,
-    patience: Duration,
+    cancel_timeout: Duration,
     phase: Phase,
     cancel: watch::Sender<bool>,
     span: tracing::Span,
@@ -145,7 +145,7 @@ struct CallRunner {
 
 impl ToolExecutor {
     pub(crate) fn new(assignment: Assignment) -> Self {
-        let Assignment { span, call, request, recorded, site, toolbox, log, parent, parent_gone, patience } =
+        let Assignment { span, call, request, recorded, site, toolbox, log, parent, parent_gone, cancel_timeout } =
             assignment;
         let death_notice = {
             let (call, parent) = (call.clone(), parent.clone());
@@ -157,7 +157,7 @@ impl ToolExecutor {
             call,
             parent,
             log,
-            patience,
+            cancel_timeout,
             phase: Phase::Assigned { request, recorded, site, toolbox, parent_gone },
             cancel: watch::Sender::new(false),
             span,
@@ -318,7 +318,7 @@ impl Handler<CancelTool> for ToolExecutor {
         match self.phase {
             Phase::Running => {
                 self.cancel.send_replace(true);
-                ctx.run_later(self.patience, |this, ctx| this.end(Outcome::cancelled(), ctx));
+                ctx.run_later(self.cancel_timeout, |this, ctx| this.end(Outcome::cancelled(), ctx));
             }
             Phase::Assigned { .. } | Phase::Planning(_) | Phase::Ready(..) => self.end(Outcome::cancelled(), ctx),
             Phase::Over => {}

@@ -32,7 +32,7 @@ const MARGIN: f32 = 16.0;
 const BAR: f32 = 30.0;
 
 /// How long to wait for anything to appear on the screen.
-const PATIENCE: Duration = Duration::from_secs(20);
+const SCREEN_TIMEOUT: Duration = Duration::from_secs(20);
 
 const PROMPT: &str = "replace world with there in main.rs, then run cat main.rs";
 
@@ -217,7 +217,7 @@ impl Stage {
     }
 
     fn wait_for(&self, name: &str, text: &str) -> Answer<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + SCREEN_TIMEOUT;
         while !self.text(name)?.contains(text) {
             if Instant::now() > deadline {
                 return Err(format!("`{text}` did not appear:\n{}", self.capture(name)?).into());

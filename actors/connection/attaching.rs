@@ -23,7 +23,7 @@ use crate::session::Attached;
 
 /// The state that an earlier attach to the same session passes on to the next one.
 #[derive(Default)]
-struct Inheritance {
+struct EarlierAttachment {
     waiting: Waiting,
     asks: Vec<AskClient>,
     opened: bool,
@@ -38,7 +38,7 @@ impl Connection {
         let session = &session;
         let resumes = matches!(answer, Answering::Resume(_));
         let translator = self.translator(session, &mut attached, resumes);
-        let Inheritance { mut waiting, asks, opened, brought } = self.take_over(session, ctx);
+        let EarlierAttachment { mut waiting, asks, opened, brought } = self.take_over(session, ctx);
         let opened = opened || matches!(answer, Answering::Now);
         let resume = resumes.then(|| self.resume(&mut attached, brought));
         let is_awaited = resume.as_ref().is_some_and(|resume| !resume.pending.is_empty());
@@ -125,14 +125,14 @@ impl Connection {
     }
 
     /// Ends an earlier attach to the same session.
-    fn take_over(&mut self, session: &SessionId, ctx: &mut Context<Self>) -> Inheritance {
+    fn take_over(&mut self, session: &SessionId, ctx: &mut Context<Self>) -> EarlierAttachment {
         self.cancel_cursor(session, ctx);
         let Some(Attachment { mut waiting, asks, opened, start, seen, .. }) = self.attachments.remove(session) else {
-            return Inheritance::default();
+            return EarlierAttachment::default();
         };
         // This replay asks the questions again.
         waiting.unasked.clear();
-        Inheritance { waiting, asks, opened, brought: start.resume.map_or(0, |_| seen.number) }
+        EarlierAttachment { waiting, asks, opened, brought: start.resume.map_or(0, |_| seen.number) }
     }
 
     /// Determines which prompts of a resuming bridge are answered on this connection. Those that an

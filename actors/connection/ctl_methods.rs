@@ -7,12 +7,12 @@ use domain::session::AnswerRefused;
 use domain::{Answer, Event, SessionId};
 use serde_json::{Value, json};
 use wire::extension::{ModelName, ModelsResult, ServersResult};
-use wire::request::Steer;
+use wire::request::SessionAction;
 use wire::{Id, RpcError};
 
 use super::Connection;
 use super::opening::{self, Opener};
-use crate::directory::{Fate, Find};
+use crate::directory::{Find, LogRetention};
 use crate::mail::tell;
 use crate::runtime::{Runtime, Shutdown};
 use crate::session::{self, Recorded, Session, UndoError};
@@ -21,26 +21,26 @@ use crate::session::{self, Recorded, Session, UndoError};
 const PAGE: usize = 1 << 20;
 
 impl Connection {
-    pub(super) fn steer(&mut self, id: Id, session: SessionId, how: Steer, ctx: &mut Context<Self>) {
+    pub(super) fn steer(&mut self, id: Id, session: SessionId, how: SessionAction, ctx: &mut Context<Self>) {
         let runtime = self.runtime.clone();
         let (opener, by) = (self.opener(&id), self.client_name());
-        let fate = match how {
-            Steer::Close => Fate::Keep,
-            Steer::Delete => Fate::Delete,
-            Steer::Cancel => {
+        let retention = match how {
+            SessionAction::Close => LogRetention::Keep,
+            SessionAction::Delete => LogRetention::Delete,
+            SessionAction::Cancel => {
                 let by = self.by();
                 return self.answer_later(id, async move { cancel(&runtime, session, by).await }, ctx);
             }
-            Steer::Answer { question, given, words } => {
-                let given = Answer { given, words, by };
+            SessionAction::Answer { question, selection, words } => {
+                let given = Answer { selection, words, by };
                 let answer = async move { answer(&runtime, session, question, given).await };
                 return self.answer_later(id, answer, ctx);
             }
-            Steer::Rename { title } => {
+            SessionAction::Rename { title } => {
                 return self.answer_later(id, async move { rename(&opener, session, title).await }, ctx);
             }
         };
-        self.evict(id, session, fate, ctx, |this, id, _, left, ctx| {
+        self.evict(id, session, retention, ctx, |this, id, _, left, ctx| {
             this.answer(&id, left.map(|()| json!({})), ctx);
         });
     }

@@ -2,7 +2,7 @@
 
 use domain::SessionId;
 
-use crate::directory::{Evict, EvictionReason, Fate};
+use crate::directory::{Evict, EvictionReason, LogRetention};
 use crate::mail::tell;
 use crate::runtime::Runtime;
 
@@ -28,7 +28,10 @@ impl Draft {
 impl Drop for Draft {
     fn drop(&mut self) {
         if let Some(id) = self.session.take() {
-            tell(&self.runtime.directory(), Evict { id, fate: Fate::Delete, why: EvictionReason::Unwanted });
+            tell(
+                &self.runtime.directory(),
+                Evict { id, retention: LogRetention::Delete, why: EvictionReason::Unwanted },
+            );
         }
     }
 }

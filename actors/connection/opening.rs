@@ -20,7 +20,7 @@ use wire::request::WantedWorktree;
 use super::draft::Draft;
 use super::folders::{check_folder, own_folder};
 use super::rpc_methods::OpenedSession;
-use crate::directory::{Enter, Evict, EvictionReason, Fate, Incarnation, LiveSession, Open, Opening};
+use crate::directory::{Enter, Evict, EvictionReason, Incarnation, LiveSession, LogRetention, Open, Opening};
 use crate::mail::{child_guard, tell};
 use crate::runtime::Runtime;
 use crate::session::{
@@ -214,8 +214,8 @@ pub(super) async fn start_agent(
 ) -> Result<(), RpcError> {
     let started = addr.send(StartAgent { servers }).await.map_err(|_| crashed())?;
     started.map_err(|failure| {
-        let (id, fate, why) = (session.clone(), Fate::Delete, EvictionReason::Unwanted);
-        tell(&runtime.directory(), Evict { id, fate, why });
+        let (id, retention, why) = (session.clone(), LogRetention::Delete, EvictionReason::Unwanted);
+        tell(&runtime.directory(), Evict { id, retention, why });
         agent_failed(failure)
     })
 }

@@ -68,7 +68,7 @@ impl Kind {
             | ClientRequest::Logout
             | ClientRequest::Cancel { .. }
             | ClientRequest::CancelWork { .. }
-            | ClientRequest::Steer { .. }
+            | ClientRequest::SessionAction { .. }
             | ClientRequest::Undo { .. }
             | ClientRequest::Stop
             | ClientRequest::Reload

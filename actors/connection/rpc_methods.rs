@@ -20,7 +20,7 @@ use super::attachment::Answering;
 use super::draft::Draft;
 use super::folders::{check_folder, check_folders, real_folder, same_folder};
 use super::{Connection, Phase, opening};
-use crate::directory::{Describe, Evict, EvictionReason, Fate, Overview};
+use crate::directory::{Describe, Evict, EvictionReason, LogRetention, Overview};
 use crate::mail::tell;
 use crate::runtime::{Runtime, Shutdown};
 use crate::session::{self, Attach, Attached, BridgeReturn, Session, SetServers, StartAt};
@@ -59,7 +59,7 @@ impl Connection {
                 self.describe(id, ctx, |overview, runtime| serde_json::to_value(status(overview, runtime)))
             }
             ClientRequest::DescribeModels => self.models(id, ctx),
-            ClientRequest::Steer { session, how } => self.steer(id, session, how, ctx),
+            ClientRequest::SessionAction { session, how } => self.steer(id, session, how, ctx),
             ClientRequest::Undo { session, way } => self.undo(id, session, way, ctx),
             ClientRequest::DescribeServers { session } => self.servers(id, session, ctx),
             ClientRequest::DescribePermissions { session } => self.permissions(id, session, ctx),
@@ -382,7 +382,7 @@ impl Connection {
             };
             return self.answer(&id, closed, ctx);
         }
-        self.evict(id, session, Fate::Keep, ctx, |this, id, session, left, ctx| match left {
+        self.evict(id, session, LogRetention::Keep, ctx, |this, id, session, left, ctx| match left {
             Ok(()) => match this.attachments.get_mut(&session) {
                 Some(attachment) if !attachment.ended => attachment.waiting.closing.push(id),
                 Some(_) | None => this.finish_close(&session, &id, ctx),
@@ -398,7 +398,7 @@ impl Connection {
     }
 
     fn delete_session(&mut self, id: Id, session: SessionId, ctx: &mut Context<Self>) {
-        self.evict(id, session, Fate::Delete, ctx, |this, id, session, left, ctx| match left {
+        self.evict(id, session, LogRetention::Delete, ctx, |this, id, session, left, ctx| match left {
             Ok(()) => match this.attachments.get_mut(&session) {
                 Some(attachment) if !attachment.ended => attachment.waiting.closing.push(id),
                 Some(_) | None => this.finish_close(&session, &id, ctx),
@@ -411,16 +411,16 @@ impl Connection {
         &mut self,
         id: Id,
         session: SessionId,
-        fate: Fate,
+        retention: LogRetention,
         ctx: &mut Context<Self>,
         then: impl FnOnce(&mut Self, Id, SessionId, Result<(), RpcError>, &mut Context<Self>) + 'static,
     ) {
         let request = id.clone();
-        let why = match fate {
-            Fate::Keep | Fate::DeleteIfEmpty => EvictionReason::Closed(self.by()),
-            Fate::Delete => EvictionReason::Deleted(self.by()),
+        let why = match retention {
+            LogRetention::Keep | LogRetention::DeleteIfEmpty => EvictionReason::Closed(self.by()),
+            LogRetention::Delete => EvictionReason::Deleted(self.by()),
         };
-        let left = self.runtime.directory().send(Evict { id: session.clone(), fate, why });
+        let left = self.runtime.directory().send(Evict { id: session.clone(), retention, why });
         let work = left.into_actor(self).map(move |left, this, ctx| {
             let left = match left {
                 Ok(Ok(())) => Ok(()),

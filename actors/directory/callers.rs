@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use domain::directory::Ticket;
+use domain::directory::CallerId;
 use domain::history::HistoryError;
 use tokio::sync::oneshot;
 
@@ -16,48 +16,48 @@ type Evicted = Result<(), HistoryError>;
 #[derive(Default)]
 pub(super) struct Callers {
     tickets: u64,
-    opening: HashMap<Ticket, oneshot::Sender<Opened>>,
-    evicting: HashMap<Ticket, oneshot::Sender<Evicted>>,
-    draining: HashMap<Ticket, oneshot::Sender<()>>,
+    opening: HashMap<CallerId, oneshot::Sender<Opened>>,
+    evicting: HashMap<CallerId, oneshot::Sender<Evicted>>,
+    draining: HashMap<CallerId, oneshot::Sender<()>>,
 }
 
 impl Callers {
-    fn ticket(&mut self) -> Ticket {
+    fn ticket(&mut self) -> CallerId {
         self.tickets += 1;
-        Ticket(self.tickets)
+        CallerId(self.tickets)
     }
 
-    pub(super) fn wait_to_open(&mut self) -> (Ticket, oneshot::Receiver<Opened>) {
+    pub(super) fn wait_to_open(&mut self) -> (CallerId, oneshot::Receiver<Opened>) {
         let (ticket, (sender, receiver)) = (self.ticket(), oneshot::channel());
         self.opening.insert(ticket, sender);
         (ticket, receiver)
     }
 
-    pub(super) fn wait_for_eviction(&mut self) -> (Ticket, oneshot::Receiver<Evicted>) {
+    pub(super) fn wait_for_eviction(&mut self) -> (CallerId, oneshot::Receiver<Evicted>) {
         let (ticket, (sender, receiver)) = (self.ticket(), oneshot::channel());
         self.evicting.insert(ticket, sender);
         (ticket, receiver)
     }
 
-    pub(super) fn wait_for_drain(&mut self) -> (Ticket, oneshot::Receiver<()>) {
+    pub(super) fn wait_for_drain(&mut self) -> (CallerId, oneshot::Receiver<()>) {
         let (ticket, (sender, receiver)) = (self.ticket(), oneshot::channel());
         self.draining.insert(ticket, sender);
         (ticket, receiver)
     }
 
-    pub(super) fn opened(&mut self, caller: Ticket, opened: Opened) {
+    pub(super) fn opened(&mut self, caller: CallerId, opened: Opened) {
         if let Some(sender) = self.opening.remove(&caller) {
             let _ = sender.send(opened);
         }
     }
 
-    pub(super) fn evicted(&mut self, caller: Ticket, evicted: Evicted) {
+    pub(super) fn evicted(&mut self, caller: CallerId, evicted: Evicted) {
         if let Some(sender) = self.evicting.remove(&caller) {
             let _ = sender.send(evicted);
         }
     }
 
-    pub(super) fn drained(&mut self, caller: Ticket) {
+    pub(super) fn drained(&mut self, caller: CallerId) {
         if let Some(sender) = self.draining.remove(&caller) {
             let _ = sender.send(());
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use domain::SessionId;
-use domain::directory::{Fate, Input};
+use domain::directory::{Input, LogRetention};
 
 use super::{Directory, EvictionReason};
 
@@ -61,8 +61,8 @@ impl Directory {
                 if still.contains(&id) && !this.table.contains(&id) {
                     tracing::info!(session = %id, "deleted a session that never had a prompt");
                     let (caller, _) = this.callers.wait_for_eviction();
-                    let (fate, reason) = (Fate::Delete, EvictionReason::Unwanted);
-                    this.step(Input::Evict { id, fate, reason, caller }, ctx);
+                    let (retention, reason) = (LogRetention::Delete, EvictionReason::Unwanted);
+                    this.step(Input::Evict { id, retention, reason, caller }, ctx);
                 }
             }
         }));

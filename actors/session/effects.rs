@@ -14,7 +14,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::sub_agents::SubAgentTurn;
 use super::{Session, stop};
-use crate::directory::{Evict, EvictionReason, EvictionRefused, Fate};
+use crate::directory::{Evict, EvictionReason, EvictionRefused, LogRetention};
 use crate::mail::{ChildGuard, report, tell};
 use crate::tool_executor::{self, Run, ToolExecutor};
 use crate::turn::{CallEnded, Compacted, Continue, Turn};
@@ -188,8 +188,8 @@ impl Session {
     /// Asks the Directory to evict this session. The Directory deletes a session that never had a
     /// prompt, because it holds nothing that a client would come back for.
     fn request_eviction(&self) {
-        let fate = Fate::DeleteIfEmpty;
-        report(&self.directory.evict, Evict { id: self.id().clone(), fate, why: EvictionReason::Idle });
+        let retention = LogRetention::DeleteIfEmpty;
+        report(&self.directory.evict, Evict { id: self.id().clone(), retention, why: EvictionReason::Idle });
     }
 
     fn refuse_eviction(&self) {

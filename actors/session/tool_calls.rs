@@ -40,7 +40,7 @@ impl Session {
             },
             parent: ctx.address().recipient().downgrade(),
             parent_gone,
-            patience: self.ports.settings.cancel_patience,
+            cancel_timeout: self.ports.settings.cancel_timeout,
         })
         .start();
         self.work.calls.insert(call, (executor, child_guard));

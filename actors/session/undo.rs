@@ -79,7 +79,7 @@ impl Session {
         let (first, last) = (checkpoint.first, checkpoint.last);
         let (tail, history) = (self.log.tail.clone(), self.ports.history.clone());
         let (toolbox, id) = (self.ports.toolbox.clone(), self.id().clone());
-        let patience = self.ports.settings.cancel_patience;
+        let cancel_timeout = self.ports.settings.cancel_timeout;
         Box::pin(async move {
             tail.until_written(last).await?;
             let (mut changes, mut files) = (Vec::new(), Vec::new());
@@ -93,7 +93,7 @@ impl Session {
                 }
                 next = events.last().map_or(last, |event| event.number) + 1;
             }
-            files.extend(restore(&*toolbox, steps(changes, direction), &site, stopped, patience).await);
+            files.extend(restore(&*toolbox, steps(changes, direction), &site, stopped, cancel_timeout).await);
             Ok(files)
         })
     }
@@ -106,7 +106,7 @@ async fn restore(
     steps: Vec<Restore>,
     site: &Arc<CallSite>,
     mut stopped: watch::Receiver<bool>,
-    patience: Duration,
+    cancel_timeout: Duration,
 ) -> Vec<Restored> {
     let left = |path, reason: &str| vec![Restored { path, left: Some(reason.to_owned()) }];
     let mut files = Vec::new();
@@ -123,7 +123,7 @@ async fn restore(
         };
         let done = tokio::select! {
             done = &mut one => Some(done),
-            () = stop_requested => tokio::time::timeout(patience, one).await.ok(),
+            () = stop_requested => tokio::time::timeout(cancel_timeout, one).await.ok(),
         };
         files.extend(done.unwrap_or_else(|| left(path, NOT_KNOWN)));
     }

@@ -19,7 +19,7 @@ pub(super) struct LocalFolders;
 
 impl Folders for LocalFolders {
     fn resolve(&self, path: PathBuf) -> BoxFuture<'static, Result<PathBuf, FolderError>> {
-        let late = FolderError::NoAnswer { path: path.clone(), patience: DEADLINE };
+        let late = FolderError::NoAnswer { path: path.clone(), timeout: DEADLINE };
         let failed = FolderError::Unreadable { path: path.clone(), reason: "looking at it failed".to_owned() };
         let looked = tokio::task::spawn_blocking(move || look(&path));
         let looked = tokio::time::timeout(DEADLINE, looked);

@@ -25,9 +25,9 @@ pub(super) fn limit(setting: ExitWhenIdle, activated: bool) -> Option<Duration> 
 
 /// Resolves when no client has been connected and no session in memory for this long. A client that
 /// connects at this very moment receives a goodbye, like any other, and reaches the next daemon.
-pub(super) async fn over(runtime: &Runtime, patience: Option<Duration>) {
-    let Some(patience) = patience else { return std::future::pending().await };
-    let pause = (patience / 4).clamp(Duration::from_millis(50), MAX_POLL_INTERVAL);
+pub(super) async fn over(runtime: &Runtime, idle_limit: Option<Duration>) {
+    let Some(idle_limit) = idle_limit else { return std::future::pending().await };
+    let pause = (idle_limit / 4).clamp(Duration::from_millis(50), MAX_POLL_INTERVAL);
     let mut empty_since: Option<Instant> = None;
     loop {
         tokio::time::sleep(pause).await;
@@ -36,7 +36,7 @@ pub(super) async fn over(runtime: &Runtime, patience: Option<Duration>) {
             Some(found) if is_empty(&found) => empty_since.or_else(|| Some(Instant::now())),
             Some(_) | None => None,
         };
-        if empty_since.is_some_and(|since| since.elapsed() >= patience) {
+        if empty_since.is_some_and(|since| since.elapsed() >= idle_limit) {
             return;
         }
     }

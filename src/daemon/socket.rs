@@ -45,10 +45,10 @@ fn clear(path: &Path) -> anyhow::Result<()> {
     if !found.file_type().is_socket() {
         bail!("{} exists and is not a socket; move it or choose another path with --socket", path.display());
     }
-    let patience = Instant::now() + STALE_SOCKET_DEADLINE;
+    let deadline = Instant::now() + STALE_SOCKET_DEADLINE;
     loop {
         match connect(path) {
-            Ok(_) if Instant::now() < patience => thread::sleep(POLL_INTERVAL),
+            Ok(_) if Instant::now() < deadline => thread::sleep(POLL_INTERVAL),
             Ok(_) => {
                 bail!("another program listens on {}; end it or choose another path with --socket", path.display())
             }

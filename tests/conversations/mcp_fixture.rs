@@ -70,7 +70,7 @@ done
 "##;
 
 /// How long anything may take. Generous, because tests share the machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) struct McpFixture {
     pub(crate) folder: TempDir,
@@ -97,7 +97,7 @@ impl McpFixture {
         }
         let mut settings = tools::Settings::new(env!("CARGO_BIN_EXE_acpd"));
         // On a busy machine even a shell is slow.
-        settings.mcp.wait_seconds = PATIENCE.as_secs();
+        settings.mcp.wait_seconds = TEST_TIMEOUT.as_secs();
         adjust(&mut settings, folder.path());
         let scene = Scene::equipped(answers, Arc::new(Registry::new(settings)));
         let mut zed = scene.client("zed");
@@ -156,7 +156,7 @@ impl McpFixture {
     }
 
     async fn next(&mut self) -> Value {
-        let next = tokio::time::timeout(PATIENCE, self.zed.next()).await;
+        let next = tokio::time::timeout(TEST_TIMEOUT, self.zed.next()).await;
         next.unwrap_or_else(|_| panic!("nothing more comes:\n{}", self.transcript())).unwrap()
     }
 
@@ -175,7 +175,7 @@ impl McpFixture {
     pub(crate) async fn marked(&self, mark: &str) {
         let path = self.folder.path().join(mark);
         let read = tokio::task::spawn_blocking(move || fs::read_to_string(path));
-        let waited = tokio::time::timeout(PATIENCE, read).await;
+        let waited = tokio::time::timeout(TEST_TIMEOUT, read).await;
         waited.unwrap_or_else(|_| panic!("no server has {mark}")).unwrap().unwrap();
     }
 }
@@ -186,7 +186,7 @@ pub(crate) async fn ended(pid: u32) {
     // A process that no longer exists has already ended.
     let Ok(process) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::NONBLOCK) else { return };
     let wait = move || {
-        let patience = rustix::event::Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
+        let patience = rustix::event::Timespec { tv_sec: TEST_TIMEOUT.as_secs() as i64, tv_nsec: 0 };
         rustix::event::poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&patience)).unwrap()
     };
     assert_eq!(tokio::task::spawn_blocking(wait).await.unwrap(), 1, "the process {pid:?} does not end");

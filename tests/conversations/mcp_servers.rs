@@ -3,7 +3,7 @@
 use serde_json::json;
 use testkit::Step;
 
-use crate::mcp_fixture::{McpFixture, PATIENCE, calls, ended, has};
+use crate::mcp_fixture::{McpFixture, TEST_TIMEOUT, calls, ended, has};
 
 #[actix::test]
 async fn an_mcp_tool_asks_first_and_runs_in_the_sessions_environment() {
@@ -56,7 +56,7 @@ async fn mcp_tool_errors_fail_calls_and_changed_lists_apply_at_once() {
             }
         }
     };
-    let listed = tokio::time::timeout(PATIENCE, listed).await.expect("the new tool is listed");
+    let listed = tokio::time::timeout(TEST_TIMEOUT, listed).await.expect("the new tool is listed");
     has(&listed, "echo: again in DIR");
 }
 
@@ -290,7 +290,7 @@ async fn after_a_crash_a_pending_call_runs_once_allowed_even_without_an_editor()
     let mut until = async |state: &str| {
         let reached =
             async { while ctl.call("_acpd/sessions", json!({})).await["result"]["sessions"][0]["state"] != state {} };
-        tokio::time::timeout(PATIENCE, reached).await.expect("the session is in this state");
+        tokio::time::timeout(TEST_TIMEOUT, reached).await.expect("the session is in this state");
     };
     until("waiting").await;
     let allow = json!({ "sessionId": session, "optionId": "allow_once" });

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use crate::installed::installed;
-use crate::mcp_fixture::{McpFixture, PATIENCE, calls, has};
+use crate::mcp_fixture::{McpFixture, TEST_TIMEOUT, calls, has};
 
 /// The path of node, which runs pyright.
 fn node() -> String {
@@ -37,8 +37,8 @@ async fn pyright_reports_the_errors_that_an_edit_causes() {
         };
         settings.diagnostics = Arc::new(lsp::Settings {
             enabled: true,
-            wait_ms: PATIENCE.as_millis().try_into().unwrap(),
-            start_seconds: PATIENCE.as_secs(),
+            wait_ms: TEST_TIMEOUT.as_millis().try_into().unwrap(),
+            start_seconds: TEST_TIMEOUT.as_secs(),
             idle_minutes: 10,
             servers: BTreeMap::from([("pyright".to_owned(), server)]),
             trusted: vec![folder.to_owned()],

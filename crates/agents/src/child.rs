@@ -8,12 +8,12 @@ use process::{CommandExit, CommandSpec, PipedCommand};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use crate::exchange::{Exchange, Patience, Pipes, run};
+use crate::exchange::{AgentTimeouts, Exchange, Pipes, run};
 use crate::hosts::HostSettings;
 use crate::link::Order;
-use crate::services::{Services, Surroundings};
+use crate::services::{ServiceContext, Services};
 use crate::settings::{AgentSettings, WorkingFolder};
-use crate::shared::{Seat, SharedChildren};
+use crate::shared::{SharedChildren, SharedConnection};
 use crate::stderr::LastLine;
 
 /// How long to wait for the exit of a child that closed its output. Its exit status explains the failure.
@@ -35,9 +35,9 @@ pub(crate) async fn follow(
     reports: &mpsc::Sender<AgentReport>,
 ) -> Option<AgentFailure> {
     let agent = order.agent.clone();
-    let patience = Patience { start: entry.start(), cancel: entry.cancel() };
-    let surroundings = Surroundings::new(&order, settings, entry.sandbox);
-    let started = match command(entry, &order, settings, &surroundings).await {
+    let timeouts = AgentTimeouts { start: entry.start(), cancel: entry.cancel() };
+    let context = ServiceContext::new(&order, settings, entry.sandbox);
+    let started = match command(entry, &order, settings, &context).await {
         Ok(command) => command.start_piped().await.map_err(|error| error.to_string()),
         Err(reason) => Err(reason),
     };
@@ -50,7 +50,7 @@ pub(crate) async fn follow(
         let agent = agent.clone();
         last_line.clone().follow(stderr, move |line| tracing::info!(agent, "wrote: {line}"))
     });
-    let exchange = Exchange::new(order, entry.version, patience, Services::new(surroundings));
+    let exchange = Exchange::new(order, entry.version, timeouts, Services::new(context));
     let pipes = Pipes { from_child: stdout, to_child: stdin };
     let failure = tokio::select! {
         failure = run(exchange, pipes, orders, reports) => failure,
@@ -82,11 +82,11 @@ pub(crate) async fn follow_shared(
     orders: &mut mpsc::UnboundedReceiver<Order>,
     reports: &mpsc::Sender<AgentReport>,
 ) -> Option<AgentFailure> {
-    let patience = Patience { start: entry.start(), cancel: entry.cancel() };
-    let services = Services::new(Surroundings::new(&order, settings, entry.sandbox));
-    let Seat { pipe, mut ended, stop } = children.join(entry, &order, settings);
+    let timeouts = AgentTimeouts { start: entry.start(), cancel: entry.cancel() };
+    let services = Services::new(ServiceContext::new(&order, settings, entry.sandbox));
+    let SharedConnection { pipe, mut ended, stop } = children.join(entry, &order, settings);
     let (from_child, to_child) = tokio::io::split(pipe);
-    let exchange = Exchange::new(order, entry.version, patience, services);
+    let exchange = Exchange::new(order, entry.version, timeouts, services);
     let failure = run(exchange, Pipes { from_child, to_child }, orders, reports).await?;
     let reason = ended.borrow().clone();
     if let Some(message) = reason {
@@ -125,7 +125,7 @@ pub(crate) async fn command(
     entry: &AgentSettings,
     order: &AgentOrder,
     settings: &HostSettings,
-    surroundings: &Surroundings,
+    context: &ServiceContext,
 ) -> Result<CommandSpec, String> {
     let folder = match &entry.cwd {
         WorkingFolder::Session => order.cwd.clone(),
@@ -139,7 +139,7 @@ pub(crate) async fn command(
         arguments: entry.args.clone(),
         environment,
         folder,
-        sandbox: surroundings.sandbox().await?,
+        sandbox: context.sandbox().await?,
         shield: Vec::new(),
         process_limit: Some(settings.launcher.process_limit),
         input: None,

@@ -37,7 +37,7 @@ const ANNOUNCED: usize = 10_000;
 
 /// How long a child may take to open its session and to end a cancelled prompt.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct AgentTimeouts {
     pub(crate) start: Duration,
     pub(crate) cancel: Duration,
 }
@@ -86,7 +86,7 @@ struct Prompt {
 
 pub(crate) struct Exchange {
     order: AgentOrder,
-    patience: Patience,
+    timeouts: AgentTimeouts,
     services: Services,
     capabilities: ChildCapabilities,
     /// The version of the protocol that the child is offered.
@@ -130,11 +130,11 @@ struct Deadline {
 
 impl Exchange {
     /// Creates the exchange, which offers the child this version of the protocol first.
-    pub(crate) fn new(order: AgentOrder, version: i64, patience: Patience, services: Services) -> Self {
-        let failure = format!("the agent `{}` was not ready within {} s", order.agent, patience.start.as_secs());
+    pub(crate) fn new(order: AgentOrder, version: i64, timeouts: AgentTimeouts, services: Services) -> Self {
+        let failure = format!("the agent `{}` was not ready within {} s", order.agent, timeouts.start.as_secs());
         let mut exchange = Self {
             order,
-            patience,
+            timeouts,
             services,
             capabilities: ChildCapabilities::default(),
             version,
@@ -156,7 +156,7 @@ impl Exchange {
             served: FuturesUnordered::new(),
             outgoing: VecDeque::new(),
             reports: VecDeque::new(),
-            deadline: Some(Deadline { at: Instant::now() + patience.start, failure }),
+            deadline: Some(Deadline { at: Instant::now() + timeouts.start, failure }),
         };
         exchange.offer(version, true);
         exchange
@@ -264,9 +264,9 @@ impl Exchange {
         if self.close_forms() {
             self.report(AgentReport::Waits(false));
         }
-        let (agent, seconds) = (&self.order.agent, self.patience.cancel.as_secs());
+        let (agent, seconds) = (&self.order.agent, self.timeouts.cancel.as_secs());
         let failure = format!("the agent `{agent}` did not end its turn within {seconds} s and was ended");
-        self.deadline = Some(Deadline { at: Instant::now() + self.patience.cancel, failure });
+        self.deadline = Some(Deadline { at: Instant::now() + self.timeouts.cancel, failure });
     }
 
     /// Whether the child works on a prompt that it was asked to end.

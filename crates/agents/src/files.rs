@@ -13,17 +13,17 @@ use serde_json::{Value, json};
 use wire::RpcError;
 use wire::child::{ReadFile, WriteFile};
 
-use crate::services::Surroundings;
+use crate::services::ServiceContext;
 
 pub(crate) async fn read(
     request: ReadFile,
     editor: Option<Arc<dyn Editor>>,
-    surroundings: Surroundings,
+    context: ServiceContext,
 ) -> Result<Value, RpcError> {
     let ReadFile { path, lines } = request;
-    let file = find(path, &surroundings).await?;
-    surroundings.check("read_file", ToolKind::Read, |card| card.locations = vec![at(&file)]).await?;
-    let editor = editor.filter(|editor| editor.capabilities().read_files && may_serve(editor, &surroundings));
+    let file = find(path, &context).await?;
+    context.check("read_file", ToolKind::Read, |card| card.locations = vec![at(&file)]).await?;
+    let editor = editor.filter(|editor| editor.capabilities().read_files && may_serve(editor, &context));
     if let Some(editor) = editor {
         let wanted = (lines.first.is_some() || lines.count.is_some()).then_some(lines);
         // If the editor is gone or does not have the file, it is read from disk.
@@ -31,7 +31,7 @@ pub(crate) async fn read(
             return Ok(json!({ "content": text }));
         }
     }
-    let _permit = surroundings.file_permit().await;
+    let _permit = context.file_permit().await;
     let bytes = blocking(move || file.read(), "reading the file failed").await?;
     let text = String::from_utf8(bytes).map_err(|_| refused("the file is not text"))?;
     Ok(json!({ "content": cut(&text, lines) }))
@@ -39,8 +39,8 @@ pub(crate) async fn read(
 
 /// Finds a path inside the session's folders. An existing file is opened once before any editor is asked for it,
 /// because opening detects aliases of acpd's own files.
-pub(crate) async fn find(path: PathBuf, surroundings: &Surroundings) -> Result<ConfinedPath, RpcError> {
-    let (site, limits) = (surroundings.site.clone(), surroundings.limits.clone());
+pub(crate) async fn find(path: PathBuf, context: &ServiceContext) -> Result<ConfinedPath, RpcError> {
+    let (site, limits) = (context.site.clone(), context.limits.clone());
     let find = move || {
         let found = Roots::open(&site, &limits)?.find(&path.to_string_lossy())?;
         if !found.is_missing() && !found.is_folder() {
@@ -53,8 +53,8 @@ pub(crate) async fn find(path: PathBuf, surroundings: &Surroundings) -> Result<C
 
 /// Whether an editor may open files for the child. An editor gets a path, which a child could meanwhile turn into a
 /// link, and so leave its sandbox.
-fn may_serve(editor: &Arc<dyn Editor>, surroundings: &Surroundings) -> bool {
-    editor.is_connected() && !surroundings.is_confined()
+fn may_serve(editor: &Arc<dyn Editor>, context: &ServiceContext) -> bool {
+    editor.is_connected() && !context.is_confined()
 }
 
 fn is_of_git(file: &ConfinedPath) -> bool {
@@ -85,16 +85,16 @@ fn cut(text: &str, lines: Lines) -> String {
 pub(crate) async fn write(
     request: WriteFile,
     editor: Option<Arc<dyn Editor>>,
-    surroundings: Surroundings,
+    context: ServiceContext,
 ) -> Result<Value, RpcError> {
     let WriteFile { path, text } = request;
-    let file = find(path, &surroundings).await?;
+    let file = find(path, &context).await?;
     if is_of_git(&file) {
         return Err(refused("the file is git's own: its hooks and configuration run commands; use git commands"));
     }
     let tool = if file.is_missing() { "write_file" } else { "edit_file" };
-    surroundings.check(tool, ToolKind::Edit, |card| card.locations = vec![at(&file)]).await?;
-    let editor = editor.filter(|editor| editor.capabilities().write_files && may_serve(editor, &surroundings));
+    context.check(tool, ToolKind::Edit, |card| card.locations = vec![at(&file)]).await?;
+    let editor = editor.filter(|editor| editor.capabilities().write_files && may_serve(editor, &context));
     if let Some(editor) = editor {
         // The editor may have written the file even if it reports an error, so acpd does not write it as well.
         return match editor.write_text(file.path, text).await {
@@ -106,7 +106,7 @@ pub(crate) async fn write(
     if text.len() as u64 > LARGEST_FILE {
         return Err(refused("the text is too large"));
     }
-    let _permit = surroundings.file_permit().await;
+    let _permit = context.file_permit().await;
     let replace = move || {
         let expected = if file.is_missing() { None } else { Some(fingerprint::of(&file.read()?)) };
         file.replace(text.as_bytes(), expected, &StopFlag::default())

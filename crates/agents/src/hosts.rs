@@ -15,9 +15,9 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::child;
-use crate::exchange::{Exchange, Patience, Pipes, run};
+use crate::exchange::{AgentTimeouts, Exchange, Pipes, run};
 use crate::link::{Link, Order};
-use crate::services::{Services, Surroundings};
+use crate::services::{ServiceContext, Services};
 use crate::settings::{AgentsSettings, NATIVE};
 use crate::shared::SharedChildren;
 
@@ -216,12 +216,12 @@ where
     fn start(&self, order: AgentOrder) -> StartedAgent {
         let (link, mut orders): (Link, mpsc::UnboundedReceiver<Order>) = Link::new();
         let (tell, reports) = mpsc::channel(REPORTS);
-        let services = Services::new(Surroundings::new(&order, &self.settings, false));
-        let patience = Patience { start: Duration::from_secs(60), cancel: Duration::from_secs(10) };
+        let services = Services::new(ServiceContext::new(&order, &self.settings, false));
+        let timeouts = AgentTimeouts { start: Duration::from_secs(60), cancel: Duration::from_secs(10) };
         let (from_child, to_child) = (self.connect)();
         let version = self.version;
         tokio::spawn(async move {
-            let exchange = Exchange::new(order, version, patience, services);
+            let exchange = Exchange::new(order, version, timeouts, services);
             if let Some(failure) = run(exchange, Pipes { from_child, to_child }, &mut orders, &tell).await {
                 // The session may be gone too, and then no report is needed.
                 let _ = tell.send(AgentReport::Gone(failure)).await;

@@ -21,7 +21,7 @@ use wire::{Id, RpcError, method, rpc};
 use crate::child::{command, describe, with_last_line};
 use crate::exchange::read_error;
 use crate::hosts::HostSettings;
-use crate::services::Surroundings;
+use crate::services::ServiceContext;
 use crate::stderr::LastLine;
 
 /// The longest message of a child, in bytes.
@@ -40,7 +40,7 @@ pub struct Probe {
     decoder: Decoder,
     last_line: LastLine,
     last_id: u64,
-    patience: Duration,
+    time_limit: Duration,
     capabilities: ChildCapabilities,
 }
 
@@ -66,8 +66,8 @@ impl Probe {
             chosen: Offer::default(),
             summary: None,
         };
-        let surroundings = Surroundings::new(&order, settings, entry.sandbox);
-        let started = match command(entry, &order, settings, &surroundings).await {
+        let context = ServiceContext::new(&order, settings, entry.sandbox);
+        let started = match command(entry, &order, settings, &context).await {
             Ok(command) => command.start_piped().await.map_err(|error| error.to_string()),
             Err(reason) => Err(reason),
         };
@@ -85,7 +85,7 @@ impl Probe {
             decoder: Decoder::new(LONGEST),
             last_line,
             last_id: 0,
-            patience: entry.start(),
+            time_limit: entry.start(),
             capabilities: ChildCapabilities::default(),
         };
         match probe.initialize(entry.version).await {
@@ -104,9 +104,9 @@ impl Probe {
     /// Offers the agent a version of the protocol, and the other one if it refuses that.
     async fn initialize(&mut self, version: i64) -> Result<Result<Value, RpcError>, AgentFailure> {
         let offer = |version| child::initialize(env!("CARGO_PKG_VERSION"), version);
-        let answer = self.request(method::INITIALIZE, &offer(version), self.patience).await?;
+        let answer = self.request(method::INITIALIZE, &offer(version), self.time_limit).await?;
         match answer.as_ref().err().and_then(|error| child::other_version(version, error)) {
-            Some(other) => self.request(method::INITIALIZE, &offer(other), self.patience).await,
+            Some(other) => self.request(method::INITIALIZE, &offer(other), self.time_limit).await,
             None => Ok(answer),
         }
     }
@@ -118,14 +118,14 @@ impl Probe {
     /// Opens a session and returns what the agent offers. The inner error tells whether the agent needs a login.
     pub async fn open_session(&mut self) -> Result<Result<Offer, RpcError>, AgentFailure> {
         let (params, _) = child::open_session(None, &self.cwd, &[], &[], &self.capabilities);
-        let answer = self.request(method::SESSION_NEW, &params, self.patience).await?;
+        let answer = self.request(method::SESSION_NEW, &params, self.time_limit).await?;
         Ok(answer.map(|answer| child::read_offer(&answer)))
     }
 
     /// Asks the agent to log the user in by one of its methods.
-    pub async fn log_in(&mut self, method: &str, patience: Duration) -> Result<Result<(), RpcError>, AgentFailure> {
+    pub async fn log_in(&mut self, method: &str, time_limit: Duration) -> Result<Result<(), RpcError>, AgentFailure> {
         let login = if self.capabilities.version == 2 { method::AUTH_LOGIN } else { method::AUTHENTICATE };
-        let answer = self.request(login, &json!({ "methodId": method }), patience).await?;
+        let answer = self.request(login, &json!({ "methodId": method }), time_limit).await?;
         Ok(answer.map(drop))
     }
 
@@ -146,15 +146,15 @@ impl Probe {
         &mut self,
         method: &str,
         params: &Value,
-        patience: Duration,
+        time_limit: Duration,
     ) -> Result<Result<Value, RpcError>, AgentFailure> {
         self.last_id += 1;
         let id = Id::from_raw_text(&self.last_id.to_string()).unwrap_or_else(Id::null);
         let message = rpc::request(&id, method, params);
-        match timeout(patience, self.exchange(message)).await {
+        match timeout(time_limit, self.exchange(message)).await {
             Ok(answer) => answer,
             Err(_) => {
-                let (agent, seconds) = (&self.agent, patience.as_secs());
+                let (agent, seconds) = (&self.agent, time_limit.as_secs());
                 Err(AgentFailure::broken(format!("the agent `{agent}` did not answer `{method}` within {seconds} s")))
             }
         }

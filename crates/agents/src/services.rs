@@ -26,13 +26,13 @@ const FILES_AT_ONCE: usize = 2;
 
 /// Serves the requests of one child.
 pub(crate) struct Services {
-    surroundings: Surroundings,
+    context: ServiceContext,
     terminals: Arc<Terminals>,
 }
 
 /// The session, folders, rules and limits under which the requests of one child are served.
 #[derive(Clone)]
-pub(crate) struct Surroundings {
+pub(crate) struct ServiceContext {
     pub(crate) site: Arc<CallSite>,
     pub(crate) limits: Arc<AccessLimits>,
     pub(crate) launcher: Launcher,
@@ -49,7 +49,7 @@ struct Confinement {
     readable: Option<Vec<PathBuf>>,
 }
 
-impl Surroundings {
+impl ServiceContext {
     /// Collects what the requests of a child need. `is_confined` is whether the child runs in the sandbox.
     pub(crate) fn new(order: &AgentOrder, settings: &HostSettings, is_confined: bool) -> Self {
         let site = CallSite {
@@ -117,8 +117,8 @@ impl Surroundings {
 }
 
 impl Services {
-    pub(crate) fn new(surroundings: Surroundings) -> Self {
-        Self { surroundings, terminals: Arc::default() }
+    pub(crate) fn new(context: ServiceContext) -> Self {
+        Self { context, terminals: Arc::default() }
     }
 
     /// Serves a request. Returns None for a permission question, which the session answers.
@@ -127,13 +127,13 @@ impl Services {
         request: ChildRequest,
         editor: Option<Arc<dyn Editor>>,
     ) -> Option<BoxFuture<'static, Result<Value, RpcError>>> {
-        let (surroundings, terminals) = (self.surroundings.clone(), self.terminals.clone());
+        let (context, terminals) = (self.context.clone(), self.terminals.clone());
         Some(match request {
             ChildRequest::Permission(_) => return None,
-            ChildRequest::ReadFile(read) => Box::pin(files::read(read, editor, surroundings)),
-            ChildRequest::WriteFile(write) => Box::pin(files::write(write, editor, surroundings)),
+            ChildRequest::ReadFile(read) => Box::pin(files::read(read, editor, context)),
+            ChildRequest::WriteFile(write) => Box::pin(files::write(write, editor, context)),
             ChildRequest::CreateTerminal(create) => {
-                Box::pin(async move { terminals.create(create, editor, &surroundings).await })
+                Box::pin(async move { terminals.create(create, editor, &context).await })
             }
             ChildRequest::TerminalOutput(id) => Box::pin(async move { terminals.output(id).await }),
             ChildRequest::WaitForExit(id) => Box::pin(async move { terminals.wait(id).await }),
@@ -149,7 +149,7 @@ impl Services {
     }
 
     fn session(&self) -> &SessionId {
-        &self.surroundings.site.session
+        &self.context.site.session
     }
 }
 
@@ -179,6 +179,6 @@ async fn elicit(elicitation: Elicitation, editor: Option<Arc<dyn Editor>>) -> Re
 
 impl Drop for Services {
     fn drop(&mut self) {
-        self.surroundings.limits.pinned_roots.forget(self.session());
+        self.context.limits.pinned_roots.forget(self.session());
     }
 }

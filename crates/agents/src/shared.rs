@@ -18,10 +18,10 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::timeout;
 use wire::frame::Decoder;
 
-use self::switch::{Member, Switch, To};
+use self::switch::{Destination, Member, Switch};
 use crate::child::{command, describe};
 use crate::hosts::HostSettings;
-use crate::services::Surroundings;
+use crate::services::ServiceContext;
 use crate::settings::AgentSettings;
 use crate::stderr::LastLine;
 
@@ -50,7 +50,7 @@ struct Running {
 }
 
 /// A session's connection to a shared child.
-pub(crate) struct Seat {
+pub(crate) struct SharedConnection {
     pub(crate) pipe: DuplexStream,
     /// The reason why the child has ended. It is set before the pipe closes.
     pub(crate) ended: watch::Receiver<Option<String>>,
@@ -65,7 +65,12 @@ impl SharedChildren {
     }
 
     /// Joins the child of an agent. Starts one if none runs, or if the agent's configuration has changed.
-    pub(crate) fn join(self: &Arc<Self>, entry: &AgentSettings, order: &AgentOrder, settings: &HostSettings) -> Seat {
+    pub(crate) fn join(
+        self: &Arc<Self>,
+        entry: &AgentSettings,
+        order: &AgentOrder,
+        settings: &HostSettings,
+    ) -> SharedConnection {
         let (pipe, theirs) = tokio::io::duplex(PIPE);
         let mut running = self.lock();
         if let Some(there) = running.get(&order.agent).filter(|there| there.entry == *entry)
@@ -73,7 +78,7 @@ impl SharedChildren {
         {
             // The task also decides under this lock whether it ends, so it cannot miss this session.
             let _ = there.joins.send(theirs);
-            return Seat { pipe, ended: there.ended.clone(), stop: there.stop.clone() };
+            return SharedConnection { pipe, ended: there.ended.clone(), stop: there.stop.clone() };
         }
         let (joins, joined) = mpsc::unbounded_channel();
         let (tell, ended) = watch::channel(None);
@@ -85,7 +90,7 @@ impl SharedChildren {
         drop(running);
         let host = Host { children: self.clone(), agent: order.agent.clone(), joined, stopped };
         tokio::spawn(host.run(entry, order.clone(), settings.clone(), tell));
-        Seat { pipe, ended, stop }
+        SharedConnection { pipe, ended, stop }
     }
 }
 
@@ -106,8 +111,8 @@ impl Host {
         tell: watch::Sender<Option<String>>,
     ) {
         let agent = self.agent.clone();
-        let surroundings = Surroundings::new(&order, &settings, entry.sandbox);
-        let started = match command(&entry, &order, &settings, &surroundings).await {
+        let context = ServiceContext::new(&order, &settings, entry.sandbox);
+        let started = match command(&entry, &order, &settings, &context).await {
             Ok(command) => command.start_piped().await.map_err(|error| error.to_string()),
             Err(reason) => Err(reason),
         };
@@ -226,15 +231,15 @@ impl Members {
         tokio::spawn(read(from_session, member, said));
     }
 
-    fn pass_on(&mut self, messages: Vec<(To, Value)>, unwritten: &mut VecDeque<u8>) {
+    fn pass_on(&mut self, messages: Vec<(Destination, Value)>, unwritten: &mut VecDeque<u8>) {
         for (to, message) in messages {
             match to {
-                To::Child => {
+                Destination::Child => {
                     unwritten.extend(message.to_string().as_bytes());
                     unwritten.push_back(b'\n');
                 }
-                To::Member(member) if self.waiting.is_empty() => self.send(member, message),
-                To::Member(member) => self.waiting.push_back((member, message)),
+                Destination::Member(member) if self.waiting.is_empty() => self.send(member, message),
+                Destination::Member(member) => self.waiting.push_back((member, message)),
             }
         }
     }

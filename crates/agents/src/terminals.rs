@@ -16,7 +16,7 @@ use wire::RpcError;
 use wire::child::CreateTerminal;
 
 use crate::files::{self, refused};
-use crate::services::Surroundings;
+use crate::services::ServiceContext;
 
 /// The most terminals that one child may have at a time.
 const MOST: usize = 32;
@@ -89,13 +89,13 @@ impl Terminals {
         &self,
         request: CreateTerminal,
         editor: Option<Arc<dyn Editor>>,
-        surroundings: &Surroundings,
+        context: &ServiceContext,
     ) -> Result<Value, RpcError> {
         if self.lock().len() >= MOST {
             return Err(RpcError::invalid_request(format!("{MOST} terminals are open"), "release one first"));
         }
-        let cwd = request.cwd.clone().unwrap_or_else(|| surroundings.site.cwd.clone());
-        let folder = files::find(cwd, surroundings).await?;
+        let cwd = request.cwd.clone().unwrap_or_else(|| context.site.cwd.clone());
+        let folder = files::find(cwd, context).await?;
         if !folder.is_folder() {
             return Err(refused(&format!("{} is not a folder", folder.shown)));
         }
@@ -105,16 +105,16 @@ impl Terminals {
             card.preview = vec![ToolContent::text(text)];
             card.locations = vec![Location { path: folder.path.clone(), line: None }];
         };
-        surroundings.check(BASH, ToolKind::Execute, describe).await?;
+        context.check(BASH, ToolKind::Execute, describe).await?;
         // An editor cannot run a command in the sandbox.
         let editor = editor.filter(|editor| editor.capabilities().terminal && editor.is_connected());
-        if let Some(editor) = editor.filter(|_| !surroundings.is_confined()) {
-            let order = order(request, folder.path, surroundings).await;
+        if let Some(editor) = editor.filter(|_| !context.is_confined()) {
+            let order = order(request, folder.path, context).await;
             let id = editor.open_terminal(order).await.map_err(|error| trouble(&error))?;
             self.lock().insert(id.clone(), Terminal::Editor(editor));
             return Ok(json!({ "terminalId": id }));
         }
-        let own = start(request, &folder.path, surroundings).await?;
+        let own = start(request, &folder.path, context).await?;
         let id = format!("acpd-{}", domain::CallId::new());
         self.lock().insert(id.clone(), Terminal::Own(Arc::new(own)));
         Ok(json!({ "terminalId": id }))
@@ -211,12 +211,12 @@ fn is_name(name: &str) -> bool {
 
 /// Builds the order for a command in the editor's terminal, under the parent by which the daemon recognises it. A
 /// command without arguments is run by a shell, as in a terminal of acpd.
-async fn order(mut request: CreateTerminal, cwd: PathBuf, surroundings: &Surroundings) -> TerminalOrder {
-    let site = &surroundings.site;
-    let mut environment = surroundings.launcher.environment.for_terminal(site);
+async fn order(mut request: CreateTerminal, cwd: PathBuf, context: &ServiceContext) -> TerminalOrder {
+    let site = &context.site;
+    let mut environment = context.launcher.environment.for_terminal(site);
     environment.splice(0..0, variables(&mut request));
     let mut words = Vec::new();
-    if let Some(program) = &surroundings.terminal_parent {
+    if let Some(program) = &context.terminal_parent {
         words.extend([&*program.to_string_lossy(), SUBCOMMAND, TERMINAL_ARGUMENT].map(str::to_owned));
     }
     if request.args.is_empty() {
@@ -235,14 +235,14 @@ async fn order(mut request: CreateTerminal, cwd: PathBuf, surroundings: &Surroun
     }
 }
 
-async fn start(mut request: CreateTerminal, cwd: &Path, surroundings: &Surroundings) -> Result<OwnTerminal, RpcError> {
+async fn start(mut request: CreateTerminal, cwd: &Path, context: &ServiceContext) -> Result<OwnTerminal, RpcError> {
     let variables = variables(&mut request);
-    let mut command = surroundings.launcher.shell_command(&request.command, &surroundings.site.environment, cwd).await;
+    let mut command = context.launcher.shell_command(&request.command, &context.site.environment, cwd).await;
     if !request.args.is_empty() {
         command = CommandSpec { program: request.command, arguments: request.args, ..command };
     }
     command.environment.extend(variables);
-    command.sandbox = surroundings.sandbox().await.map_err(|reason| refused(&reason))?;
+    command.sandbox = context.sandbox().await.map_err(|reason| refused(&reason))?;
     let started = command.start().await.map_err(|error| refused(&format!("starting the command: {error}")))?;
     let limit = request.output_limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(OUTPUT).min(OUTPUT);
     let output = Arc::new(Mutex::new(Tail { bytes: Vec::new(), limit, is_cut: false }));

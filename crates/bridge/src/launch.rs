@@ -52,7 +52,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Connects to the daemon, and starts one if none is running. `program` is the path of acpd.
 pub fn connect_or_start(places: &Places, program: &Path) -> anyhow::Result<UnixStream> {
-    let patience = Instant::now() + LOCK_DEADLINE;
+    let deadline = Instant::now() + LOCK_DEADLINE;
     loop {
         if let Some(stream) = probe(&find_running(places).socket)? {
             return Ok(stream);
@@ -63,7 +63,7 @@ pub fn connect_or_start(places: &Places, program: &Path) -> anyhow::Result<UnixS
                 lock.note(&places.socket);
                 return start_unless_there(places, program);
             }
-            Attempt::Held(_) if Instant::now() < patience => thread::sleep(POLL_INTERVAL),
+            Attempt::Held(_) if Instant::now() < deadline => thread::sleep(POLL_INTERVAL),
             Attempt::Held(_) => return Err(stuck_start(&places.start_lock())),
         }
     }

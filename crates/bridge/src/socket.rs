@@ -29,11 +29,11 @@ pub fn connect(path: &Path) -> io::Result<UnixStream> {
     connect_within(path, timeout(CONNECT))
 }
 
-fn connect_within(path: &Path, patience: Duration) -> io::Result<UnixStream> {
+fn connect_within(path: &Path, time_limit: Duration) -> io::Result<UnixStream> {
     let address = Address::of(path)?;
     let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     // The queue of a listener that never accepts fills up, and connecting would then wait forever.
-    net::sockopt::set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
+    net::sockopt::set_socket_timeout(&socket, Timeout::Send, Some(time_limit))?;
     net::connect(&socket, &SocketAddrUnix::new(address.name())?).map_err(|error| match error {
         Errno::WOULDBLOCK => {
             io::Error::new(io::ErrorKind::TimedOut, "the program that listens there accepts no connections")
@@ -108,10 +108,10 @@ mod tests {
         let socket = net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
         net::bind(&socket, &SocketAddrUnix::new(&path).unwrap()).unwrap();
         net::listen(&socket, 0).unwrap();
-        let patience = Duration::from_millis(10);
+        let time_limit = Duration::from_millis(10);
         let mut waiting = Vec::new();
         let refused = loop {
-            match connect_within(&path, patience) {
+            match connect_within(&path, time_limit) {
                 Ok(stream) => waiting.push(stream),
                 Err(error) => break error,
             }

@@ -18,7 +18,7 @@ use crate::session::eviction::EvictionReason;
 
 /// Identifies a caller that waits for an answer. The actor keeps the channel to that caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket(pub u64);
+pub struct CallerId(pub u64);
 
 /// Identifies the right to restore one session from its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,7 +30,7 @@ pub struct Incarnation(pub u64);
 
 /// What happens to a session's log once the session has left memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum LogRetention {
     Keep,
     /// No client asked for the deletion: the log is deleted only if the session is still empty when it stops.
     DeleteIfEmpty,
@@ -50,13 +50,13 @@ pub enum End {
 #[derive(Clone, Debug)]
 pub enum Input {
     /// A caller wants the session, live or restored from its log.
-    Open { id: SessionId, caller: Ticket },
+    Open { id: SessionId, caller: CallerId },
     /// A session was spawned: with this permit, or under a new id.
     Enter { id: SessionId, incarnation: Incarnation, permit: Option<PermitId> },
     /// A permit was dropped unused.
     Abandon { id: SessionId, permit: PermitId },
     /// Evict a session, and keep or delete its log.
-    Evict { id: SessionId, fate: Fate, reason: EvictionReason, caller: Ticket },
+    Evict { id: SessionId, retention: LogRetention, reason: EvictionReason, caller: CallerId },
     /// An idle session refuses to be evicted, because a client has attached.
     EvictionRefused { id: SessionId },
     /// A session's actor is gone, by itself or by a panic.
@@ -64,18 +64,18 @@ pub enum Input {
     /// A deletion has reached the disk, or failed.
     Deleted { id: SessionId, result: Result<(), HistoryError> },
     /// The daemon stops. The logs of the `empty` sessions are deleted if those are still empty when they stop.
-    Drain { empty: BTreeSet<SessionId>, caller: Ticket },
+    Drain { empty: BTreeSet<SessionId>, caller: CallerId },
 }
 
 /// An action that the actor must carry out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Hands the caller the permit to open the session.
-    Grant { caller: Ticket, id: SessionId, permit: PermitId },
+    Grant { caller: CallerId, id: SessionId, permit: PermitId },
     /// Hands the caller the address of the live session.
-    Share { caller: Ticket, incarnation: Incarnation },
+    Share { caller: CallerId, incarnation: Incarnation },
     /// Refuses to open a session, because the daemon stops.
-    RefuseOpen { caller: Ticket },
+    RefuseOpen { caller: CallerId },
     /// Sends the session the message to leave memory.
     SendEviction { incarnation: Incarnation, reason: EvictionReason },
     /// Drops a session, which stops its actor: another session has the same id, or the actor has already stopped.
@@ -85,9 +85,9 @@ pub enum Effect {
     /// Removes the MCP servers and other data that are stored for a session beside its log.
     RemoveServers { id: SessionId },
     /// Answers an `Evict`.
-    Confirm { caller: Ticket, result: Result<(), HistoryError> },
+    Confirm { caller: CallerId, result: Result<(), HistoryError> },
     /// Answers a `Drain`: no session is in memory any more.
-    Drained { caller: Ticket },
+    Drained { caller: CallerId },
 }
 
 /// The entries of all sessions that are in memory, or on their way in or out.
@@ -95,7 +95,7 @@ pub enum Effect {
 pub struct SessionTable {
     entries: BTreeMap<SessionId, SessionEntry>,
     /// Set once the daemon stops: the callers that wait until the last session is gone.
-    draining: Option<Vec<Ticket>>,
+    draining: Option<Vec<CallerId>>,
     permits: u64,
     /// Sessions that stopped before their `Enter` arrived. The two come from different actors, in any order.
     stopped_early: BTreeMap<Incarnation, End>,
@@ -107,42 +107,42 @@ enum SessionEntry {
     /// delete it.
     Opening {
         permit: PermitId,
-        waiting: Vec<Ticket>,
-        deleting: Vec<Ticket>,
+        waiting: Vec<CallerId>,
+        deleting: Vec<CallerId>,
     },
     Live(Incarnation),
     /// The session was sent the message to leave memory.
     Evicting {
         incarnation: Incarnation,
         eviction: Eviction,
-        done: Vec<Ticket>,
-        waiting: Vec<Ticket>,
+        done: Vec<CallerId>,
+        waiting: Vec<CallerId>,
     },
     /// The session has left memory, and its log is being deleted.
     Deleting {
-        done: Vec<Ticket>,
-        waiting: Vec<Ticket>,
+        done: Vec<CallerId>,
+        waiting: Vec<CallerId>,
     },
 }
 
 /// The combined effect of all eviction requests for one session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Eviction {
-    /// The session was idle. It stays if a client has attached meanwhile; otherwise it is evicted with this fate.
-    IfUnused(Fate),
+    /// The session was idle. It stays if a client has attached meanwhile; otherwise it is evicted with this retention.
+    IfUnused(LogRetention),
     /// The session is evicted even if it has meanwhile refused an earlier eviction: a client closed or deleted it, the
     /// request that created it was withdrawn, or the daemon stops.
-    Certain(Fate),
+    Certain(LogRetention),
 }
 
 impl Eviction {
-    fn new(fate: Fate, reason: &EvictionReason) -> Self {
+    fn new(retention: LogRetention, reason: &EvictionReason) -> Self {
         match reason {
-            EvictionReason::Idle => Eviction::IfUnused(fate),
+            EvictionReason::Idle => Eviction::IfUnused(retention),
             EvictionReason::Closed(_)
             | EvictionReason::Deleted(_)
             | EvictionReason::Unwanted
-            | EvictionReason::Drain => Eviction::Certain(fate),
+            | EvictionReason::Drain => Eviction::Certain(retention),
         }
     }
 
@@ -150,22 +150,24 @@ impl Eviction {
     /// even if it was about to be deleted because it was idle and empty.
     fn and(self, wish: Eviction) -> Self {
         match (self, wish) {
-            (Eviction::Certain(Fate::Delete), _) | (_, Eviction::Certain(Fate::Delete)) => {
-                Eviction::Certain(Fate::Delete)
+            (Eviction::Certain(LogRetention::Delete), _) | (_, Eviction::Certain(LogRetention::Delete)) => {
+                Eviction::Certain(LogRetention::Delete)
             }
-            (Eviction::Certain(Fate::Keep), _) | (_, Eviction::Certain(Fate::Keep)) => Eviction::Certain(Fate::Keep),
-            (certain @ Eviction::Certain(Fate::DeleteIfEmpty), _)
-            | (_, certain @ Eviction::Certain(Fate::DeleteIfEmpty)) => certain,
+            (Eviction::Certain(LogRetention::Keep), _) | (_, Eviction::Certain(LogRetention::Keep)) => {
+                Eviction::Certain(LogRetention::Keep)
+            }
+            (certain @ Eviction::Certain(LogRetention::DeleteIfEmpty), _)
+            | (_, certain @ Eviction::Certain(LogRetention::DeleteIfEmpty)) => certain,
             (Eviction::IfUnused(_), later @ Eviction::IfUnused(_)) => later,
         }
     }
 
     fn deletes(self, end: End) -> bool {
-        let (Eviction::IfUnused(fate) | Eviction::Certain(fate)) = self;
-        match fate {
-            Fate::Keep => false,
-            Fate::DeleteIfEmpty => end == End::Empty,
-            Fate::Delete => true,
+        let (Eviction::IfUnused(retention) | Eviction::Certain(retention)) = self;
+        match retention {
+            LogRetention::Keep => false,
+            LogRetention::DeleteIfEmpty => end == End::Empty,
+            LogRetention::Delete => true,
         }
     }
 }
@@ -177,7 +179,7 @@ impl SessionTable {
             Input::Open { id, caller } => self.open(id, caller),
             Input::Enter { id, incarnation, permit } => self.enter(id, incarnation, permit),
             Input::Abandon { id, permit } => self.abandon(id, permit),
-            Input::Evict { id, fate, reason, caller } => self.evict(id, fate, reason, caller),
+            Input::Evict { id, retention, reason, caller } => self.evict(id, retention, reason, caller),
             Input::EvictionRefused { id } => self.refused(&id),
             Input::Stopped { id, incarnation, end } => self.stopped(id, incarnation, end),
             Input::Deleted { id, result } => self.deleted(id, result),
@@ -203,7 +205,7 @@ impl SessionTable {
         self.entries.contains_key(id)
     }
 
-    fn open(&mut self, id: SessionId, caller: Ticket) -> Vec<Effect> {
+    fn open(&mut self, id: SessionId, caller: CallerId) -> Vec<Effect> {
         if self.draining.is_some() {
             return vec![Effect::RefuseOpen { caller }];
         }
@@ -221,7 +223,7 @@ impl SessionTable {
         }
     }
 
-    fn grant(&mut self, id: SessionId, caller: Ticket, waiting: Vec<Ticket>) -> Effect {
+    fn grant(&mut self, id: SessionId, caller: CallerId, waiting: Vec<CallerId>) -> Effect {
         self.permits += 1;
         let permit = PermitId(self.permits);
         self.entries.insert(id.clone(), SessionEntry::Opening { permit, waiting, deleting: Vec::new() });
@@ -230,7 +232,7 @@ impl SessionTable {
 
     /// Removes an entry and gives the permit to the first caller that waited for it. While the daemon stops, no caller
     /// waits: `drain` has refused the earlier ones, and `open` refuses later ones.
-    fn reopen(&mut self, id: SessionId, mut waiting: Vec<Ticket>) -> Vec<Effect> {
+    fn reopen(&mut self, id: SessionId, mut waiting: Vec<CallerId>) -> Vec<Effect> {
         self.entries.remove(&id);
         if waiting.is_empty() {
             return Vec::new();
@@ -256,11 +258,11 @@ impl SessionTable {
             self.entries.insert(id.clone(), SessionEntry::Live(incarnation));
             effects.extend(waiting.into_iter().map(|caller| Effect::Share { caller, incarnation }));
         } else {
-            let (fate, reason) = match deleting.is_empty() {
-                true => (Fate::Keep, EvictionReason::Drain),
-                false => (Fate::Delete, EvictionReason::Unwanted),
+            let (retention, reason) = match deleting.is_empty() {
+                true => (LogRetention::Keep, EvictionReason::Drain),
+                false => (LogRetention::Delete, EvictionReason::Unwanted),
             };
-            let eviction = Eviction::new(fate, &reason);
+            let eviction = Eviction::new(retention, &reason);
             self.entries.insert(id.clone(), SessionEntry::Evicting { incarnation, eviction, done: deleting, waiting });
             effects.push(Effect::SendEviction { incarnation, reason });
         }
@@ -286,14 +288,20 @@ impl SessionTable {
     }
 
     /// Starts to delete a log, which no session of this id can write to any more.
-    fn delete(&mut self, id: SessionId, done: Vec<Ticket>, waiting: Vec<Ticket>) -> Vec<Effect> {
+    fn delete(&mut self, id: SessionId, done: Vec<CallerId>, waiting: Vec<CallerId>) -> Vec<Effect> {
         self.entries.insert(id.clone(), SessionEntry::Deleting { done, waiting });
         vec![Effect::Delete { id }]
     }
 
-    fn evict(&mut self, id: SessionId, fate: Fate, reason: EvictionReason, caller: Ticket) -> Vec<Effect> {
-        let wish = Eviction::new(fate, &reason);
-        match (self.entries.get_mut(&id), fate) {
+    fn evict(
+        &mut self,
+        id: SessionId,
+        retention: LogRetention,
+        reason: EvictionReason,
+        caller: CallerId,
+    ) -> Vec<Effect> {
+        let wish = Eviction::new(retention, &reason);
+        match (self.entries.get_mut(&id), retention) {
             (Some(SessionEntry::Live(incarnation)), _) => {
                 let incarnation = *incarnation;
                 let (done, waiting) = (vec![caller], Vec::new());
@@ -307,19 +315,19 @@ impl SessionTable {
             }
             // The deletion waits until the session has entered. Otherwise it would be restored from a log that is being
             // deleted.
-            (Some(SessionEntry::Opening { deleting, .. }), Fate::Delete) => {
+            (Some(SessionEntry::Opening { deleting, .. }), LogRetention::Delete) => {
                 deleting.push(caller);
                 Vec::new()
             }
-            (Some(SessionEntry::Deleting { done, .. }), Fate::Delete) => {
+            (Some(SessionEntry::Deleting { done, .. }), LogRetention::Delete) => {
                 done.push(caller);
                 Vec::new()
             }
-            (None, Fate::Delete) => self.delete(id, vec![caller], Vec::new()),
+            (None, LogRetention::Delete) => self.delete(id, vec![caller], Vec::new()),
             // A session that is being opened is in use, and without a session there is nothing to close.
             (
                 None | Some(SessionEntry::Opening { .. } | SessionEntry::Deleting { .. }),
-                Fate::Keep | Fate::DeleteIfEmpty,
+                LogRetention::Keep | LogRetention::DeleteIfEmpty,
             ) => {
                 vec![Effect::Confirm { caller, result: Ok(()) }]
             }
@@ -373,12 +381,12 @@ impl SessionTable {
     }
 
     /// Evicts every session and admits no others. Callers that wait for a session are refused at once.
-    fn drain(&mut self, empty: &BTreeSet<SessionId>, caller: Ticket) -> Vec<Effect> {
+    fn drain(&mut self, empty: &BTreeSet<SessionId>, caller: CallerId) -> Vec<Effect> {
         self.draining.get_or_insert_default().push(caller);
         let mut effects = Vec::new();
         for (id, entry) in &mut self.entries {
-            let fate = if empty.contains(id) { Fate::DeleteIfEmpty } else { Fate::Keep };
-            let wish = Eviction::new(fate, &EvictionReason::Drain);
+            let retention = if empty.contains(id) { LogRetention::DeleteIfEmpty } else { LogRetention::Keep };
+            let wish = Eviction::new(retention, &EvictionReason::Drain);
             match entry {
                 SessionEntry::Live(incarnation) => {
                     let incarnation = *incarnation;
@@ -403,11 +411,11 @@ impl SessionTable {
     }
 }
 
-fn refuse(waiting: &mut Vec<Ticket>, effects: &mut Vec<Effect>) {
+fn refuse(waiting: &mut Vec<CallerId>, effects: &mut Vec<Effect>) {
     effects.extend(waiting.drain(..).map(|caller| Effect::RefuseOpen { caller }));
 }
 
-fn confirm(done: Vec<Ticket>, result: &Result<(), HistoryError>) -> impl Iterator<Item = Effect> {
+fn confirm(done: Vec<CallerId>, result: &Result<(), HistoryError>) -> impl Iterator<Item = Effect> {
     done.into_iter().map(move |caller| Effect::Confirm { caller, result: result.clone() })
 }
 

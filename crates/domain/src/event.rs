@@ -241,7 +241,8 @@ pub enum EventKind {
     },
     /// Something that the child agent of a hosted session did.
     Hosted {
-        news: HostedEvent,
+        #[serde(rename = "news")]
+        event: HostedEvent,
     },
     TurnEnded {
         turn: TurnId,
@@ -354,7 +355,7 @@ impl EventKind {
             | Self::Delegated { .. }
             // The child has run its tools already, whatever the log holds.
             | Self::Hosted {
-                news:
+                event:
                     HostedEvent::Called { .. }
                     | HostedEvent::Relayed { .. }
                     | HostedEvent::Unprompted
@@ -372,7 +373,7 @@ impl EventKind {
             | Self::Restored { .. }
             | Self::PromptDropped { .. }
             | Self::ResultsCleared { .. }
-            | Self::Hosted { news: HostedEvent::Opened { .. } | HostedEvent::Offered { .. } }
+            | Self::Hosted { event: HostedEvent::Opened { .. } | HostedEvent::Offered { .. } }
             | Self::Compacted { .. } => Durability::Written,
             Self::UserMessage { .. } | Self::ToolStarted { .. } | Self::ToolEnded { .. } | Self::TurnEnded { .. } => {
                 Durability::Synced

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::editor::{Elicitation, Form};
-use crate::permission::{AgentOption, Given};
+use crate::permission::{AgentOption, Selection};
 use crate::tool::OutcomeKind;
 use crate::{Answer, CallId, Choice, Decision, Mode, Outcome};
 
@@ -141,15 +141,17 @@ impl Inquiry {
     }
 
     /// Reads an answer. A choice that matches no option of the inquiry counts as declined.
-    pub fn read(&self, given: &Given, words: Option<&str>) -> InquiryAnswer {
-        match (given, words) {
-            (Given::Option(id), Some(words)) if id == OWN_WORDS && self.free_text => {
+    pub fn read(&self, selection: &Selection, words: Option<&str>) -> InquiryAnswer {
+        match (selection, words) {
+            (Selection::Option(id), Some(words)) if id == OWN_WORDS && self.free_text => {
                 InquiryAnswer::Wrote(words.to_owned())
             }
-            (Given::Option(id), _) => self.choice(id).cloned().map_or(InquiryAnswer::Declined, InquiryAnswer::Chose),
-            (Given::Decided(Decision::Dismissed), _) => InquiryAnswer::Dismissed,
-            (Given::Decided(Decision::Chose(_)), _) => InquiryAnswer::Declined,
-            (Given::Decided(Decision::Cancelled | Decision::Unanswered), _) => {
+            (Selection::Option(id), _) => {
+                self.choice(id).cloned().map_or(InquiryAnswer::Declined, InquiryAnswer::Chose)
+            }
+            (Selection::Decided(Decision::Dismissed), _) => InquiryAnswer::Dismissed,
+            (Selection::Decided(Decision::Chose(_)), _) => InquiryAnswer::Declined,
+            (Selection::Decided(Decision::Cancelled | Decision::Unanswered), _) => {
                 InquiryAnswer::Unanswered("it was withdrawn".to_owned())
             }
         }
@@ -158,12 +160,12 @@ impl Inquiry {
     /// Whether the inquiry accepts an answer. An answer that allows without naming an option is not
     /// accepted.
     pub fn takes(&self, answer: &Answer) -> bool {
-        match &answer.given {
-            Given::Option(id) => {
-                id == DECLINE || self.read(&answer.given, answer.words.as_deref()) != InquiryAnswer::Declined
+        match &answer.selection {
+            Selection::Option(id) => {
+                id == DECLINE || self.read(&answer.selection, answer.words.as_deref()) != InquiryAnswer::Declined
             }
-            Given::Decided(Decision::Chose(choice)) => !choice.allows(),
-            Given::Decided(Decision::Cancelled | Decision::Unanswered | Decision::Dismissed) => true,
+            Selection::Decided(Decision::Chose(choice)) => !choice.allows(),
+            Selection::Decided(Decision::Cancelled | Decision::Unanswered | Decision::Dismissed) => true,
         }
     }
 

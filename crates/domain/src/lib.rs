@@ -49,7 +49,7 @@ pub use daemon_folders::{DaemonFolders, FolderMismatch};
 pub use event::{Durability, Event, EventKind};
 pub use extras::{ClientExclusion, Extra, ExtraSet, ExtrasPolicy};
 pub use id::{AgentId, CallId, ConnectionId, MessageId, ModelId, Place, QuestionId, SessionId, TurnId};
-pub use permission::{Access, Answer, Choice, Decision, Given, Grant, Question, Verdict};
+pub use permission::{Access, Answer, Choice, Decision, Grant, Question, Selection, Verdict};
 pub use preset::{Approval, Mode, ThoughtLevel};
 pub use site::{BaseEnvironment, CallSite, EnteredFolders, Environment, FolderError, Folders, SeenFiles};
 pub use state::SessionState;

@@ -122,10 +122,10 @@ impl Question {
 
     /// Whether the question offers an answer.
     pub fn takes(&self, answer: &Answer) -> bool {
-        match (&self.inquiry, &answer.given) {
+        match (&self.inquiry, &answer.selection) {
             (Some(inquiry), _) => inquiry.takes(answer),
-            (None, Given::Option(id)) => self.options.iter().any(|option| option.id == *id),
-            (None, Given::Decided(_)) => true,
+            (None, Selection::Option(id)) => self.options.iter().any(|option| option.id == *id),
+            (None, Selection::Decided(_)) => true,
         }
     }
 
@@ -177,7 +177,7 @@ impl Choice {
 /// A client's answer to a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    pub given: Given,
+    pub selection: Selection,
     /// What the user wrote with it: why they decline, or the answer itself.
     pub words: Option<String>,
     /// The name of the client.
@@ -186,7 +186,7 @@ pub struct Answer {
 
 /// How a client expresses an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Given {
+pub enum Selection {
     Decided(Decision),
     /// One of the options that the client was shown, by its id.
     Option(String),
@@ -194,7 +194,7 @@ pub enum Given {
 
 impl Answer {
     pub fn decided(decision: Decision, by: impl Into<String>) -> Self {
-        Self { given: Given::Decided(decision), words: None, by: by.into() }
+        Self { selection: Selection::Decided(decision), words: None, by: by.into() }
     }
 
     /// Returns the words without white space around them and within their limit; None if there are

@@ -225,8 +225,8 @@ pub enum FolderError {
     #[error("{} is not a folder", .0.display())]
     NotAFolder(PathBuf),
     /// The folder did not answer in time. It is probably on a network that is gone.
-    #[error("{} did not answer within {} s", path.display(), patience.as_secs())]
-    NoAnswer { path: PathBuf, patience: Duration },
+    #[error("{} did not answer within {} s", path.display(), timeout.as_secs())]
+    NoAnswer { path: PathBuf, timeout: Duration },
     #[error("{}: {reason}", path.display())]
     Unreadable { path: PathBuf, reason: String },
 }

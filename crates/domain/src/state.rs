@@ -170,7 +170,7 @@ impl SessionState {
                 // A fork has a session of its own at the same agent.
                 self.settings.hosted = agent.clone().map(Hosted::new);
             }
-            EventKind::Hosted { news } => self.note_hosted(news),
+            EventKind::Hosted { event: hosted } => self.note_hosted(hosted),
             EventKind::UserMessage { .. } => self.messages += 1,
             EventKind::Configured { setting, automatic } => self.settings.change(setting, *automatic),
             EventKind::Moved { folder, worktree, .. } => {
@@ -249,9 +249,9 @@ impl SessionState {
         }
     }
 
-    fn note_hosted(&mut self, news: &HostedEvent) {
+    fn note_hosted(&mut self, event: &HostedEvent) {
         if let Some(hosted) = &mut self.settings.hosted {
-            hosted.apply(news);
+            hosted.apply(event);
         }
     }
 

@@ -39,17 +39,17 @@ pub enum When {
 
 impl Notify {
     /// Starts the command if one is configured for this event, without waiting for it.
-    pub fn send(&self, news: &Notification<'_>, site: &Arc<CallSite>, launcher: &Launcher) {
-        if self.command.is_empty() || (news.attended && self.when == When::Unattended) {
+    pub fn send(&self, notification: &Notification<'_>, site: &Arc<CallSite>, launcher: &Launcher) {
+        if self.command.is_empty() || (notification.attended && self.when == When::Unattended) {
             return;
         }
         let input = json!({
-            "event": news.event.name(),
-            "about": news.about,
+            "event": notification.event.name(),
+            "about": notification.about,
             "session": site.session,
-            "title": news.title,
+            "title": notification.title,
             "cwd": site.cwd,
-            "attended": news.attended,
+            "attended": notification.attended,
         });
         let hook = Hook::new(&self.command);
         let (site, launcher) = (Arc::clone(site), launcher.clone());

@@ -33,7 +33,7 @@ use crate::retry::{Retry, retry_after};
 use crate::service::{ProviderEndpoint, Service};
 use crate::spec::Spec;
 
-const COMPLAINT_PATIENCE: Duration = Duration::from_secs(5);
+const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How often the user is notified of the remaining time of a long wait.
 const COUNTDOWN: Duration = Duration::from_secs(15);
@@ -381,6 +381,6 @@ pub(crate) async fn read_some(mut response: Response) -> String {
         }
     };
     // A partial error message is better than none, so a timeout is not an error here.
-    let _ = tokio::time::timeout(COMPLAINT_PATIENCE, read).await;
+    let _ = tokio::time::timeout(ERROR_BODY_TIMEOUT, read).await;
     String::from_utf8_lossy(&body).into_owned()
 }

@@ -26,7 +26,7 @@ const MAX_RUNNING: usize = 8;
 const MAX_ENDED: usize = 8;
 
 /// How long a command may take to read its input.
-const INPUT_PATIENCE: Duration = Duration::from_secs(5);
+const INPUT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How many reports of one session may wait to be recorded. Output that is written in the meantime is reported later.
 const MAX_REPORTS: usize = 64;
@@ -126,7 +126,7 @@ impl BackgroundCommand {
         let Some(pipe) = input.as_mut().filter(|_| self.end().is_none()) else {
             return Err(BackgroundError::NoInput(self.handle.clone()));
         };
-        match tokio::time::timeout(INPUT_PATIENCE, pipe.write_all(text.as_bytes())).await {
+        match tokio::time::timeout(INPUT_TIMEOUT, pipe.write_all(text.as_bytes())).await {
             Ok(Ok(())) => {}
             Ok(Err(_)) => return Err(BackgroundError::NoInput(self.handle.clone())),
             Err(_) => return Err(BackgroundError::InputFull(self.handle.clone())),

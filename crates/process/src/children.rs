@@ -49,10 +49,10 @@ impl Children {
 
     /// Waits until a child ends, one of `sources` becomes readable, or the time is over. Returns whether a source is
     /// readable.
-    pub(crate) fn wait(&mut self, sources: &[&UnixStream], patience: Option<Duration>) -> io::Result<bool> {
+    pub(crate) fn wait(&mut self, sources: &[&UnixStream], time_limit: Option<Duration>) -> io::Result<bool> {
         let mut polled: Vec<PollFd<'_>> = sources.iter().map(|source| PollFd::new(*source, PollFlags::IN)).collect();
         polled.push(PollFd::new(&self.ended, PollFlags::IN));
-        poll_for(&mut polled, patience)?;
+        poll_for(&mut polled, time_limit)?;
         let readable = polled[..sources.len()].iter().any(|source| !source.revents().is_empty());
         let mut buffer = [0; 64];
         while matches!(self.ended.read(&mut buffer), Ok(length) if length > 0) {}
@@ -72,12 +72,12 @@ impl Children {
     /// Ends every descendant: sends each of these signals in turn, waits for the given time after each, and then kills
     /// what is left, which may take up to `killing`.
     pub(crate) fn end_all(&mut self, signals: &[(Signal, Duration)], killing: Duration) -> io::Result<()> {
-        for (signal, patience) in signals {
+        for (signal, time_limit) in signals {
             if self.are_gone() {
                 return Ok(());
             }
             // The deadline is set before the search, because finding many processes takes time too.
-            let deadline = Instant::now() + *patience;
+            let deadline = Instant::now() + *time_limit;
             descendants::signal(*signal);
             if self.wait_until_gone(deadline)? {
                 return Ok(());
@@ -122,12 +122,12 @@ pub(crate) fn on_signals(signals: &[i32]) -> io::Result<UnixStream> {
     Ok(readable)
 }
 
-fn poll_for(sources: &mut [PollFd<'_>], patience: Option<Duration>) -> io::Result<()> {
-    let patience = patience.map(|left| Timespec {
+fn poll_for(sources: &mut [PollFd<'_>], time_limit: Option<Duration>) -> io::Result<()> {
+    let time_limit = time_limit.map(|left| Timespec {
         tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: left.subsec_nanos().into(),
     });
-    match poll(sources, patience.as_ref()) {
+    match poll(sources, time_limit.as_ref()) {
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),
     }

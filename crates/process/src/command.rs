@@ -22,7 +22,7 @@ use super::{CommandExit, HelperRequest, MAX_DESCRIPTORS, SUBCOMMAND, Sandbox, de
 use crate::tag::{self, ProcessTag};
 
 /// How long the helper may take to end everything before it is killed. It plans for 1.6 seconds, see `helper`.
-const HELPER_PATIENCE: Duration = Duration::from_millis(2500);
+const HELPER_EXIT_TIMEOUT: Duration = Duration::from_millis(2500);
 
 /// A command to run, and its folder, environment and limits.
 #[derive(Debug)]
@@ -190,7 +190,7 @@ impl Process {
     /// Ends everything and waits until it is gone. Kills a helper that does not react.
     pub async fn close(mut self) {
         self.end();
-        if timeout(HELPER_PATIENCE, self.ended()).await.is_err() {
+        if timeout(HELPER_EXIT_TIMEOUT, self.ended()).await.is_err() {
             self.kill();
             self.ended().await;
         }

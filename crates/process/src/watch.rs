@@ -21,11 +21,11 @@ const LAST_INTERVAL: Duration = Duration::from_secs(5);
 const SHARE: u32 = 20;
 
 /// How long the helper may take to end everything before it is killed. It plans for 1.6 seconds, see `helper`.
-const HELPER_PATIENCE: Duration = Duration::from_millis(1900);
+const HELPER_EXIT_TIMEOUT: Duration = Duration::from_millis(1900);
 
 /// How long to wait for the end of the pipe after all processes have ended. Only a process of another user can hold it
 /// open.
-const DRAIN_PATIENCE: Duration = Duration::from_millis(200);
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// After this many bytes, the output is read more slowly, so that it does not monopolise the thread.
 const FLOOD: u64 = 16 << 20;
@@ -131,11 +131,11 @@ pub async fn watch(
             ending = process.ended() => break ending,
             () = &mut cancelled, if cut.is_none() => {
                 cut = Some(Interruption::Cancelled);
-                deadline = Instant::now() + HELPER_PATIENCE;
+                deadline = Instant::now() + HELPER_EXIT_TIMEOUT;
                 process.end();
             }
             () = sleep_until(deadline) => {
-                deadline = Instant::now() + HELPER_PATIENCE;
+                deadline = Instant::now() + HELPER_EXIT_TIMEOUT;
                 match cut {
                     None => {
                         cut = Some(Interruption::TimedOut(timeout.unwrap_or(FOREVER)));
@@ -171,7 +171,7 @@ async fn drain(pipe: &mut pipe::Receiver, buffer: &mut [u8], output: &SharedOutp
             add(&buffer[..length], output, spill).await;
         }
     };
-    let _ = tokio::time::timeout(DRAIN_PATIENCE, rest).await;
+    let _ = tokio::time::timeout(DRAIN_TIMEOUT, rest).await;
 }
 
 /// Returns the pause before the next update of a command that has run for this long.

@@ -14,10 +14,10 @@ const AROUND: usize = 1;
 
 /// After this time the rest of two very different texts is shown as replaced, which is correct but
 /// not the shortest form.
-const PATIENCE: Duration = Duration::from_secs(1);
+const DIFF_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub fn render(old: &str, new: &str, most: usize, colors: Colors) -> String {
-    let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(old, new);
+    let diff = TextDiff::configure().timeout(DIFF_TIMEOUT).diff_lines(old, new);
     let mut lines = Vec::new();
     for (group, at) in diff.grouped_ops(AROUND).iter().zip(0..) {
         if at > 0 {

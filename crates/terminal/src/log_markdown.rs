@@ -36,7 +36,7 @@ impl LogMarkdown {
                 self.calls.insert(call.clone(), card.clone());
                 String::new()
             }
-            EventKind::Hosted { news: HostedEvent::Called { call, fields, .. } } => self.hosted_call(call, fields),
+            EventKind::Hosted { event: HostedEvent::Called { call, fields, .. } } => self.hosted_call(call, fields),
             EventKind::ToolEnded { call, outcome } => match self.calls.remove(call) {
                 Some(card) => self.block(&called(&card, outcome)),
                 None => String::new(),
@@ -99,7 +99,7 @@ fn describe(kind: &EventKind) -> Option<String> {
             format!("# Session in {}\n\nAgent: {agent}", cwd.display())
         }
         EventKind::Created { cwd, model, .. } => format!("# Session in {}\n\nModel: {model}", cwd.display()),
-        EventKind::Hosted { news: HostedEvent::Unprompted } => "*The agent went on without a prompt.*".to_owned(),
+        EventKind::Hosted { event: HostedEvent::Unprompted } => "*The agent went on without a prompt.*".to_owned(),
         EventKind::Reopened => "*The daemon ended here without warning, and the session was opened again.*".to_owned(),
         EventKind::UserMessage { content, .. } => {
             let said: Vec<String> = content.iter().map(Content::as_text).collect();

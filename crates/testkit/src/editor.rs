@@ -18,7 +18,7 @@ const SILENCE: Duration = Duration::from_secs(60);
 
 /// How long to wait for a message on a running clock. It is a little longer than `SILENCE`, so
 /// silence is noticed first.
-const PATIENCE: Duration = Duration::from_secs(61);
+const FRAME_TIMEOUT: Duration = Duration::from_secs(61);
 
 pub struct Editor {
     name: String,
@@ -147,15 +147,15 @@ impl Editor {
         Some(frame)
     }
 
-    /// Reads a frame within `PATIENCE`. A paused clock may advance by an hour before a frame
+    /// Reads a frame within `FRAME_TIMEOUT`. A paused clock may advance by an hour before a frame
     /// arrives, so the limit applies only to a running clock.
     async fn patiently_read_frame(&mut self) -> Option<(String, Range<usize>)> {
         let began = std::time::Instant::now();
         for _ in 0..60 {
-            if let Ok(read) = tokio::time::timeout(PATIENCE, self.read_frame()).await {
+            if let Ok(read) = tokio::time::timeout(FRAME_TIMEOUT, self.read_frame()).await {
                 return read;
             }
-            if began.elapsed() >= PATIENCE {
+            if began.elapsed() >= FRAME_TIMEOUT {
                 break;
             }
         }

@@ -339,9 +339,9 @@ impl Toolbox for Registry {
         }))
     }
 
-    fn notify(&self, news: Notification<'_>, site: &Arc<CallSite>) {
+    fn notify(&self, notification: Notification<'_>, site: &Arc<CallSite>) {
         let settings = self.settings.get();
-        settings.notify.send(&news, site, &settings.launcher);
+        settings.notify.send(&notification, site, &settings.launcher);
     }
 
     fn restore(&self, steps: Vec<Restore>, site: Arc<CallSite>) -> BoxFuture<'static, Vec<Restored>> {

@@ -19,7 +19,7 @@ use process::protected_files::{FileId, ProtectedFiles};
 use ignore_files::IgnoreFiles;
 
 /// How long a search may take in total.
-const PATIENCE: Duration = Duration::from_secs(30);
+const SEARCH_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Decides when a search must give up.
 pub(crate) struct SearchDeadline<'a> {
@@ -29,7 +29,7 @@ pub(crate) struct SearchDeadline<'a> {
 
 impl<'a> SearchDeadline<'a> {
     pub(crate) fn start(stop: &'a StopFlag) -> Self {
-        Self { stop, deadline: Instant::now() + PATIENCE }
+        Self { stop, deadline: Instant::now() + SEARCH_TIMEOUT }
     }
 
     pub(crate) fn is_over(&self) -> bool {

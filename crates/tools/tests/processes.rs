@@ -212,8 +212,8 @@ async fn until<T>(look: impl FnMut() -> Option<T>) -> T {
     until_within(Duration::from_secs(120), look).await
 }
 
-async fn until_within<T>(patience: Duration, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + patience;
+async fn until_within<T>(time_limit: Duration, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + time_limit;
     loop {
         if let Some(found) = look() {
             return found;

@@ -3,7 +3,7 @@
 
 use domain::editor::Elicited;
 use domain::inquiry::{Inquiry, OWN_WORDS, read_form};
-use domain::{Choice, Decision, Given};
+use domain::{Choice, Decision, Selection};
 use serde_json::{Value, json};
 
 use crate::client_requests::{self, Answered};
@@ -14,12 +14,12 @@ const NO_WORDS: &str = "An answer in your own words cannot be given here; `acpd 
 
 /// Decodes the reply to the form of an inquiry. An accepted form without an answer counts as dismissed.
 pub fn answer(reply: Answered) -> PermissionReply {
-    let decided = |decision| PermissionReply::Answered { given: Given::Decided(decision), words: None };
+    let decided = |decision| PermissionReply::Answered { selection: Selection::Decided(decision), words: None };
     match client_requests::elicited(reply) {
         Ok(Elicited::Accepted(content)) => match read_form(content.as_ref()) {
-            (Some(choice), words) => PermissionReply::Answered { given: Given::Option(choice), words },
+            (Some(choice), words) => PermissionReply::Answered { selection: Selection::Option(choice), words },
             (None, Some(words)) => {
-                PermissionReply::Answered { given: Given::Option(OWN_WORDS.to_owned()), words: Some(words) }
+                PermissionReply::Answered { selection: Selection::Option(OWN_WORDS.to_owned()), words: Some(words) }
             }
             (None, None) => decided(Decision::Dismissed),
         },

@@ -7,7 +7,7 @@ use domain::hosted::OptionValue;
 use domain::mcp::McpServer;
 use domain::session::WhenBusy;
 use domain::{
-    CallId, ClientInfo, Content, DaemonFolders, Environment, Event, Given, MessageId, Place, QuestionId, SessionId,
+    CallId, ClientInfo, Content, DaemonFolders, Environment, Event, MessageId, Place, QuestionId, Selection, SessionId,
 };
 
 use crate::method;
@@ -52,9 +52,9 @@ pub enum ClientRequest {
     },
     /// `_acpd/cancel`, `_acpd/answer`, `_acpd/close`, `_acpd/delete`, `_acpd/rename`: `ctl` acts on a
     /// session without opening it.
-    Steer {
+    SessionAction {
         session: SessionId,
-        how: Steer,
+        how: SessionAction,
     },
     /// `_acpd/export`: a page of a session's log, starting at this number.
     Export {
@@ -123,7 +123,7 @@ impl ClientRequest {
             | Self::DeleteSession { session }
             | Self::Cancel { session }
             | Self::CancelWork { session, .. }
-            | Self::Steer { session, .. }
+            | Self::SessionAction { session, .. }
             | Self::Export { session, .. }
             | Self::Wait { session }
             | Self::Undo { session, .. }
@@ -160,12 +160,12 @@ pub struct Import {
 
 /// What `ctl` can do with a session.
 #[derive(Debug, PartialEq)]
-pub enum Steer {
+pub enum SessionAction {
     Cancel,
     /// Answers this question, or the only open one if none is given.
     Answer {
         question: Option<QuestionId>,
-        given: Given,
+        selection: Selection,
         words: Option<String>,
     },
     Close,

@@ -34,7 +34,7 @@ pub struct Id(Arc<str>);
 pub enum Incoming {
     Request {
         id: Id,
-        heading: Heading,
+        heading: RequestHeader,
         call: Result<ClientRequest, RpcError>,
     },
     Notification(ClientNotification),
@@ -49,7 +49,7 @@ pub enum Incoming {
 
 /// A request's method and trace.
 #[derive(Debug, Default)]
-pub struct Heading {
+pub struct RequestHeader {
     /// Empty if the request has none.
     pub method: String,
     /// The trace that `_meta` names, if any.
@@ -57,15 +57,15 @@ pub struct Heading {
 }
 
 /// The data of an error: advice in words, or an object.
-pub struct Advice(Value);
+pub struct ErrorData(Value);
 
-impl From<&str> for Advice {
+impl From<&str> for ErrorData {
     fn from(advice: &str) -> Self {
         Self(json!({ "advice": advice }))
     }
 }
 
-impl From<Value> for Advice {
+impl From<Value> for ErrorData {
     fn from(data: Value) -> Self {
         Self(data)
     }
@@ -162,7 +162,7 @@ impl RpcError {
     pub const CANCELLED: i32 = -32800;
 
     /// Creates an error. Its data says what the client can do about it.
-    pub fn new(code: i32, message: &str, data: impl Into<Advice>) -> Self {
+    pub fn new(code: i32, message: &str, data: impl Into<ErrorData>) -> Self {
         Self { code, message: one_sentence(message), data: Some(data.into().0) }
     }
 
@@ -173,7 +173,7 @@ impl RpcError {
     }
 
     /// JSON, but not a valid message, or not one that is allowed now.
-    pub fn invalid_request(message: impl AsRef<str>, data: impl Into<Advice>) -> Self {
+    pub fn invalid_request(message: impl AsRef<str>, data: impl Into<ErrorData>) -> Self {
         Self::new(Self::INVALID_REQUEST, message.as_ref(), data)
     }
 
@@ -190,7 +190,7 @@ impl RpcError {
         Self::invalid_params("session_id", "Session not found")
     }
 
-    pub fn internal(message: impl AsRef<str>, data: impl Into<Advice>) -> Self {
+    pub fn internal(message: impl AsRef<str>, data: impl Into<ErrorData>) -> Self {
         Self::new(Self::INTERNAL, message.as_ref(), data)
     }
 
@@ -210,7 +210,7 @@ impl RpcError {
     }
 
     /// The client withdrew its request.
-    pub fn cancelled(data: impl Into<Advice>) -> Self {
+    pub fn cancelled(data: impl Into<ErrorData>) -> Self {
         Self::new(Self::CANCELLED, "Request cancelled", data)
     }
 
@@ -307,7 +307,7 @@ pub fn read_as(version: ProtocolVersion, frame: &[u8]) -> Incoming {
     match Message::open(frame) {
         Message::Request { id, method, params } => {
             let call = version.request(&method, params);
-            let heading = Heading { method: method.into_owned(), trace: params.and_then(trace) };
+            let heading = RequestHeader { method: method.into_owned(), trace: params.and_then(trace) };
             Incoming::Request { id, heading, call }
         }
         Message::Notification { method, params } => Incoming::Notification(notification::read(&method, params)),
@@ -315,7 +315,7 @@ pub fn read_as(version: ProtocolVersion, frame: &[u8]) -> Incoming {
             Incoming::Reply { id, result: result.map(RawValue::to_owned).map_err(RpcError::from_reply) }
         }
         Message::Malformed { id: Some(id), error } => {
-            Incoming::Request { id, heading: Heading::default(), call: Err(error) }
+            Incoming::Request { id, heading: RequestHeader::default(), call: Err(error) }
         }
         Message::Malformed { id: None, error } => Incoming::Malformed(error),
     }

@@ -45,7 +45,7 @@ pub struct TranslatorStart {
     pub menu: Menu,
     /// The number of the last event when the client attached.
     pub head: u64,
-    /// From this number on, events are news for the client and not history: its own prompts are not sent back to it in
+    /// From this number on, events are new to the client and not history: its own prompts are not sent back to it in
     /// version 1, and changes of the state are reported in version 2.
     pub own_from: u64,
     /// The calls that are open where the cursor starts.

@@ -20,7 +20,7 @@ use crate::launch;
 use crate::paths::{Places, private_folder};
 
 /// How long the user has to log in.
-const PATIENCE: Duration = Duration::from_secs(600);
+const LOGIN_TIMEOUT: Duration = Duration::from_secs(600);
 
 pub(super) fn log_in(places: &Places, server: &str, open_browser: bool) -> anyhow::Result<Ending> {
     let config = config::load(&places.config, launch::environment(), &[])?;
@@ -97,7 +97,7 @@ async fn approve(target: &LoginTarget, open_browser: bool) -> anyhow::Result<::m
     let redirected = tokio::select! {
         redirected = listener.wait(pending.state()) => redirected?,
         pasted = pasted() => Redirected::pasted(&pasted?, listener.uri())?,
-        () = tokio::time::sleep(PATIENCE) => bail!("nobody logged in within {} minutes", PATIENCE.as_secs() / 60),
+        () = tokio::time::sleep(LOGIN_TIMEOUT) => bail!("nobody logged in within {} minutes", LOGIN_TIMEOUT.as_secs() / 60),
     };
     Ok(pending.finish(redirected).await?)
 }

@@ -14,7 +14,7 @@ use tokio::time::advance;
 use super::*;
 use crate::hosts::HostSettings;
 use crate::link::Link;
-use crate::services::Surroundings;
+use crate::services::ServiceContext;
 
 fn order(earlier: Option<&str>) -> AgentOrder {
     AgentOrder {
@@ -36,9 +36,9 @@ fn exchange(earlier: Option<&str>) -> Exchange {
 
 fn exchange_for(order: AgentOrder, version: i64) -> Exchange {
     let settings = HostSettings::new(Launcher::new("/bin/false"));
-    let services = Services::new(Surroundings::new(&order, &settings, false));
-    let patience = Patience { start: Duration::from_secs(5), cancel: Duration::from_secs(5) };
-    Exchange::new(order, version, patience, services)
+    let services = Services::new(ServiceContext::new(&order, &settings, false));
+    let timeouts = AgentTimeouts { start: Duration::from_secs(5), cancel: Duration::from_secs(5) };
+    Exchange::new(order, version, timeouts, services)
 }
 
 impl Exchange {

@@ -13,7 +13,7 @@ pub(super) type Member = u64;
 
 /// The destination of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum To {
+pub(super) enum Destination {
     Child,
     Member(Member),
 }
@@ -70,15 +70,15 @@ impl Switch {
         self.members.is_empty()
     }
 
-    pub(super) fn take_of_member(&mut self, member: Member, mut message: Value) -> Vec<(To, Value)> {
+    pub(super) fn take_of_member(&mut self, member: Member, mut message: Value) -> Vec<(Destination, Value)> {
         let Some(method) = message["method"].as_str().map(str::to_owned) else {
             // A response to a request of the child needs no new id, because the child's ids are unique.
-            return vec![(To::Child, message)];
+            return vec![(Destination::Child, message)];
         };
-        let Some(id) = message.get("id").cloned() else { return vec![(To::Child, message)] };
+        let Some(id) = message.get("id").cloned() else { return vec![(Destination::Child, message)] };
         let kind = match method.as_str() {
             method::INITIALIZE => match &mut self.introduction {
-                Introduction::Answered(answer) => return vec![(To::Member(member), answered(answer, &id))],
+                Introduction::Answered(answer) => return vec![(Destination::Member(member), answered(answer, &id))],
                 Introduction::Asked(waiting) => {
                     waiting.push((member, id));
                     return Vec::new();
@@ -101,19 +101,19 @@ impl Switch {
         self.last_id += 1;
         self.asked.insert(self.last_id, Asked { member, id, kind });
         message["id"] = json!(self.last_id);
-        vec![(To::Child, message)]
+        vec![(Destination::Child, message)]
     }
 
-    pub(super) fn take_of_child(&mut self, message: Value) -> Vec<(To, Value)> {
+    pub(super) fn take_of_child(&mut self, message: Value) -> Vec<(Destination, Value)> {
         match (message["method"].as_str(), message.get("id").filter(|id| !id.is_null())) {
             (None, Some(id)) => {
                 let asked = id.as_u64().and_then(|id| self.asked.remove(&id));
                 asked.map(|asked| self.answer(asked, &message)).unwrap_or_default()
             }
             (Some(method), id) => match self.session_of(&message) {
-                Some(member) => vec![(To::Member(member), message)],
+                Some(member) => vec![(Destination::Member(member), message)],
                 None => match id {
-                    Some(id) => vec![(To::Child, refusal(id, method))],
+                    Some(id) => vec![(Destination::Child, refusal(id, method))],
                     None => {
                         if self.early.len() < EARLY && self.is_opening() {
                             self.early.push_back(message);
@@ -127,7 +127,7 @@ impl Switch {
     }
 
     /// Removes a session and closes it at the child, or cancels its prompt if the child cannot close sessions.
-    pub(super) fn leave(&mut self, member: Member) -> Vec<(To, Value)> {
+    pub(super) fn leave(&mut self, member: Member) -> Vec<(Destination, Value)> {
         self.members.remove(&member);
         if let Introduction::Asked(waiting) = &mut self.introduction {
             waiting.retain(|(waiting, _)| *waiting != member);
@@ -145,7 +145,7 @@ impl Switch {
                 // The session may have a running prompt.
                 json!({ "jsonrpc": "2.0", "method": method::SESSION_CANCEL, "params": params })
             };
-            messages.push((To::Child, message));
+            messages.push((Destination::Child, message));
         }
         messages
     }
@@ -164,7 +164,7 @@ impl Switch {
         self.asked.values().any(|asked| asked.kind == Kind::Open)
     }
 
-    fn answer(&mut self, asked: Asked, message: &Value) -> Vec<(To, Value)> {
+    fn answer(&mut self, asked: Asked, message: &Value) -> Vec<(Destination, Value)> {
         let Asked { member, id, kind } = asked;
         match kind {
             Kind::Initialize => {
@@ -176,24 +176,24 @@ impl Switch {
                 let Introduction::Asked(waiting) = std::mem::replace(&mut self.introduction, next) else {
                     return Vec::new();
                 };
-                waiting.into_iter().map(|(member, id)| (To::Member(member), answered(message, &id))).collect()
+                waiting.into_iter().map(|(member, id)| (Destination::Member(member), answered(message, &id))).collect()
             }
             Kind::Open => {
-                let mut messages = vec![(To::Member(member), answered(message, &id))];
+                let mut messages = vec![(Destination::Member(member), answered(message, &id))];
                 if let Some(session) = message["result"]["sessionId"].as_str() {
                     self.sessions.insert(session.to_owned(), member);
                     let (of_it, rest): (VecDeque<Value>, VecDeque<Value>) = std::mem::take(&mut self.early)
                         .into_iter()
                         .partition(|early| early["params"]["sessionId"].as_str() == Some(session));
                     self.early = rest;
-                    messages.extend(of_it.into_iter().map(|early| (To::Member(member), early)));
+                    messages.extend(of_it.into_iter().map(|early| (Destination::Member(member), early)));
                 }
                 if !self.is_opening() {
                     self.early.clear();
                 }
                 messages
             }
-            Kind::Other => vec![(To::Member(member), answered(message, &id))],
+            Kind::Other => vec![(Destination::Member(member), answered(message, &id))],
         }
     }
 }
@@ -235,12 +235,18 @@ mod tests {
         assert_eq!(switch.take_of_member(one, request(1, "initialize", json!({}))).len(), 1);
         assert_eq!(switch.take_of_member(two, request(1, "initialize", json!({}))), [], "it is asked once");
         let both = switch.take_of_child(result(1, introduced.clone()));
-        assert_eq!(both, [(To::Member(one), result(1, introduced.clone())), (To::Member(two), result(1, introduced))]);
+        assert_eq!(
+            both,
+            [
+                (Destination::Member(one), result(1, introduced.clone())),
+                (Destination::Member(two), result(1, introduced))
+            ]
+        );
         for (member, id, name) in [(one, 2, "a"), (two, 3, "b")] {
             let sent = switch.take_of_member(member, request(2, "session/new", json!({})));
-            assert_eq!(sent, [(To::Child, request(id, "session/new", json!({})))]);
+            assert_eq!(sent, [(Destination::Child, request(id, "session/new", json!({})))]);
             let opened = switch.take_of_child(result(id, json!({ "sessionId": name })));
-            assert_eq!(opened, [(To::Member(member), result(2, json!({ "sessionId": name })))]);
+            assert_eq!(opened, [(Destination::Member(member), result(2, json!({ "sessionId": name })))]);
         }
         (switch, one, two)
     }
@@ -248,16 +254,19 @@ mod tests {
     #[test]
     fn answers_updates_and_requests_reach_their_own_session() {
         let (mut switch, one, two) = two();
-        assert_eq!(switch.take_of_child(update("b")), [(To::Member(two), update("b"))]);
+        assert_eq!(switch.take_of_child(update("b")), [(Destination::Member(two), update("b"))]);
         let asked = request(900, "session/request_permission", json!({ "sessionId": "a" }));
-        assert_eq!(switch.take_of_child(asked.clone()), [(To::Member(one), asked)]);
-        assert_eq!(switch.take_of_member(one, result(900, json!({}))), [(To::Child, result(900, json!({})))]);
+        assert_eq!(switch.take_of_child(asked.clone()), [(Destination::Member(one), asked)]);
+        assert_eq!(switch.take_of_member(one, result(900, json!({}))), [(Destination::Child, result(900, json!({})))]);
         switch.take_of_member(two, request(7, "session/prompt", json!({ "sessionId": "b" })));
         switch.take_of_member(one, request(7, "session/prompt", json!({ "sessionId": "a" })));
-        assert_eq!(switch.take_of_child(result(5, json!({}))), [(To::Member(one), result(7, json!({})))]);
-        assert_eq!(switch.take_of_child(result(4, json!({}))), [(To::Member(two), result(7, json!({})))]);
+        assert_eq!(switch.take_of_child(result(5, json!({}))), [(Destination::Member(one), result(7, json!({})))]);
+        assert_eq!(switch.take_of_child(result(4, json!({}))), [(Destination::Member(two), result(7, json!({})))]);
         let nowhere = switch.take_of_child(request(901, "fs/read_text_file", json!({ "sessionId": "x" })));
-        assert!(matches!(&nowhere[..], [(To::Child, refusal)] if refusal["error"]["code"] == -32602), "{nowhere:?}");
+        assert!(
+            matches!(&nowhere[..], [(Destination::Child, refusal)] if refusal["error"]["code"] == -32602),
+            "{nowhere:?}"
+        );
         assert_eq!(switch.take_of_child(update("x")), []);
     }
 
@@ -267,7 +276,13 @@ mod tests {
         switch.take_of_member(one, request(9, "session/new", json!({})));
         assert_eq!(switch.take_of_child(update("c")), []);
         let opened = switch.take_of_child(result(4, json!({ "sessionId": "c" })));
-        assert_eq!(opened, [(To::Member(one), result(9, json!({ "sessionId": "c" }))), (To::Member(one), update("c"))]);
+        assert_eq!(
+            opened,
+            [
+                (Destination::Member(one), result(9, json!({ "sessionId": "c" }))),
+                (Destination::Member(one), update("c"))
+            ]
+        );
     }
 
     #[test]
@@ -275,13 +290,13 @@ mod tests {
         let (mut switch, one, two) = two();
         switch.take_of_member(one, request(7, "session/prompt", json!({ "sessionId": "a" })));
         let closed = switch.leave(one);
-        assert_eq!(closed, [(To::Child, request(5, "session/close", json!({ "sessionId": "a" })))]);
+        assert_eq!(closed, [(Destination::Child, request(5, "session/close", json!({ "sessionId": "a" })))]);
         assert_eq!(switch.take_of_child(update("a")), []);
         assert_eq!(switch.take_of_child(result(5, json!({}))), []);
         assert!(!switch.is_empty());
         let late = switch.join();
         let introduced = switch.take_of_member(late, request(1, "initialize", json!({})));
-        assert!(matches!(&introduced[..], [(To::Member(member), _)] if *member == late), "{introduced:?}");
+        assert!(matches!(&introduced[..], [(Destination::Member(member), _)] if *member == late), "{introduced:?}");
         switch.leave(late);
         switch.leave(two);
         assert!(switch.is_empty());

@@ -51,7 +51,7 @@ struct SessionActor {
 #[derive(Debug)]
 struct Wish {
     id: SessionId,
-    fate: Fate,
+    retention: LogRetention,
     /// The session that was live when the request was made, if it must be gone before the request is confirmed.
     ends: Option<Incarnation>,
 }
@@ -63,9 +63,9 @@ struct World {
     incarnations: u64,
     mail: BTreeMap<Sender, VecDeque<Input>>,
     /// Callers that are not answered yet, and whether each one still waits.
-    opening: BTreeMap<Ticket, bool>,
-    wishes: BTreeMap<Ticket, Wish>,
-    drains: BTreeSet<Ticket>,
+    opening: BTreeMap<CallerId, bool>,
+    wishes: BTreeMap<CallerId, Wish>,
+    drains: BTreeSet<CallerId>,
     draining: bool,
     permits: BTreeMap<PermitId, SessionId>,
     sessions: BTreeMap<Incarnation, SessionActor>,
@@ -92,9 +92,9 @@ impl World {
         Self { known: ids.clone(), ids, logs, ..Self::default() }
     }
 
-    fn ticket(&mut self) -> Ticket {
+    fn ticket(&mut self) -> CallerId {
         self.tickets += 1;
-        Ticket(self.tickets)
+        CallerId(self.tickets)
     }
 
     fn send(&mut self, sender: Sender, input: Input) {
@@ -132,8 +132,8 @@ impl World {
                 let incarnation = self.spawn(id.clone());
                 self.send(Sender::Opener(incarnation), Input::Enter { id, incarnation, permit: None });
             }
-            Action::Close(choice) => self.wish(choice, Fate::Keep),
-            Action::Delete(choice) => self.wish(choice, Fate::Delete),
+            Action::Close(choice) => self.wish(choice, LogRetention::Keep),
+            Action::Delete(choice) => self.wish(choice, LogRetention::Delete),
             Action::Drain => {
                 let caller = self.ticket();
                 self.drains.insert(caller);
@@ -173,9 +173,9 @@ impl World {
         match action {
             Action::BecomeIdle(_) if is_idle => {
                 let caller = self.ticket();
-                let fate = Fate::DeleteIfEmpty;
-                self.wishes.insert(caller, Wish { id: id.clone(), fate, ends: None });
-                let evict = Input::Evict { id, fate, reason: EvictionReason::Idle, caller };
+                let retention = LogRetention::DeleteIfEmpty;
+                self.wishes.insert(caller, Wish { id: id.clone(), retention, ends: None });
+                let evict = Input::Evict { id, retention, reason: EvictionReason::Idle, caller };
                 self.send(Sender::Session(incarnation), evict);
             }
             Action::Attach(_) if is_idle => actor.has_client = true,
@@ -229,14 +229,14 @@ impl World {
         }
     }
 
-    fn wish(&mut self, choice: usize, fate: Fate) {
+    fn wish(&mut self, choice: usize, retention: LogRetention) {
         let Some(id) = pick(self.known.clone(), choice) else { return };
         let caller = self.ticket();
-        if fate == Fate::Delete {
+        if retention == LogRetention::Delete {
             self.doomed.insert(id.clone());
         }
-        self.wishes.insert(caller, Wish { id: id.clone(), fate, ends: self.table.live(&id) });
-        self.step(Input::Evict { id, fate, reason: EvictionReason::Unwanted, caller });
+        self.wishes.insert(caller, Wish { id: id.clone(), retention, ends: self.table.live(&id) });
+        self.step(Input::Evict { id, retention, reason: EvictionReason::Unwanted, caller });
     }
 
     fn deliver(&mut self, sender: Sender) {
@@ -295,11 +295,11 @@ impl World {
             Effect::RemoveServers { id } => assert!(!self.logs.contains_key(&id), "{id} is still there"),
             Effect::Confirm { caller, result } => {
                 let wish = self.wishes.remove(&caller).expect("a wish is confirmed once");
-                if result.is_ok() && wish.fate == Fate::Delete {
+                if result.is_ok() && wish.retention == LogRetention::Delete {
                     assert!(!self.logs.contains_key(&wish.id), "the deletion of {} was confirmed too early", wish.id);
                     self.deleted.insert(wish.id);
                 }
-                if let Some(incarnation) = wish.ends.filter(|_| wish.fate == Fate::Keep) {
+                if let Some(incarnation) = wish.ends.filter(|_| wish.retention == LogRetention::Keep) {
                     assert!(!self.sessions.contains_key(&incarnation), "a session that was closed is in memory");
                 }
             }
@@ -407,16 +407,16 @@ fn a_permit_for_a_vanished_caller_goes_to_one_other_caller() {
         [Effect::Grant { caller, permit, .. }] => (*caller, *permit),
         other => panic!("{other:?}"),
     };
-    let (_, first) = permit_of(table.step(Input::Open { id: id.clone(), caller: Ticket(1) }));
+    let (_, first) = permit_of(table.step(Input::Open { id: id.clone(), caller: CallerId(1) }));
     for caller in [2, 3, 4] {
-        assert_eq!(table.step(Input::Open { id: id.clone(), caller: Ticket(caller) }), []);
+        assert_eq!(table.step(Input::Open { id: id.clone(), caller: CallerId(caller) }), []);
     }
     let (second, permit) = permit_of(table.step(Input::Abandon { id: id.clone(), permit: first }));
-    assert_eq!(second, Ticket(2));
+    assert_eq!(second, CallerId(2));
     // Only the permit that counts can be given back, and only once.
     assert_eq!(table.step(Input::Abandon { id: id.clone(), permit: first }), []);
     let (third, _) = permit_of(table.step(Input::Abandon { id: id.clone(), permit }));
-    assert_eq!(third, Ticket(3));
+    assert_eq!(third, CallerId(3));
     assert_eq!(table.step(Input::Abandon { id, permit }), []);
 }
 
@@ -424,7 +424,7 @@ fn a_permit_for_a_vanished_caller_goes_to_one_other_caller() {
 fn a_session_with_an_old_permit_is_stopped_and_its_end_concerns_no_other() {
     let mut table = SessionTable::default();
     let id = SessionId::from("a");
-    let open = |caller| Input::Open { id: id.clone(), caller: Ticket(caller) };
+    let open = |caller| Input::Open { id: id.clone(), caller: CallerId(caller) };
     let enter = |number, permit| Input::Enter {
         id: id.clone(),
         incarnation: Incarnation(number),
@@ -435,28 +435,33 @@ fn a_session_with_an_old_permit_is_stopped_and_its_end_concerns_no_other() {
     table.step(open(2));
     assert_eq!(table.step(enter(1, 1)), [Effect::Stop { incarnation: Incarnation(1) }]);
     assert_eq!(table.step(enter(2, 2)), []);
-    let close = Input::Evict { id: id.clone(), fate: Fate::Keep, reason: EvictionReason::Unwanted, caller: Ticket(3) };
+    let close = Input::Evict {
+        id: id.clone(),
+        retention: LogRetention::Keep,
+        reason: EvictionReason::Unwanted,
+        caller: CallerId(3),
+    };
     assert_eq!(table.step(close).len(), 1);
     let stopped = |number| Input::Stopped { id: id.clone(), incarnation: Incarnation(number), end: End::InUse };
     assert_eq!(table.step(stopped(1)), []);
-    assert_eq!(table.step(stopped(2)), [Effect::Confirm { caller: Ticket(3), result: Ok(()) }]);
+    assert_eq!(table.step(stopped(2)), [Effect::Confirm { caller: CallerId(3), result: Ok(()) }]);
     assert!(!table.contains(&id));
 }
 
 #[test]
 fn a_deletion_during_an_idle_eviction_is_not_lost() {
-    let idle = Eviction::new(Fate::Keep, &EvictionReason::Idle);
-    let deleted = idle.and(Eviction::new(Fate::Delete, &EvictionReason::Unwanted));
-    assert_eq!(deleted, Eviction::Certain(Fate::Delete));
+    let idle = Eviction::new(LogRetention::Keep, &EvictionReason::Idle);
+    let deleted = idle.and(Eviction::new(LogRetention::Delete, &EvictionReason::Unwanted));
+    assert_eq!(deleted, Eviction::Certain(LogRetention::Delete));
     for reason in [EvictionReason::Idle, EvictionReason::Drain, EvictionReason::Unwanted] {
-        assert_eq!(deleted.and(Eviction::new(Fate::Keep, &reason)), deleted);
+        assert_eq!(deleted.and(Eviction::new(LogRetention::Keep, &reason)), deleted);
     }
 }
 
 #[test]
 fn closing_a_once_empty_session_does_not_delete_it() {
-    let empty = Eviction::new(Fate::DeleteIfEmpty, &EvictionReason::Idle);
-    let closed = empty.and(Eviction::new(Fate::Keep, &EvictionReason::Drain));
-    assert_eq!(closed, Eviction::Certain(Fate::Keep));
+    let empty = Eviction::new(LogRetention::DeleteIfEmpty, &EvictionReason::Idle);
+    let closed = empty.and(Eviction::new(LogRetention::Keep, &EvictionReason::Drain));
+    assert_eq!(closed, Eviction::Certain(LogRetention::Keep));
     assert_eq!(closed.and(empty), closed);
 }

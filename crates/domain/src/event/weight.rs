@@ -32,7 +32,7 @@ impl EventKind {
             }
             Self::Planned { entries, .. } => entries.iter().map(|entry| entry.content.len()).sum(),
             Self::Compacted { summary, .. } => summary.len(),
-            Self::Hosted { news } => news.weight(),
+            Self::Hosted { event: hosted } => hosted.weight(),
             Self::ResultsCleared { calls } => calls.len() * size_of::<CallId>(),
             Self::Titled { title } | Self::CallBegun { title, .. } => title.len(),
             Self::Created { .. }

@@ -12,7 +12,7 @@ use crate::hosted::{AgentFailure, AgentReport, HostedEvent};
 use crate::permission::AgentOption;
 use crate::tool::OutcomeKind;
 use crate::{
-    Answer, CallId, Choice, Decision, EventKind, Given, Question, QuestionId, StopReason, TurnId, Usage, Verdict,
+    Answer, CallId, Choice, Decision, EventKind, Question, QuestionId, Selection, StopReason, TurnId, Usage, Verdict,
 };
 
 /// The maximum number of open calls of a child. Reports about further calls are not recorded.
@@ -135,8 +135,8 @@ impl SessionMachine {
         }
     }
 
-    fn append_hosted(&mut self, news: HostedEvent) {
-        self.append(EventKind::Hosted { news });
+    fn append_hosted(&mut self, hosted: HostedEvent) {
+        self.append(EventKind::Hosted { event: hosted });
     }
 
     /// Whether this piece of the child's work is recorded. Work without a prompt is marked as such and bounded.
@@ -219,14 +219,14 @@ impl SessionMachine {
     /// rejection, even if its name is that of a kind.
     pub(super) fn settle_agent_question(&mut self, question: &Question, answer: Answer) {
         let id = question.id.clone();
-        let named = match &answer.given {
-            Given::Option(option) => question.option_for(Some(option), Choice::RejectOnce),
-            Given::Decided(_) => None,
+        let named = match &answer.selection {
+            Selection::Option(option) => question.option_for(Some(option), Choice::RejectOnce),
+            Selection::Decided(_) => None,
         };
-        let decision = match (named, &answer.given) {
+        let decision = match (named, &answer.selection) {
             (Some(option), _) => Decision::Chose(option.kind),
-            (None, Given::Decided(decision)) => *decision,
-            (None, Given::Option(_)) => Decision::Chose(Choice::RejectOnce),
+            (None, Selection::Decided(decision)) => *decision,
+            (None, Selection::Option(_)) => Decision::Chose(Choice::RejectOnce),
         };
         let chosen = match decision {
             Decision::Chose(choice) => {

@@ -11,7 +11,7 @@ use crate::event::Setting;
 use crate::inquiry::{Inquiry, InquiryAnswer};
 use crate::tool::NotificationKind;
 use crate::{
-    Answer, CallId, Choice, Decision, EventKind, Given, Mode, Outcome, Question, QuestionId, StopReason, visible,
+    Answer, CallId, Choice, Decision, EventKind, Mode, Outcome, Question, QuestionId, Selection, StopReason, visible,
 };
 
 /// The maximum number of characters that are reported of the reason why a client cannot answer.
@@ -34,14 +34,14 @@ impl SessionMachine {
         let is_ours = answer.by == NO_CLIENT;
         let reply = question.inquiry.as_ref().map(|inquiry| match is_ours {
             true => InquiryAnswer::Unanswered("no client is attached".to_owned()),
-            false => inquiry.read(&answer.given, words.as_deref()),
+            false => inquiry.read(&answer.selection, words.as_deref()),
         });
-        let decision = match (&answer.given, &reply) {
-            (Given::Decided(Decision::Cancelled), _) => Decision::Cancelled,
+        let decision = match (&answer.selection, &reply) {
+            (Selection::Decided(Decision::Cancelled), _) => Decision::Cancelled,
             (_, Some(reply)) => reply.decision(),
-            (Given::Decided(decision), None) => question.admit(*decision),
+            (Selection::Decided(decision), None) => question.admit(*decision),
             // An option that acpd does not offer is a rejection.
-            (Given::Option(id), None) => {
+            (Selection::Option(id), None) => {
                 question.admit(Decision::Chose(Choice::from_id(id).unwrap_or(Choice::RejectOnce)))
             }
         };
@@ -168,7 +168,7 @@ impl SessionMachine {
         match self.policy.unattended {
             Unattended::Wait => {}
             Unattended::Deny => self.deny_questions(),
-            Unattended::DenyAfter(patience) => self.effect(Effect::ArmDenyTimer(patience)),
+            Unattended::DenyAfter(delay) => self.effect(Effect::ArmDenyTimer(delay)),
         }
     }
 
@@ -178,7 +178,7 @@ impl SessionMachine {
         match self.policy.unattended {
             Unattended::Wait => {}
             Unattended::Deny => self.effect(Effect::ArmDenyTimer(grace)),
-            Unattended::DenyAfter(patience) => self.effect(Effect::ArmDenyTimer(patience.max(grace))),
+            Unattended::DenyAfter(delay) => self.effect(Effect::ArmDenyTimer(delay.max(grace))),
         }
     }
 

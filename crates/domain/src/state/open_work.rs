@@ -182,13 +182,15 @@ impl OpenWork {
                 self.turn = None;
                 self.queued.clear();
             }
-            EventKind::Hosted { news: HostedEvent::Called { call, fields, .. } } => self.note_hosted_call(call, fields),
-            EventKind::Hosted { news: HostedEvent::Paused } => {
+            EventKind::Hosted { event: HostedEvent::Called { call, fields, .. } } => {
+                self.note_hosted_call(call, fields)
+            }
+            EventKind::Hosted { event: HostedEvent::Paused } => {
                 if let Some(turn) = &mut self.turn {
                     turn.paused = Some(event.number);
                 }
             }
-            EventKind::Hosted { news: HostedEvent::Resumed } => {
+            EventKind::Hosted { event: HostedEvent::Resumed } => {
                 if let Some(turn) = &mut self.turn {
                     turn.paused = None;
                 }
@@ -210,7 +212,7 @@ impl OpenWork {
             | EventKind::Moved { .. }
             | EventKind::Restored { .. }
             | EventKind::Hosted {
-                news:
+                event:
                     HostedEvent::Opened { .. }
                     | HostedEvent::Unprompted
                     | HostedEvent::Offered { .. }

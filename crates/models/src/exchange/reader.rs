@@ -138,11 +138,11 @@ impl ResponseReader {
     /// Reads the rest of the body in the background, so that the connection can serve the next
     /// request.
     pub(super) fn let_go(mut self) {
-        const PATIENCE: Duration = Duration::from_secs(1);
+        const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
         tokio::spawn(async move {
             let rest = async { while let Ok(Some(_)) = self.response.chunk().await {} };
             // A server that does not end its stream costs only its connection.
-            let _ = tokio::time::timeout(PATIENCE, rest).await;
+            let _ = tokio::time::timeout(DRAIN_TIMEOUT, rest).await;
         });
     }
 }

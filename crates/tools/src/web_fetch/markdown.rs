@@ -18,7 +18,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 /// The argument after `__run` that selects the converter.
 pub(crate) const ARGUMENT: &str = "html";
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const CONVERSION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Elements without readable content.
 const SKIPPED: [&str; 9] = ["script", "style", "noscript", "template", "svg", "iframe", "object", "canvas", "head"];
@@ -31,7 +31,7 @@ const MEMORY: u64 = 1 << 30;
 
 /// Converts a page. Returns None if that fails. Dropping the future ends the process.
 pub(super) async fn convert(html: &str, runner: &Path) -> Option<String> {
-    tokio::time::timeout(PATIENCE, converted(html, runner)).await.ok()?.ok()
+    tokio::time::timeout(CONVERSION_TIMEOUT, converted(html, runner)).await.ok()?.ok()
 }
 
 async fn converted(html: &str, runner: &Path) -> io::Result<String> {
@@ -62,7 +62,7 @@ async fn converted(html: &str, runner: &Path) -> io::Result<String> {
 pub(crate) fn main() -> ExitCode {
     let work = || -> io::Result<()> {
         limit(Resource::As, MEMORY);
-        limit(Resource::Cpu, PATIENCE.as_secs());
+        limit(Resource::Cpu, CONVERSION_TIMEOUT.as_secs());
         limit(Resource::Core, 0);
         let mut html = String::new();
         io::stdin().read_to_string(&mut html)?;

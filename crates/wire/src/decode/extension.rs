@@ -2,14 +2,14 @@
 //! send them.
 
 use domain::checkpoint::RestoreDirection;
-use domain::{Choice, Decision, Event, Given, Place};
+use domain::{Choice, Decision, Event, Place, Selection};
 use serde_json::Value;
 
 use serde_json::value::RawValue;
 
 use super::params::Params;
 use crate::method;
-use crate::request::{ClientRequest, Hello, Import, Steer};
+use crate::request::{ClientRequest, Hello, Import, SessionAction};
 use crate::rpc::RpcError;
 
 /// Decodes a request for one of acpd's own methods. Returns `None` for any other method.
@@ -25,10 +25,10 @@ pub(crate) fn request(method: &str, params: Option<&RawValue>) -> Option<Result<
         method::RELOAD => Ok(ClientRequest::Reload),
         method::RESTART => read().and_then(restart),
         method::RESUME => read().and_then(resume),
-        method::CANCEL => read().and_then(|params| steer(params, |_| Ok(Steer::Cancel))),
+        method::CANCEL => read().and_then(|params| steer(params, |_| Ok(SessionAction::Cancel))),
         method::ANSWER => read().and_then(|params| steer(params, answer)),
-        method::CLOSE => read().and_then(|params| steer(params, |_| Ok(Steer::Close))),
-        method::DELETE => read().and_then(|params| steer(params, |_| Ok(Steer::Delete))),
+        method::CLOSE => read().and_then(|params| steer(params, |_| Ok(SessionAction::Close))),
+        method::DELETE => read().and_then(|params| steer(params, |_| Ok(SessionAction::Delete))),
         method::RENAME => read().and_then(|params| steer(params, rename)),
         method::EXPORT => read().and_then(export),
         method::UNDO => read().and_then(undo),
@@ -68,23 +68,23 @@ fn flag(params: &mut Params, name: &str) -> Result<bool, RpcError> {
 
 fn steer(
     mut params: Params,
-    how: impl FnOnce(&mut Params) -> Result<Steer, RpcError>,
+    how: impl FnOnce(&mut Params) -> Result<SessionAction, RpcError>,
 ) -> Result<ClientRequest, RpcError> {
-    Ok(ClientRequest::Steer { session: params.session()?, how: how(&mut params)? })
+    Ok(ClientRequest::SessionAction { session: params.session()?, how: how(&mut params)? })
 }
 
-fn answer(params: &mut Params) -> Result<Steer, RpcError> {
+fn answer(params: &mut Params) -> Result<SessionAction, RpcError> {
     let option = params.required(["optionId"])?;
-    let given = match Choice::from_id(&option) {
-        Some(choice) => Given::Decided(Decision::Chose(choice)),
-        None => Given::Option(option),
+    let selection = match Choice::from_id(&option) {
+        Some(choice) => Selection::Decided(Decision::Chose(choice)),
+        None => Selection::Option(option),
     };
     let words = params.text("words")?;
-    Ok(Steer::Answer { question: params.text("questionId")?.map(Into::into), given, words })
+    Ok(SessionAction::Answer { question: params.text("questionId")?.map(Into::into), selection, words })
 }
 
-fn rename(params: &mut Params) -> Result<Steer, RpcError> {
-    Ok(Steer::Rename { title: params.required(["title"])? })
+fn rename(params: &mut Params) -> Result<SessionAction, RpcError> {
+    Ok(SessionAction::Rename { title: params.required(["title"])? })
 }
 
 fn export(mut params: Params) -> Result<ClientRequest, RpcError> {

@@ -1,6 +1,6 @@
 //! Decodes a client's reply to `session/request_permission`.
 
-use domain::{Choice, Decision, Given};
+use domain::{Choice, Decision, Selection};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -12,7 +12,7 @@ use crate::rpc::RpcError;
 pub enum PermissionReply {
     /// The client answered: with the option that it names, or with a decision if it names none. The session checks
     /// whether the question offers that option.
-    Answered { given: Given, words: Option<String> },
+    Answered { selection: Selection, words: Option<String> },
     /// The client cannot answer, for this reason. The question stays open at the other clients.
     Unable(String),
 }
@@ -25,9 +25,9 @@ pub(crate) fn lenient(result: Result<&RawValue, &RpcError>) -> PermissionReply {
         Err(error) => return PermissionReply::Unable(error.message.clone()),
     };
     let result = serde_json::from_str::<Value>(result.get()).unwrap_or_default();
-    let decided = || Given::Decided(decision(&result).unwrap_or(Decision::Chose(Choice::RejectOnce)));
-    let given = selected_option(&result).map_or_else(decided, Given::Option);
-    PermissionReply::Answered { given, words: inquiries::words(&result) }
+    let decided = || Selection::Decided(decision(&result).unwrap_or(Decision::Chose(Choice::RejectOnce)));
+    let selection = selected_option(&result).map_or_else(decided, Selection::Option);
+    PermissionReply::Answered { selection, words: inquiries::words(&result) }
 }
 
 fn decision(result: &Value) -> Option<Decision> {

@@ -253,7 +253,7 @@ proptest! {
 #[test]
 fn a_request_heading_has_its_method_and_trace() {
     let heading = |frame: &str| match read(frame.as_bytes()) {
-        Incoming::Request { heading: Heading { method, trace }, .. } => format!("{method} {trace:?}"),
+        Incoming::Request { heading: RequestHeader { method, trace }, .. } => format!("{method} {trace:?}"),
         other => panic!("{other:?}"),
     };
     let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";

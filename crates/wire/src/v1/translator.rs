@@ -161,7 +161,7 @@ impl Translator {
             EventKind::ToolEnded { call, outcome } => vec![self.tool_ended(event, call, outcome)],
             EventKind::PermissionAsked { question } => self.ask(event, question).into_iter().collect(),
             EventKind::PermissionAnswered { question, .. } => vec![Outbound::Settled { question: question.clone() }],
-            EventKind::Hosted { news } => self.hosted(event, news),
+            EventKind::Hosted { event: hosted } => self.hosted(event, hosted),
             EventKind::Planned { entries, .. } => vec![self.planned(event, entries)],
             EventKind::Configured { setting, .. } => self.configured(event, setting),
             EventKind::Titled { title } => {
@@ -227,8 +227,8 @@ impl Translator {
             return vec![self.say(Speaker::Agent, text, message.as_str(), self.place(event))];
         }
         let notice = acp::Notice::new(acp::NoticeSeverity::Info, text);
-        let news = event.number > self.head;
-        news.then(|| self.update(event, &acp::SessionUpdate::Notice(notice))).into_iter().collect()
+        let is_live = event.number > self.head;
+        is_live.then(|| self.update(event, &acp::SessionUpdate::Notice(notice))).into_iter().collect()
     }
 
     fn compacted(&mut self, event: &Event, summary: &str, compaction: Option<&MessageId>) -> Outbound {

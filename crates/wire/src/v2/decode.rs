@@ -1,7 +1,7 @@
 //! Decodes a client's requests and checks them. Its errors name the field.
 
 use domain::hosted::OptionValue;
-use domain::{Choice, Decision, Given, MessageId};
+use domain::{Choice, Decision, MessageId, Selection};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -117,12 +117,12 @@ pub fn permission_answer(result: Result<&RawValue, &RpcError>) -> PermissionRepl
     };
     let result: Value = serde_json::from_str(result.get()).unwrap_or_default();
     let outcome = &result["outcome"];
-    let given = match (outcome["outcome"].as_str(), outcome["optionId"].as_str()) {
-        (Some("selected"), Some(option)) => Given::Option(option.to_owned()),
-        (Some("cancelled"), _) => Given::Decided(Decision::Cancelled),
-        (Some(_) | None, _) => Given::Decided(Decision::Chose(Choice::RejectOnce)),
+    let selection = match (outcome["outcome"].as_str(), outcome["optionId"].as_str()) {
+        (Some("selected"), Some(option)) => Selection::Option(option.to_owned()),
+        (Some("cancelled"), _) => Selection::Decided(Decision::Cancelled),
+        (Some(_) | None, _) => Selection::Decided(Decision::Chose(Choice::RejectOnce)),
     };
-    PermissionReply::Answered { given, words: inquiries::words(&result) }
+    PermissionReply::Answered { selection, words: inquiries::words(&result) }
 }
 
 #[cfg(test)]

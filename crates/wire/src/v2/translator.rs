@@ -42,7 +42,7 @@ pub struct Translator {
     menu: Menu,
     cwd: PathBuf,
     head: u64,
-    /// From this number on, events are news for the client and not history.
+    /// From this number on, events are new to the client and not history.
     live_from: u64,
     /// The calls without an outcome. Later events name them only by id.
     calls: BTreeMap<CallId, ShownCall>,
@@ -82,13 +82,13 @@ struct Turn {
 /// What is sent for one event. Answers are sent before updates, because the last update carries the place of the event:
 /// a reader that was cut off in between receives the answer again.
 #[derive(Default)]
-struct Said {
+struct EventOutput {
     answers: Vec<Outbound>,
     updates: Vec<Value>,
     others: Vec<Outbound>,
 }
 
-impl Said {
+impl EventOutput {
     fn update(&mut self, update: Value) {
         self.updates.push(update);
     }
@@ -169,57 +169,57 @@ impl Translator {
         if let EventKind::AgentThought { message, text } = &event.kind {
             return vec![self.say(Speaker::Thought, text, message, event)];
         }
-        let mut said = Said::default();
-        self.take(event, &mut said);
-        said.updates.extend(self.pause());
+        let mut output = EventOutput::default();
+        self.take(event, &mut output);
+        output.updates.extend(self.pause());
         let state = self.state();
         if event.number >= self.live_from && state != self.sent {
-            said.update(state.update());
+            output.update(state.update());
             self.sent = state;
         }
-        self.deliver(said, self.place(event))
+        self.deliver(output, self.place(event))
     }
 
-    fn take(&mut self, event: &Event, said: &mut Said) {
+    fn take(&mut self, event: &Event, output: &mut EventOutput) {
         match &event.kind {
             EventKind::AgentText { .. } | EventKind::AgentThought { .. } => {}
-            EventKind::Noticed { message, text, passing } => self.notice(event, message, text, *passing, said),
+            EventKind::Noticed { message, text, passing } => self.notice(event, message, text, *passing, output),
             EventKind::UserMessage { turn, message, content, steering, .. } => {
-                self.user_message(turn, message, content, steering.as_ref(), said);
+                self.user_message(turn, message, content, steering.as_ref(), output);
             }
             EventKind::Delegated { call, within } => {
                 self.hidden.insert(call.clone());
                 self.within.insert(call.clone(), within.clone());
             }
             EventKind::CallBegun { call, tool, title, .. } => {
-                self.announce(call, &ToolCard::begun(tool, title), said);
+                self.announce(call, &ToolCard::begun(tool, title), output);
             }
-            EventKind::ToolCalled { call, card, .. } => self.announce(call, card, said),
-            EventKind::ToolStarted { call } => self.start(call, said),
-            EventKind::ToolProgressed { call, content } => self.progress(call, content, said),
-            EventKind::CallPaused { call } => self.wait(call, true, said),
-            EventKind::CallResumed { call } => self.wait(call, false, said),
-            EventKind::ToolEnded { call, outcome } => self.end(event.number, call, outcome, said),
+            EventKind::ToolCalled { call, card, .. } => self.announce(call, card, output),
+            EventKind::ToolStarted { call } => self.start(call, output),
+            EventKind::ToolProgressed { call, content } => self.progress(call, content, output),
+            EventKind::CallPaused { call } => self.wait(call, true, output),
+            EventKind::CallResumed { call } => self.wait(call, false, output),
+            EventKind::ToolEnded { call, outcome } => self.end(event.number, call, outcome, output),
             EventKind::BackgroundOutput { handle, text } => {
-                said.updates.extend(self.background.get(handle).map(|work| calls::output_chunk(&work.call, text)));
+                output.updates.extend(self.background.get(handle).map(|work| calls::output_chunk(&work.call, text)));
             }
             EventKind::BackgroundEnded { handle, exit_code, signal } => {
                 let ended = self.background.remove(handle);
-                said.updates.extend(ended.map(|work| calls::ended_in_background(&work, *exit_code, *signal)));
+                output.updates.extend(ended.map(|work| calls::ended_in_background(&work, *exit_code, *signal)));
             }
-            EventKind::PermissionAsked { question } => self.ask(event, question, said),
+            EventKind::PermissionAsked { question } => self.ask(event, question, output),
             EventKind::PermissionAnswered { question, .. } => {
                 self.questions.remove(question);
-                said.others.push(Outbound::Settled { question: question.clone() });
+                output.others.push(Outbound::Settled { question: question.clone() });
             }
-            EventKind::Hosted { news } => self.hosted(news, event.number >= self.live_from, said),
+            EventKind::Hosted { event: hosted } => self.hosted(hosted, event.number >= self.live_from, output),
             EventKind::Planned { entries, .. } => {
                 let entries: Vec<Value> = entries.iter().map(content::plan_entry).collect();
                 let plan = json!({ "type": "items", "planId": PLAN, "entries": entries });
-                said.update(json!({ "sessionUpdate": "plan_update", "plan": plan }));
+                output.update(json!({ "sessionUpdate": "plan_update", "plan": plan }));
             }
-            EventKind::Configured { setting, .. } => self.configure(setting, said),
-            EventKind::Titled { title } => said.update(json!({
+            EventKind::Configured { setting, .. } => self.configure(setting, output),
+            EventKind::Titled { title } => output.update(json!({
                 "sessionUpdate": "session_info_update",
                 "title": title,
                 "updatedAt": event.at.to_rfc3339(),
@@ -230,25 +230,25 @@ impl Translator {
                     if let Some(cost) = cost {
                         usage["cost"] = json!({ "amount": cost.amount, "currency": cost.currency });
                     }
-                    said.update(usage);
+                    output.update(usage);
                 }
             }
             EventKind::Compacting { compaction, text } => {
-                said.updates.extend(self.compactions.progress(compaction, text));
+                output.updates.extend(self.compactions.progress(compaction, text));
             }
             EventKind::Compacted { summary, compaction, .. } => {
                 let number = || format!("compaction-{}", event.number);
                 let id = compaction.as_ref().map_or_else(number, ToString::to_string);
-                said.update(self.compactions.completed(&id, summary));
+                output.update(self.compactions.completed(&id, summary));
             }
             EventKind::PromptDropped { prompt, origin } => {
                 let answer = Err(encode::prompt_dropped(&StopReason::Cancelled));
-                said.answers.push(Outbound::Answer { turn: prompt.clone(), origin: Some(origin.clone()), answer });
+                output.answers.push(Outbound::Answer { turn: prompt.clone(), origin: Some(origin.clone()), answer });
             }
             EventKind::TurnStarted { turn, origin } => {
                 self.turn = Some(Turn { id: turn.clone(), origin: origin.clone(), is_inserted: false, is_paused: false });
             }
-            EventKind::TurnEnded { turn, reason, .. } => self.turn_ended(turn, reason, said),
+            EventKind::TurnEnded { turn, reason, .. } => self.turn_ended(turn, reason, output),
             EventKind::Created { cwd, mode, approval, model, .. } => {
                 self.cwd.clone_from(cwd);
                 self.menu.mode = *mode;
@@ -276,61 +276,61 @@ impl Translator {
         message: &MessageId,
         blocks: &[Content],
         steering: Option<&SteeringPrompt>,
-        said: &mut Said,
+        output: &mut EventOutput,
     ) {
         if let Some(joined) = steering {
             let answer = Ok(encode::prompt_inserted(&joined.message));
             let (turn, origin) = (joined.prompt.clone(), Some(joined.origin.clone()));
-            said.answers.push(Outbound::Answer { turn, origin, answer });
+            output.answers.push(Outbound::Answer { turn, origin, answer });
         } else if let Some(open) = self.turn.as_mut().filter(|open| open.id == *turn && !open.is_inserted) {
             open.is_inserted = true;
             let answer = Ok(encode::prompt_inserted(message));
-            said.answers.push(Outbound::Answer { turn: turn.clone(), origin: Some(open.origin.clone()), answer });
+            output.answers.push(Outbound::Answer { turn: turn.clone(), origin: Some(open.origin.clone()), answer });
         }
         let blocks: Vec<Value> = blocks.iter().map(content::block).collect();
-        said.update(json!({ "sessionUpdate": "user_message", "messageId": message, "content": blocks }));
+        output.update(json!({ "sessionUpdate": "user_message", "messageId": message, "content": blocks }));
     }
 
     /// Sends a passing notice as a notice, and only live; any other notice becomes a message.
-    fn notice(&self, event: &Event, message: &MessageId, text: &str, passing: bool, said: &mut Said) {
+    fn notice(&self, event: &Event, message: &MessageId, text: &str, passing: bool, output: &mut EventOutput) {
         if !passing {
-            said.update(agent_message(message.as_str(), text));
+            output.update(agent_message(message.as_str(), text));
         } else if event.number >= self.live_from && !text.is_empty() {
-            said.update(json!({ "sessionUpdate": "notice", "severity": "info", "title": text }));
+            output.update(json!({ "sessionUpdate": "notice", "severity": "info", "title": text }));
         }
     }
 
-    fn configure(&mut self, setting: &Setting, said: &mut Said) {
+    fn configure(&mut self, setting: &Setting, output: &mut EventOutput) {
         match setting {
             Setting::Mode(mode) => self.menu.mode = *mode,
             Setting::Approval(approval) => self.menu.approval = *approval,
             Setting::Model(model) => self.menu.model = model.clone(),
             Setting::ThoughtLevel(level) => self.menu.thought = *level,
         }
-        said.update(json!({ "sessionUpdate": "config_option_update", "configOptions": menu::options(&self.menu) }));
+        output.update(json!({ "sessionUpdate": "config_option_update", "configOptions": menu::options(&self.menu) }));
     }
 
-    fn turn_ended(&mut self, turn: &TurnId, reason: &StopReason, said: &mut Said) {
-        said.updates.extend(self.compactions.turn_ended(reason));
+    fn turn_ended(&mut self, turn: &TurnId, reason: &StopReason, output: &mut EventOutput) {
+        output.updates.extend(self.compactions.turn_ended(reason));
         if let StopReason::Failed(failure) = reason {
-            said.update(agent_message(turn.as_str(), &failure.message));
+            output.update(agent_message(turn.as_str(), &failure.message));
         }
         if let Some(open) = self.turn.take().filter(|open| !open.is_inserted) {
             let answer = Err(encode::prompt_dropped(reason));
-            said.answers.push(Outbound::Answer { turn: open.id, origin: Some(open.origin), answer });
+            output.answers.push(Outbound::Answer { turn: open.id, origin: Some(open.origin), answer });
         }
         self.stopped = Some(reason.clone());
-        said.others.push(Outbound::TurnOver { turn: turn.clone() });
+        output.others.push(Outbound::TurnOver { turn: turn.clone() });
     }
 
     /// A question is asked when the cursor passes it, unless it was settled before the client attached. A hidden call
     /// is shown before the user is asked about it.
-    fn ask(&mut self, event: &Event, question: &Question, said: &mut Said) {
+    fn ask(&mut self, event: &Event, question: &Question, output: &mut EventOutput) {
         self.questions.insert(question.id.clone(), question.call.clone());
-        self.reveal(&question.call, said);
+        self.reveal(&question.call, output);
         let is_open = self.open_questions.iter().any(|open| open.question.id == question.id);
         if event.number > self.head || is_open {
-            said.others.push(self.question(question));
+            output.others.push(self.question(question));
         }
     }
 
@@ -371,11 +371,16 @@ impl Translator {
         Outbound::Update(rpc::sized_notification(length, method::SESSION_UPDATE, &params))
     }
 
-    fn deliver(&self, said: Said, place: Option<(u32, u64)>) -> Vec<Outbound> {
-        let last = said.updates.len().saturating_sub(1);
+    fn deliver(&self, output: EventOutput, place: Option<(u32, u64)>) -> Vec<Outbound> {
+        let last = output.updates.len().saturating_sub(1);
         let update =
             |(at, update): (usize, Value)| Outbound::Update(self.notification(&update, place.filter(|_| at == last)));
-        said.answers.into_iter().chain(said.updates.into_iter().enumerate().map(update)).chain(said.others).collect()
+        output
+            .answers
+            .into_iter()
+            .chain(output.updates.into_iter().enumerate().map(update))
+            .chain(output.others)
+            .collect()
     }
 
     fn notification(&self, update: &Value, place: Option<(u32, u64)>) -> Vec<u8> {

@@ -12,7 +12,7 @@ use crate::hosted::{AgentFailure, AgentReport, CallFields, Offer};
 use crate::permission::AgentOption;
 use crate::session::effect::Effect;
 use crate::session::{Activity, AgentLimits, AgentQuestion, SessionPolicy, Unattended, WhenBusy};
-use crate::{Answer, CallId, Choice, EventKind, Given, QuestionId, StopReason, TurnId, Verdict};
+use crate::{Answer, CallId, Choice, EventKind, QuestionId, Selection, StopReason, TurnId, Verdict};
 
 /// The state of the child, according to the effects so far.
 #[derive(Default)]
@@ -153,7 +153,8 @@ impl World {
     fn choose(&mut self, option: &str) {
         if let Some(asked) = self.machine.state().open.questions.first() {
             let question = asked.question.id.clone();
-            let answer = Answer { given: Given::Option(option.to_owned()), words: None, by: "client".to_owned() };
+            let answer =
+                Answer { selection: Selection::Option(option.to_owned()), words: None, by: "client".to_owned() };
             self.around.child.is_misread = option != "yes";
             self.deliver(Input::Answer { question, answer });
             self.around.child.is_misread = false;

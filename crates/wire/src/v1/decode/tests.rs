@@ -1,6 +1,6 @@
 //! Tests of every dialect that a client may speak.
 
-use domain::{Choice, Decision, Given};
+use domain::{Choice, Decision, Selection};
 use expect_test::{Expect, expect};
 use serde_json::json;
 
@@ -322,11 +322,11 @@ fn the_remaining_methods_are_decoded_as_documented() {
 fn every_known_permission_answer_is_understood_and_others_reject() {
     use Choice::{AllowAlways, AllowOnce, RejectAlways, RejectOnce};
     let decided = |text: &str| match lenient(Ok(&raw(text).unwrap())) {
-        PermissionReply::Answered { given: Given::Decided(decision), words: None } => decision,
-        PermissionReply::Answered { given: Given::Option(id), words: None } => {
+        PermissionReply::Answered { selection: Selection::Decided(decision), words: None } => decision,
+        PermissionReply::Answered { selection: Selection::Option(id), words: None } => {
             Decision::Chose(Choice::from_id(&id).unwrap())
         }
-        PermissionReply::Answered { given, words } => panic!("{text}: {given:?} {words:?}"),
+        PermissionReply::Answered { selection, words } => panic!("{text}: {selection:?} {words:?}"),
         PermissionReply::Unable(why) => panic!("{text}: {why}"),
     };
     for (text, expected) in [
@@ -357,13 +357,13 @@ fn every_known_permission_answer_is_understood_and_others_reject() {
     }
     // An option that the client names counts only if the question offers it.
     let foreign = raw(r#"{"outcome":{"outcome":"selected","optionId":"invented"}}"#).unwrap();
-    let given = Given::Option("invented".to_owned());
-    assert_eq!(lenient(Ok(&foreign)), PermissionReply::Answered { given, words: None });
+    let selection = Selection::Option("invented".to_owned());
+    assert_eq!(lenient(Ok(&foreign)), PermissionReply::Answered { selection, words: None });
     let worded =
         r#"{"outcome":{"outcome":"selected","optionId":"reject_once"},"_meta":{"acpd":{"words":"use git mv"}}}"#;
-    let given = Given::Option("reject_once".to_owned());
+    let selection = Selection::Option("reject_once".to_owned());
     let words = Some("use git mv".to_owned());
-    assert_eq!(lenient(Ok(&raw(worded).unwrap())), PermissionReply::Answered { given, words });
+    assert_eq!(lenient(Ok(&raw(worded).unwrap())), PermissionReply::Answered { selection, words });
     assert_eq!(lenient(Err(&RpcError::internal("no", "wait"))), PermissionReply::Unable("no".to_owned()));
 }
 

@@ -12,13 +12,13 @@ use crate::translator::Outbound;
 use crate::v1::encode::{content, menu, value};
 
 impl Translator {
-    pub(super) fn hosted(&mut self, event: &Event, news: &HostedEvent) -> Vec<Outbound> {
-        match news {
+    pub(super) fn hosted(&mut self, event: &Event, hosted: &HostedEvent) -> Vec<Outbound> {
+        match hosted {
             HostedEvent::Opened { offer, .. } => {
                 self.menu.hosted.get_or_insert_default().replace(offer);
                 // A client that has just opened the session received all of it with the answer.
-                let is_news = event.number > self.head;
-                if is_news { self.offered_anew(event) } else { Vec::new() }
+                let is_live = event.number > self.head;
+                if is_live { self.offered_anew(event) } else { Vec::new() }
             }
             HostedEvent::Unprompted | HostedEvent::Paused | HostedEvent::Resumed => Vec::new(),
             HostedEvent::Called { call, first, fields, .. } => vec![self.reported(event, call, *first, fields)],

@@ -1,6 +1,6 @@
 //! Tests of the requests of version 2, valid and invalid.
 
-use domain::Given;
+use domain::Selection;
 use serde_json::json;
 
 use super::*;
@@ -61,13 +61,13 @@ fn methods_of_version_1_are_unknown() {
 #[test]
 fn an_unknown_outcome_never_approves() {
     let decided = |text: &str| permission_answer(Ok(&RawValue::from_string(text.to_owned()).unwrap()));
-    let answered = |given| PermissionReply::Answered { given, words: None };
-    let rejected = answered(Given::Decided(Decision::Chose(Choice::RejectOnce)));
+    let answered = |selection| PermissionReply::Answered { selection, words: None };
+    let rejected = answered(Selection::Decided(Decision::Chose(Choice::RejectOnce)));
     assert_eq!(
         decided(r#"{"outcome":{"outcome":"selected","optionId":"allow_once"}}"#),
-        answered(Given::Option("allow_once".to_owned()))
+        answered(Selection::Option("allow_once".to_owned()))
     );
-    assert_eq!(decided(r#"{"outcome":{"outcome":"cancelled"}}"#), answered(Given::Decided(Decision::Cancelled)));
+    assert_eq!(decided(r#"{"outcome":{"outcome":"cancelled"}}"#), answered(Selection::Decided(Decision::Cancelled)));
     for odd in [
         r#"{"outcome":{"outcome":"selected"}}"#,
         r#"{"outcome":{"outcome":"allowed"}}"#,
@@ -80,6 +80,6 @@ fn an_unknown_outcome_never_approves() {
     }
     // An option that the client names counts only if the question offers it.
     let foreign = decided(r#"{"outcome":{"outcome":"selected","optionId":"allow_everything"}}"#);
-    assert_eq!(foreign, answered(Given::Option("allow_everything".to_owned())));
+    assert_eq!(foreign, answered(Selection::Option("allow_everything".to_owned())));
     assert_eq!(permission_answer(Err(&RpcError::internal("no", "wait"))), PermissionReply::Unable("no".to_owned()));
 }

@@ -9,7 +9,7 @@ use domain::state::{BackgroundWork, OpenCall};
 use domain::{CallId, Outcome, ToolCard, ToolContent, ToolKind};
 use serde_json::{Value, json};
 
-use super::{Said, Translator, announced};
+use super::{EventOutput, Translator, announced};
 use crate::v1;
 use crate::v2::encode::content;
 
@@ -128,52 +128,52 @@ impl ShownCall {
 }
 
 impl Translator {
-    pub(super) fn announce(&mut self, call: &CallId, card: &ToolCard, said: &mut Said) {
+    pub(super) fn announce(&mut self, call: &CallId, card: &ToolCard, output: &mut EventOutput) {
         self.calls.insert(call.clone(), ShownCall::new(card.clone(), false));
         if !self.hidden.contains(call) {
-            said.update(announced(call, card));
+            output.update(announced(call, card));
         }
     }
 
-    pub(super) fn start(&mut self, id: &CallId, said: &mut Said) {
+    pub(super) fn start(&mut self, id: &CallId, output: &mut EventOutput) {
         let Some(call) = self.calls.get_mut(id) else { return };
         call.is_started = true;
         if !self.hidden.contains(id) {
-            said.updates.extend(call.start(id, &self.cwd));
+            output.updates.extend(call.start(id, &self.cwd));
         }
     }
 
     /// Shows a hidden call before the user is asked about it.
-    pub(super) fn reveal(&mut self, id: &CallId, said: &mut Said) {
+    pub(super) fn reveal(&mut self, id: &CallId, output: &mut EventOutput) {
         if self.hidden.remove(id)
             && let Some(call) = self.calls.get(id)
         {
-            said.update(announced(id, &call.card));
-            said.updates.extend(call.is_started.then(|| call.start(id, &self.cwd)).into_iter().flatten());
+            output.update(announced(id, &call.card));
+            output.updates.extend(call.is_started.then(|| call.start(id, &self.cwd)).into_iter().flatten());
         }
     }
 
     /// Marks a call as waiting for the user, or as going on.
-    pub(super) fn wait(&mut self, id: &CallId, waits: bool, said: &mut Said) {
+    pub(super) fn wait(&mut self, id: &CallId, waits: bool, output: &mut EventOutput) {
         if waits {
-            self.reveal(id, said);
+            self.reveal(id, output);
         }
         if let Some(call) = self.calls.get_mut(id) {
             call.waits = waits;
         }
     }
 
-    pub(super) fn progress(&mut self, id: &CallId, shown: &[ToolContent], said: &mut Said) {
+    pub(super) fn progress(&mut self, id: &CallId, shown: &[ToolContent], output: &mut EventOutput) {
         let Some(call) = self.calls.get_mut(id).filter(|_| !self.hidden.contains(id)) else { return };
         if call.command().is_some() && call.is_started {
-            said.updates.extend(call.output(id, plain_text(shown)));
+            output.updates.extend(call.output(id, plain_text(shown)));
         } else {
             let status = if self.paused.contains(id) { "paused" } else { "in_progress" };
-            said.updates.extend(call.progress(id, shown, status));
+            output.updates.extend(call.progress(id, shown, status));
         }
     }
 
-    pub(super) fn end(&mut self, number: u64, id: &CallId, outcome: &Outcome, said: &mut Said) {
+    pub(super) fn end(&mut self, number: u64, id: &CallId, outcome: &Outcome, output: &mut EventOutput) {
         let call = self.calls.remove(id);
         self.within.remove(id);
         self.paused.remove(id);
@@ -210,10 +210,10 @@ impl Translator {
             (Some(mut call), None) if call.command().is_some() => {
                 let text = plain_text(&outcome.content);
                 let text = if text.is_empty() { outcome.text.clone() } else { text };
-                said.updates.extend(call.output(id, text));
+                output.updates.extend(call.output(id, text));
                 let number = |name: &str| outcome.raw.get(name).and_then(Value::as_i64);
                 let number = |name: &str| number(name).and_then(|number| i32::try_from(number).ok());
-                said.update(exited(id, number("exitCode"), number("signal")));
+                output.update(exited(id, number("exitCode"), number("signal")));
                 update["content"] = json!([content::terminal_content(id)]);
             }
             (Some(_) | None, _) => {
@@ -222,7 +222,7 @@ impl Translator {
                 }
             }
         }
-        said.update(update);
+        output.update(update);
     }
 }
 

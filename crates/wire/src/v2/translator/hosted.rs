@@ -5,31 +5,31 @@ use domain::CallId;
 use domain::hosted::{CallFields, CallStatus, HostedEvent, OfferPart};
 use serde_json::{Value, json};
 
-use super::{Said, ShownCall, Translator};
+use super::{EventOutput, ShownCall, Translator};
 use crate::v2::encode::{self, content, menu};
 use crate::{child, v1};
 
 impl Translator {
-    pub(super) fn hosted(&mut self, news: &HostedEvent, is_live: bool, said: &mut Said) {
-        match news {
+    pub(super) fn hosted(&mut self, hosted: &HostedEvent, is_live: bool, output: &mut EventOutput) {
+        match hosted {
             HostedEvent::Opened { offer, .. } => {
                 self.menu.hosted.get_or_insert_default().replace(offer);
                 if is_live {
-                    said.update(self.options_update());
+                    output.update(self.options_update());
                 }
             }
-            HostedEvent::Called { call, fields, .. } => said.update(self.reported(call, fields)),
+            HostedEvent::Called { call, fields, .. } => output.update(self.reported(call, fields)),
             HostedEvent::Offered { part } => {
                 self.menu.hosted.get_or_insert_default().change(part);
-                said.update(match part {
+                output.update(match part {
                     OfferPart::Mode(_) | OfferPart::Model(_) | OfferPart::Options(_) => self.options_update(),
                     OfferPart::Commands(commands) => encode::commands_update(&child::read_commands(commands)),
                 });
             }
-            HostedEvent::Relayed { update, version: 2 } => said.update(update.clone()),
+            HostedEvent::Relayed { update, version: 2 } => output.update(update.clone()),
             HostedEvent::Paused | HostedEvent::Resumed => {
                 if let Some(turn) = &mut self.turn {
-                    turn.is_paused = matches!(news, HostedEvent::Paused);
+                    turn.is_paused = matches!(hosted, HostedEvent::Paused);
                 }
             }
             HostedEvent::Unprompted | HostedEvent::Relayed { .. } => {}
