@@ -24,7 +24,11 @@ impl Pace {
         if arrived.is_empty() {
             return;
         }
-        let in_time = self.last.replace(now).is_some_and(|last| now < last + TOGETHER);
+        let in_time = self.last.is_some_and(|last| now < last + TOGETHER);
+        // Enter ends a line, so the key after it begins something new.
+        if arrived != [Key::Enter] {
+            self.last = Some(now);
+        }
         let follows = in_time && typed.is_empty() && arrived[0] != Key::Enter;
         typed.extend(arrived);
         let counted = typed.len() - usize::from(typed.back() == Some(&Key::Enter));
@@ -69,7 +73,7 @@ mod tests {
         assert_eq!(paced(&[(0, &[y]), (50, &[n])]), [y, n]);
         assert_eq!(paced(&[(0, &[y, Key::Enter])]), [y, Key::Enter]);
         assert_eq!(paced(&[(0, &[y]), (1, &[Key::Enter])]), [y, Key::Enter]);
-        assert_eq!(paced(&[(0, &[y]), (60, &[Key::Enter]), (120, &[n])]), [y, Key::Enter, n]);
+        assert_eq!(paced(&[(0, &[y]), (60, &[Key::Enter]), (61, &[n])]), [y, Key::Enter, n]);
     }
 
     #[test]
