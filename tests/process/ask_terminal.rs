@@ -21,8 +21,8 @@ fn a_question_is_answered_by_one_key_and_explained_on_request() {
     let mut terminal = ask(&home, &["run the command: touch made"]);
     terminal.shows("[y]es  [a]lways  [n]o  [d] never  [r]eason  [?]");
     assert!(!terminal.is_as_usual(), "keys are taken one by one");
-    // Keys that mean nothing here, an arrow among them, whose last letter is one that would.
-    terminal.type_in("xA\u{1b}[a");
+    // A key that means nothing here, although its last letter would.
+    terminal.type_in("\u{1b}[a");
     terminal.type_in("?");
     let screen = terminal.shows("Ctrl-C  cancel the whole turn");
     assert!(screen.contains("  a  Always allow") && !home.work().join("made").exists(), "{screen}");
@@ -31,6 +31,21 @@ fn a_question_is_answered_by_one_key_and_explained_on_request() {
     assert_eq!(terminal.wait().code(), Some(0));
     assert!(home.work().join("made").exists());
     assert!(terminal.is_as_usual());
+}
+
+#[test]
+fn text_that_arrives_at_once_answers_no_question_of_a_prompt_from_a_pipe() {
+    let home = Home::new();
+    let mut piped = home.bare("sh");
+    piped.args(["-c", "echo 'run the command: touch made' | \"$0\" ask", env!("CARGO_BIN_EXE_acpd")]);
+    let mut terminal = Terminal::start(&piped);
+    terminal.shows("[y]es");
+    // Longer than what is read at once, and without marks.
+    terminal.type_in(&"yes ".repeat(2000));
+    terminal.shows("pasted text is no answer");
+    terminal.type_in(CTRL_C);
+    terminal.wait();
+    assert!(!home.work().join("made").exists(), "{}", terminal.screen());
 }
 
 #[test]

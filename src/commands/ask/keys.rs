@@ -2,8 +2,10 @@
 //! that the user types ahead. At other times the terminal's settings are unchanged.
 //!
 //! The terminal marks pasted text ("bracketed paste"), so that a paste neither answers a question nor
-//! sends its first line. The terminal is opened by its name, because stdin may be a pipe with the
-//! prompt. Reading does not block, because the turn goes on meanwhile. Ctrl-C stays a signal.
+//! sends its first line; `unmarked_paste` recognises the pastes of terminals that do not. The terminal
+//! is opened by its name, because stdin may be a pipe with the prompt. Reading does not block, because the turn goes on meanwhile. Ctrl-C stays a signal.
+
+mod unmarked_paste;
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -17,6 +19,8 @@ use rustix::fs::OFlags;
 use rustix::termios::{LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios};
 use terminal::style::is_dumb;
 use tokio::net::unix::pipe;
+use tokio::time::Instant;
+use unmarked_paste::Pace;
 
 /// Whether there is a terminal at which the user can be asked.
 pub(super) fn can_ask() -> bool {
@@ -57,6 +61,7 @@ pub(super) struct Keys {
     typed: VecDeque<Key>,
     /// Input that is not read as keys yet.
     input: Input,
+    pace: Pace,
 }
 
 impl Keys {
@@ -71,7 +76,7 @@ impl Keys {
         rustix::termios::tcsetattr(&terminal, OptionalActions::Now, &during)?;
         mark_pastes(&terminal, true);
         let terminal = pipe::Receiver::from_file_unchecked(terminal)?;
-        Ok(Self { terminal, before, during, typed: VecDeque::new(), input: Input::default() })
+        Ok(Self { terminal, before, during, typed: VecDeque::new(), input: Input::default(), pace: Pace::default() })
     }
 
     /// Applies the settings again, after a shell has had the terminal.
@@ -83,7 +88,9 @@ impl Keys {
 
     /// Starts to read keys for a question. Discards earlier input, because it cannot be an answer.
     pub(super) fn begin_afresh() -> io::Result<Self> {
-        let keys = Self::begin()?;
+        let mut keys = Self::begin()?;
+        // It is read and not only discarded: what arrives next may be the rest of a paste.
+        keys.typed_so_far();
         rustix::termios::tcflush(&keys.terminal, QueueSelector::IFlush)?;
         Ok(keys)
     }
@@ -95,6 +102,30 @@ impl Keys {
                 return Some(key);
             }
             self.terminal.readable().await.ok()?;
+            if !self.read() {
+                return None;
+            }
+        }
+    }
+
+    /// Returns the next key for a question. A letter is returned once it is known whether more text
+    /// arrived with it, which makes it a pasted one.
+    pub(super) async fn next_for_question(&mut self) -> Option<Key> {
+        loop {
+            let is_letter = match self.typed.front() {
+                Some(Key::Letter(_)) => true,
+                Some(_) => return self.typed.pop_front(),
+                None => false,
+            };
+            let more = self.terminal.readable();
+            if is_letter {
+                match tokio::time::timeout_at(self.pace.settled(Instant::now()), more).await {
+                    Ok(more) => more.ok()?,
+                    Err(_) => return self.typed.pop_front(),
+                }
+            } else {
+                more.await.ok()?;
+            }
             if !self.read() {
                 return None;
             }
@@ -114,7 +145,8 @@ impl Keys {
             Ok(0) => false,
             Ok(read) => {
                 self.input.bytes.extend_from_slice(&bytes[..read]);
-                self.typed.extend(self.input.keys());
+                let keys = self.input.keys();
+                self.pace.add(&mut self.typed, keys, Instant::now());
                 true
             }
             Err(error) => matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock),

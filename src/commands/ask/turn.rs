@@ -29,6 +29,9 @@ const FLUSH_AFTER: Duration = Duration::from_millis(100);
 /// Shown if a question arrives while the user types a line.
 const STILL_TYPING: &str = "  Enter sends the line that you were typing, Esc keeps it for later";
 
+/// Shown if text is pasted while a question is open and no line can be typed.
+const PASTED: &str = "  pasted text is no answer; press one key";
+
 /// The interval between two redraws of the progress.
 const FRAME: Duration = Duration::from_millis(100);
 
@@ -64,6 +67,8 @@ struct Waiting {
     writing: Option<Writing>,
     /// Whether keys still belong to the line that the user was typing when the question arrived.
     still_typing: bool,
+    /// Whether the user knows that pasted text does not answer the first question.
+    ignored_paste: bool,
     /// Whether the user has cancelled the turn.
     asked_to_stop: bool,
 }
@@ -81,6 +86,16 @@ struct SentPrompt {
 }
 
 impl Waiting {
+    /// Returns the next key. Waits forever while no keys are read.
+    async fn next_key(&mut self) -> Option<Key> {
+        let answering = !self.open.is_empty() && !self.still_typing && self.writing.is_none();
+        match &mut self.keys {
+            Some(keys) if answering => keys.next_for_question().await,
+            Some(keys) => keys.next().await,
+            None => std::future::pending().await,
+        }
+    }
+
     fn stop_asking(&mut self) {
         self.open.clear();
         if !self.typing {
@@ -103,6 +118,7 @@ impl Conversation {
             warned: None,
             writing: None,
             still_typing: false,
+            ignored_paste: false,
             asked_to_stop: false,
         };
         self.output.begin_turn()?;
@@ -141,7 +157,7 @@ impl Conversation {
                 signal = self.signals.next() => if let Some(ending) = self.take_signal(signal, waiting).await? {
                     return Ok(ending);
                 },
-                key = next_key(&mut waiting.keys) => match key {
+                key = waiting.next_key() => match key {
                     Some(key) => self.take_key(key, waiting).await?,
                     None => return self.leave_early(),
                 },
@@ -266,6 +282,7 @@ impl Conversation {
             waiting.rest = self.output.question(&question.params, &question.consent)?;
             waiting.warned = None;
             waiting.writing = None;
+            waiting.ignored_paste = false;
             // Keys typed before the whole question was shown must not answer it.
             match &mut waiting.keys {
                 Some(keys) => {
@@ -339,9 +356,22 @@ impl Conversation {
         self.output.keys(&question.keys(waiting.rest.len()))
     }
 
+    /// Ignores pasted text if no line is typed during the turn: it is neither an answer nor a prompt.
+    fn ignore_paste(&mut self, waiting: &mut Waiting) -> anyhow::Result<()> {
+        let Some(question) = waiting.open.front() else { return Ok(()) };
+        if std::mem::replace(&mut waiting.ignored_paste, true) {
+            return Ok(());
+        }
+        self.output.remark(PASTED)?;
+        self.output.keys(&question.keys(waiting.rest.len()))
+    }
+
     /// Handles a key: an answer while a question is open, otherwise text that the user types ahead.
     async fn take_key(&mut self, key: Key, waiting: &mut Waiting) -> anyhow::Result<()> {
         if matches!(key, Key::Pasted(_)) && !waiting.still_typing && waiting.writing.is_none() {
+            if !waiting.typing {
+                return self.ignore_paste(waiting);
+            }
             self.set_question_aside(waiting)?;
         }
         if waiting.open.is_empty() || waiting.still_typing {
@@ -443,13 +473,5 @@ fn is_said_again(held: &Value, message: &Message) -> bool {
     match message {
         Message::Reply { result: Err(error), .. } => held["update"]["content"]["text"] == error.message.as_str(),
         Message::Reply { .. } | Message::Request { .. } | Message::Notice { .. } => false,
-    }
-}
-
-/// Returns the next key. Waits forever while no keys are read.
-async fn next_key(keys: &mut Option<Keys>) -> Option<Key> {
-    match keys {
-        Some(keys) => keys.next().await,
-        None => std::future::pending().await,
     }
 }
