@@ -144,7 +144,7 @@ const REASONS: &str = "\
   cores.
 - **Longest wait after the last text, 50 streams**: the end of a turn is synced behind the text
   that all streams have sent before it. 10 to 85 ms in three runs.
-- **Bytes written and stored, chunks of 4 B**: the length of each chunk is stored, so that a
+- **Bytes written and stored, chunks of 4 B**: the lengths of the chunks are stored, so that a
   client can resume in the middle. sled writes a page again when it has changed often, and keeps
   replaced pages until it reuses their segment.
 - **Resident memory of the daemon**: 20 to 25 MB of it are pages of the program, and 16 MB are

@@ -262,7 +262,7 @@ fn idle(report: &mut Report) {
     thread::sleep(Duration::from_secs(5));
     let before = sleeps(pid);
     thread::sleep(Duration::from_secs(10));
-    report.row("wake-ups of an idle daemon without clients", (sleeps(pid) - before) as f64 / 10.0, None, "/s", "1 /s");
+    report.row("wake-ups of an idle daemon without clients", (sleeps(pid) - before) as f64 / 10.0, None, "/s", "0 /s");
 }
 
 fn program(report: &mut Report) {

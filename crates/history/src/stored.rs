@@ -18,8 +18,9 @@ const VERSION: u8 = 1;
 /// The highest first byte that this version can read.
 const NEWEST: u8 = text_run::VERSION;
 
-/// The version of the store as a whole: its keys, and the kinds of values in it. Version 2 has runs of text.
-pub(crate) const FORMAT: u8 = 2;
+/// The version of the store as a whole: its keys, and the kinds of values in it. Version 2 has runs of text, and
+/// version 3 has groups of pieces in them.
+pub(crate) const FORMAT: u8 = 3;
 
 /// The maximum size of a part. sled keeps up to 17 values in one leaf, whatever their size. A leaf of more than 128 KB
 /// goes to a file of its own, which neither `flush` nor a sync of the database makes durable. sled also evicts leaves
@@ -145,7 +146,7 @@ pub(crate) fn decode_events<Part: AsRef<[u8]>>(
     first: &[u8],
     rest: impl FnMut(u32) -> Result<Option<Part>, Fault>,
 ) -> Result<Vec<Event>, Fault> {
-    if first.first() == Some(&text_run::VERSION) {
+    if matches!(first.first(), Some(text_run::UNGROUPED..=text_run::VERSION)) {
         return TextRun::decode(first).ok_or_else(|| Fault::Unreadable("a run of text cannot be decoded".to_owned()));
     }
     let event = serde_json::from_slice(&join(first, rest)?);
@@ -190,7 +191,7 @@ mod tests {
         parts[0][0] = NEWEST + 1;
         assert_eq!(
             joined(&parts).unwrap_err().to_string(),
-            "a newer acpd wrote this (form 3, and this one knows up to 2)"
+            "a newer acpd wrote this (form 4, and this one knows up to 3)"
         );
         assert!(joined(&[vec![]]).is_err());
     }

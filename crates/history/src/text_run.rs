@@ -13,13 +13,24 @@
 //! | 4, 8, 8 | life, number of the last piece, time of the first piece (big-endian) |
 //! | varint, bytes | id of the message |
 //! | varint | number of pieces |
-//! | two varints per piece | length of its text, milliseconds since the previous piece |
+//! | varints per group of pieces | see below |
 //! | rest | the text |
+//!
+//! Pieces that arrive together often have the same length. They are a group: a varint with the length of each times
+//! four, plus `WAITED` if the first came later than the piece before it, plus `REPEATED` if there are several. The
+//! milliseconds since the piece before and the number of further pieces follow as varints where they are announced.
+//! Runs with the first byte `UNGROUPED` were written before: they have two varints per piece, its length and the
+//! milliseconds since the previous piece.
 
 use domain::{Event, EventKind, MessageId, Millis};
 
 /// The first byte of a stored run. Values with the first byte 1 are events in parts, see `stored`.
-pub(crate) const VERSION: u8 = 2;
+pub(crate) const VERSION: u8 = 3;
+pub(crate) const UNGROUPED: u8 = 2;
+
+/// What follows the length of a group's pieces.
+const WAITED: u64 = 1;
+const REPEATED: u64 = 2;
 
 /// The longest text of a run. sled keeps up to 17 values in one page, which must stay well below 128 KB.
 const LONGEST_TEXT: usize = 2048;
@@ -102,9 +113,9 @@ impl TextRun {
         put_varint(&mut bytes, self.message.as_str().len() as u64);
         bytes.extend(self.message.as_str().as_bytes());
         put_varint(&mut bytes, self.pieces.len() as u64);
-        for piece in &self.pieces {
-            put_varint(&mut bytes, piece.len.into());
-            put_varint(&mut bytes, piece.after.into());
+        let same = |piece: &Piece, next: &Piece| next.len == piece.len && next.after == 0;
+        for group in self.pieces.chunk_by(same) {
+            put_group(&mut bytes, group[0], group.len() as u64 - 1);
         }
         bytes.extend(self.text.as_bytes());
         bytes
@@ -112,7 +123,9 @@ impl TextRun {
 
     /// The events of a stored run, in order. None if the bytes are not exactly a run.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Vec<Event>> {
-        let (&[VERSION, is_thought @ 0..=1], rest) = bytes.split_first_chunk()? else { return None };
+        let (&[version @ UNGROUPED..=VERSION, is_thought @ 0..=1], rest) = bytes.split_first_chunk()? else {
+            return None;
+        };
         let (life, rest) = rest.split_first_chunk()?;
         let (last, rest) = rest.split_first_chunk()?;
         let (began, rest) = rest.split_first_chunk()?;
@@ -121,13 +134,21 @@ impl TextRun {
         let (message, mut rest) = rest.split_at_checked(usize::try_from(message_len).ok()?)?;
         let message = MessageId::from(std::str::from_utf8(message).ok()?);
         let count = usize::try_from(take_varint(&mut rest)?).ok()?;
-        // Each piece takes two bytes at least.
-        if count == 0 || count > rest.len() / 2 {
+        if count == 0 || count > MOST_PIECES {
             return None;
         }
         let mut pieces = Vec::with_capacity(count);
-        for _ in 0..count {
-            pieces.push((usize::try_from(take_varint(&mut rest)?).ok()?, take_varint(&mut rest)?));
+        while pieces.len() < count {
+            let (len, after, repeated) = match version {
+                UNGROUPED => (take_varint(&mut rest)?, take_varint(&mut rest)?, 0),
+                _ => take_group(&mut rest)?,
+            };
+            let (len, repeated) = (usize::try_from(len).ok()?, usize::try_from(repeated).ok()?);
+            if repeated >= count - pieces.len() {
+                return None;
+            }
+            pieces.push((len, after));
+            pieces.resize(pieces.len() + repeated, (len, 0));
         }
         let mut text = std::str::from_utf8(rest).ok()?;
         let (life, mut at) = (u32::from_be_bytes(*life), u64::from_be_bytes(*began));
@@ -147,6 +168,26 @@ impl TextRun {
         }
         text.is_empty().then_some(events)
     }
+}
+
+/// Appends a group: `first`, and `repeated` further pieces of its length that came with it.
+fn put_group(bytes: &mut Vec<u8>, first: Piece, repeated: u64) {
+    let (waited, is_repeated) = (u64::from(first.after != 0), u64::from(repeated != 0));
+    put_varint(bytes, u64::from(first.len) << 2 | is_repeated * REPEATED | waited * WAITED);
+    if waited != 0 {
+        put_varint(bytes, first.after.into());
+    }
+    if is_repeated != 0 {
+        put_varint(bytes, repeated);
+    }
+}
+
+/// Takes a group: the length of its pieces, the time before the first, and the number of further pieces.
+fn take_group(bytes: &mut &[u8]) -> Option<(u64, u64, u64)> {
+    let head = take_varint(bytes)?;
+    let after = if head & WAITED != 0 { take_varint(bytes)? } else { 0 };
+    let repeated = if head & REPEATED != 0 { take_varint(bytes)? } else { 0 };
+    Some((head >> 2, after, repeated))
 }
 
 /// Appends a number with seven bits per byte, the lowest first. The highest bit of a byte says that more follow.
@@ -209,12 +250,36 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_a_run_or_refused(mut bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_are_a_run_or_refused(
+            mut bytes in proptest::collection::vec(any::<u8>(), 0..200),
+            version in UNGROUPED..=VERSION,
+        ) {
             if let Some(first) = bytes.first_mut() {
-                *first = VERSION;
+                *first = version;
             }
             let _ = TextRun::decode(&bytes);
         }
+    }
+
+    #[test]
+    fn a_run_without_groups_is_still_read() {
+        let mut bytes = vec![UNGROUPED, 0];
+        bytes.extend(3_u32.to_be_bytes());
+        bytes.extend(6_u64.to_be_bytes());
+        bytes.extend(100_u64.to_be_bytes());
+        bytes.extend(*b"\x01a\x02\x02\x00\x01\x07xyz");
+        assert_eq!(TextRun::decode(&bytes), Some(vec![piece(5, 100, "a", "xy"), piece(6, 107, "a", "z")]));
+    }
+
+    #[test]
+    fn pieces_of_one_length_that_come_together_take_few_bytes() {
+        let mut run = TextRun::of(&piece(1, 100, "a", "four")).unwrap();
+        for number in 2..=400 {
+            run.join(TextRun::of(&piece(number, 100 + number / 100, "a", "four")).unwrap()).unwrap();
+        }
+        let bytes = run.encode();
+        assert!(bytes.len() < 4 * 400 + 60, "{}", bytes.len());
+        assert_eq!(TextRun::decode(&bytes).unwrap().len(), 400);
     }
 
     #[test]

@@ -247,11 +247,11 @@ async fn a_store_of_a_newer_version_is_left_alone() {
     make(&folder);
     {
         let db = open_sled(&folder);
-        db.insert(b"v", &[3]).unwrap();
+        db.insert(b"v", &[4]).unwrap();
         db.flush().unwrap();
     }
     let store = open(&folder);
-    let refusal = "a newer acpd wrote it (format 3, and this one knows 2)".to_owned();
+    let refusal = "a newer acpd wrote it (format 4, and this one knows 3)".to_owned();
     assert_eq!(store.find(id("a")).await, Err(HistoryError::Open(refusal.clone())));
     assert_eq!(settled_status(&store), StoreStatus::Failing { reason: refusal });
     assert_eq!(files(home.path(), "history").len(), 1);

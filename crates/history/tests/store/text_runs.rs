@@ -131,5 +131,5 @@ async fn a_store_of_the_first_format_is_read_and_continued() {
     assert_eq!(events(&store, "a").await, [said.as_slice(), &more].concat());
     drop(store);
     let db = open_sled(&folder);
-    assert_eq!(db.get(b"v").unwrap().as_deref(), Some([2].as_slice()), "an older acpd refuses it from now on");
+    assert_eq!(db.get(b"v").unwrap().as_deref(), Some([3].as_slice()), "an older acpd refuses it from now on");
 }
