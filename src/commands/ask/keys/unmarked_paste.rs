@@ -25,8 +25,8 @@ impl Pace {
             return;
         }
         let in_time = self.last.is_some_and(|last| now < last + TOGETHER);
-        // Enter ends a line, so the key after it begins something new.
-        if arrived != [Key::Enter] {
+        // Only letters count: Enter ends a line, and the end of a marked paste is known.
+        if arrived.iter().any(|key| matches!(key, Key::Letter(_))) {
             self.last = Some(now);
         }
         let follows = in_time && typed.is_empty() && arrived[0] != Key::Enter;
@@ -74,6 +74,13 @@ mod tests {
         assert_eq!(paced(&[(0, &[y, Key::Enter])]), [y, Key::Enter]);
         assert_eq!(paced(&[(0, &[y]), (1, &[Key::Enter])]), [y, Key::Enter]);
         assert_eq!(paced(&[(0, &[y]), (60, &[Key::Enter]), (61, &[n])]), [y, Key::Enter, n]);
+    }
+
+    #[test]
+    fn a_key_after_a_marked_paste_is_a_letter() {
+        let (pasted, n) = ([Key::Pasted('a'), Key::NewLine, Key::Pasted('b')], Key::Letter('n'));
+        let all = paced(&[(0, &pasted), (1, &[Key::Enter]), (2, &[n])]);
+        assert_eq!(all.last(), Some(&n));
     }
 
     #[test]
