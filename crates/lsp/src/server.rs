@@ -26,6 +26,9 @@ const SETTLE: Duration = Duration::from_millis(250);
 /// The most files whose reports are kept.
 const MOST_FILES: usize = 2000;
 
+/// The most bytes in the path of a file whose report is kept: the longest path that Linux opens.
+const LONGEST_PATH: usize = 4096;
+
 /// The most findings that are kept of a file that is not open in the server. The model sees only a
 /// few of them.
 const MOST_ELSEWHERE: usize = 20;
@@ -181,6 +184,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
 
     fn note(&mut self, path: PathBuf, version: Option<i32>, list: &Value) {
         self.received += 1;
+        if path.as_os_str().len() > LONGEST_PATH {
+            return;
+        }
         if self.reports.len() < MOST_FILES || self.reports.contains_key(&path) {
             let mut findings = Finding::read_all(list);
             if self.documents.version(&path).is_none() {

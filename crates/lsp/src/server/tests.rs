@@ -170,3 +170,18 @@ async fn few_findings_of_files_that_are_not_open_are_kept() {
     let counts: Vec<_> = checked.new.iter().map(|(path, found)| (path.to_str().unwrap(), found.len())).collect();
     assert_eq!(counts, [("/p/a.py", 500), ("/p/b.py", MOST_ELSEWHERE)], "what was cut before is not called new");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_report_about_a_path_that_no_file_can_have_is_not_kept() {
+    let long = format!("file:///p/{}.py", "x".repeat(LONGEST_PATH));
+    let react = |message: &Value| match message["method"].as_str() {
+        Some("textDocument/didOpen") => vec![publish("file:///p/a.py", Some(1), &[])],
+        Some("textDocument/didChange") => {
+            vec![publish(&long, None, &[error(1, "far away")]), publish("file:///p/a.py", Some(2), &[error(1, "here")])]
+        }
+        _ => Vec::new(),
+    };
+    let (checked, _) = checked(json!({}), react, &[subject("1", "2")]).await;
+    let paths: Vec<_> = checked.new.iter().map(|(path, _)| path.to_str().unwrap()).collect();
+    assert_eq!(paths, ["/p/a.py"]);
+}
