@@ -323,6 +323,42 @@ async fn git_obeys_no_configuration_that_a_worktree_or_a_later_branch_brings() {
     }
 }
 
+/// Git's folder for a worktree is inside the repository, where a command in sandbox mode may write.
+#[actix::test]
+async fn git_obeys_no_configuration_to_which_its_folder_for_a_worktree_leads() {
+    let mut at = Repository::new(vec![]).await;
+    at.ask("/worktree fix").await;
+    let (evil, ran) = (at.folder.path().join("evil"), at.folder.path().join("ran"));
+    git(at.folder.path(), &["clone", "--quiet", "--bare", &at.root().display().to_string(), "evil"]);
+    git(&evil, &["config", "filter.x.clean", &format!("touch {}; cat", ran.display())]);
+    fs::create_dir_all(evil.join("info")).unwrap();
+    fs::write(evil.join("info/attributes"), "* filter=x\n").unwrap();
+    let folder = at.root().join(".git/worktrees/fix");
+    fs::write(folder.join("commondir"), format!("{}\n", evil.display())).unwrap();
+    for command in ["/worktree status", "/worktree leave", "/worktree fix", "/worktree merge", "/worktree remove"] {
+        // Without the times in the index, git reads every file through its filter.
+        fs::copy(at.root().join(".git/index"), folder.join("index")).unwrap();
+        at.ask(command).await;
+        assert!(!ran.exists(), "{command} ran the filter");
+    }
+    assert!(!at.worktree("fix").exists(), "the clean worktree is removed all the same");
+}
+
+#[actix::test]
+async fn a_second_folder_of_git_for_a_worktree_is_not_chosen_by_chance() {
+    let mut at = Repository::new(vec![]).await;
+    at.ask("/worktree fix").await;
+    let folders = at.root().join(".git/worktrees");
+    fs::create_dir(folders.join("other")).unwrap();
+    for name in ["gitdir", "HEAD", "index", "commondir"] {
+        fs::copy(folders.join("fix").join(name), folders.join("other").join(name)).unwrap();
+    }
+    let refused = at.ask("/worktree merge").await;
+    assert!(refused.contains("fix"), "{refused}");
+    at.ask("/worktree remove").await;
+    assert!(at.worktree("fix/a.txt").exists());
+}
+
 #[actix::test]
 async fn a_symlink_in_the_place_of_a_worktree_is_not_followed() {
     let mut at = Repository::new(vec![]).await;

@@ -25,7 +25,7 @@ use process::Launcher;
 use self::checkout_files::{
     UNFINISHED, find_git_folder, is_complete, is_in_the_way, is_misplaced, is_occupied, move_aside,
 };
-use self::git::{At, Entry, Git, number};
+use self::git::{At, Entry, Git, number, text};
 use self::turns::turn;
 
 /// What comes before the session's id in the reason of git's lock.
@@ -58,19 +58,22 @@ impl GitWorktrees {
 
     /// Finds the repository of the folder in which the session was opened, and checks that git may run there.
     async fn repository(&self, request: &WorktreeRequest) -> Result<Repository, WorktreeError> {
-        let git = Git::new(self.launcher.clone(), request.environment.clone());
+        let mut git = Git::new(self.launcher.clone(), request.environment.clone());
         let no_repository = || WorktreeError::NoRepository(request.folder.clone());
         let top = git.run(&request.folder, &["rev-parse", "--show-toplevel"]).await.map_err(|_| no_repository())?;
         let top = PathBuf::from(top.trim_end_matches('\n'));
         if !top.is_absolute() {
             return Err(no_repository());
         }
+        let common = ["rev-parse", "--path-format=absolute", "--git-common-dir"];
+        let common = PathBuf::from(git.run(&top, &common).await?.trim_end_matches('\n'));
+        git.pin(&common)?;
         git.check_configuration(&top).await?;
         let has_commit = git.succeeds(&top, &["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).await;
         if !has_commit {
             return Err(WorktreeError::NoCommit);
         }
-        Ok(Repository { git, top, request: request.clone() })
+        Ok(Repository { git, top, common, request: request.clone() })
     }
 }
 
@@ -140,6 +143,8 @@ struct Repository {
     git: Git,
     /// The folder of the checkout in which the session was opened.
     top: PathBuf,
+    /// Git's folder of the repository, which all its worktrees share.
+    common: PathBuf,
     request: WorktreeRequest,
 }
 
@@ -164,15 +169,9 @@ impl Repository {
         Ok(self.git.worktrees(&self.top).await?.into_iter().find(|entry| entry.path == root))
     }
 
-    /// Git's folder of the repository, which all its worktrees share.
-    async fn common(&self) -> Result<PathBuf, WorktreeError> {
-        let common = ["rev-parse", "--path-format=absolute", "--git-common-dir"];
-        Ok(PathBuf::from(self.git.run(&self.top, &common).await?.trim_end_matches('\n')))
-    }
-
     /// Git's folder for a worktree, inside that of the repository.
     async fn git_folder(&self, worktree: &Worktree) -> Result<PathBuf, WorktreeError> {
-        let (root, common) = (worktree.root.clone(), self.common().await?);
+        let (root, common) = (worktree.root.clone(), self.common.clone());
         let found = blocking(move || find_git_folder(&common, &root)).await?;
         found.ok_or_else(|| WorktreeError::Unknown(worktree.name.clone()))
     }
@@ -208,7 +207,7 @@ impl Repository {
         match self.entry(&worktree.root).await? {
             Some(entry) => {
                 self.check_owner(&worktree, &entry)?;
-                let (root, common) = (worktree.root.clone(), self.common().await?);
+                let (root, common) = (worktree.root.clone(), self.common.clone());
                 if blocking(move || is_complete(&common, &root)).await? {
                     existed = true;
                     self.adopt(&worktree, &entry, &branch).await?;
@@ -445,10 +444,6 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 
 fn failed(error: &io::Error) -> WorktreeError {
     WorktreeError::Git(error.to_string())
-}
-
-fn text(path: &Path) -> Result<&str, WorktreeError> {
-    path.to_str().ok_or_else(|| WorktreeError::Git(format!("{} is not UTF-8", path.display())))
 }
 
 #[cfg(test)]

@@ -21,14 +21,17 @@ pub(super) fn is_misplaced(parent: &Path) -> bool {
     fs::symlink_metadata(parent).is_ok_and(|found| !found.is_dir())
 }
 
-/// Finds git's folder for a worktree by the path that git has recorded there.
+/// Finds git's folder for a worktree by the path that git has recorded there. Returns None if two folders record the
+/// path, because a command of the agent may have added one of them.
 pub(super) fn find_git_folder(common: &Path, root: &Path) -> Option<PathBuf> {
     let link = root.join(".git");
     let entries = fs::read_dir(common.join("worktrees")).ok()?;
     let is_it = |folder: &PathBuf| {
         fs::read_to_string(folder.join("gitdir")).is_ok_and(|recorded| Path::new(recorded.trim_end()) == link)
     };
-    entries.flatten().map(|entry| entry.path()).find(is_it)
+    let mut found = entries.flatten().map(|entry| entry.path()).filter(is_it);
+    let first = found.next()?;
+    found.next().is_none().then_some(first)
 }
 
 /// Whether the checkout has been written as a whole: git writes its index last.

@@ -20,8 +20,9 @@ const WORDS: usize = 1 << 10;
 
 /// Settings of every git command: no hooks, no further programs, and nothing in the background. `launcher` adds those
 /// that all commands have.
-const SETTINGS: [&str; 9] = [
+const SETTINGS: [&str; 10] = [
     "core.hooksPath=/dev/null",
+    "worktree.useRelativePaths=false",
     "gc.auto=0",
     "maintenance.auto=false",
     "submodule.recurse=false",
@@ -47,6 +48,10 @@ const MISLEADING: [&str; 8] = [
 pub(super) struct Git {
     launcher: Launcher,
     environment: Arc<Environment>,
+    /// Git's folder of the repository, once it is known. Every later command gets it as `GIT_COMMON_DIR`. Otherwise git
+    /// would read its path from the file `commondir` of a worktree's folder, which a command of the agent can write,
+    /// and would obey the configuration that it finds there.
+    common: Option<String>,
 }
 
 /// Where a git command runs.
@@ -78,7 +83,13 @@ pub(super) struct Entry {
 
 impl Git {
     pub(super) fn new(launcher: Launcher, environment: Arc<Environment>) -> Self {
-        Self { launcher, environment }
+        Self { launcher, environment, common: None }
+    }
+
+    /// Makes all further commands use the configuration, the branches and the objects of this folder.
+    pub(super) fn pin(&mut self, common: &Path) -> Result<(), WorktreeError> {
+        self.common = Some(text(common)?.to_owned());
+        Ok(())
     }
 
     /// Runs a git command and returns what it printed. An error has the same text.
@@ -102,6 +113,7 @@ impl Git {
         };
         let mut environment = self.launcher.environment.for_programs(&self.environment, folder);
         environment.retain(|name, _| !MISLEADING.contains(&name.as_str()) && !name.starts_with("GIT_TRACE"));
+        environment.extend(self.common.iter().map(|common| ("GIT_COMMON_DIR".to_owned(), common.clone())));
         let settings = SETTINGS.iter().flat_map(|setting| ["-c", setting]).chain(places.iter().map(String::as_str));
         let command = CommandSpec {
             runner: self.launcher.runner.clone(),
@@ -188,6 +200,11 @@ fn refused(text: &str) -> WorktreeError {
     WorktreeError::Git(cut(text.trim(), WORDS))
 }
 
+/// Returns a path as an argument of git.
+pub(super) fn text(path: &Path) -> Result<&str, WorktreeError> {
+    path.to_str().ok_or_else(|| WorktreeError::Git(format!("{} is not UTF-8", path.display())))
+}
+
 /// Reads a number that git printed.
 pub(super) fn number(text: &str) -> Result<u64, WorktreeError> {
     text.trim().parse().map_err(|_| refused(text))
@@ -199,11 +216,12 @@ fn risky(line: &str) -> Option<&str> {
     let Some((scope, name)) = line.split_once('\t') else { return Some(line) };
     let lower = name.to_ascii_lowercase();
     // A setting behind an include may count only later: on another branch, or in another folder.
-    let is_program = ["filter.", "include.", "includeif.", "gpg."].iter().any(|start| lower.starts_with(start))
-        || (lower.starts_with("merge.") && lower.ends_with(".driver"))
-        || (lower.starts_with("remote.") && lower.ends_with(".promisor"))
-        || (lower.starts_with("branch.") && lower.ends_with(".mergeoptions"))
-        || matches!(lower.as_str(), "core.worktree" | "extensions.partialclone" | "extensions.worktreeconfig");
+    let is_program =
+        ["filter.", "hook.", "include.", "includeif.", "gpg."].iter().any(|start| lower.starts_with(start))
+            || (lower.starts_with("merge.") && lower.ends_with(".driver"))
+            || (lower.starts_with("remote.") && lower.ends_with(".promisor"))
+            || (lower.starts_with("branch.") && lower.ends_with(".mergeoptions"))
+            || matches!(lower.as_str(), "core.worktree" | "extensions.partialclone" | "extensions.worktreeconfig");
     (matches!(scope, "local" | "worktree") && is_program).then_some(name)
 }
 
@@ -247,6 +265,7 @@ mod tests {
             "includeIf.onbranch:acpd/**.path",
             "include.path",
             "gpg.program",
+            "hook.x.command",
             "extensions.worktreeConfig",
             "branch.main.mergeOptions",
         ] {
