@@ -173,7 +173,7 @@ impl TextRun {
 /// Appends a group: `first`, and `repeated` further pieces of its length that came with it.
 fn put_group(bytes: &mut Vec<u8>, first: Piece, repeated: u64) {
     let (waited, is_repeated) = (u64::from(first.after != 0), u64::from(repeated != 0));
-    put_varint(bytes, u64::from(first.len) << 2 | is_repeated * REPEATED | waited * WAITED);
+    put_varint(bytes, (u64::from(first.len) << 2) | (is_repeated * REPEATED) | (waited * WAITED));
     if waited != 0 {
         put_varint(bytes, first.after.into());
     }
