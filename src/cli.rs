@@ -21,10 +21,10 @@ use crate::commands::completions;
 /// The version, with the commit and date of a release.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("ACPD_ORIGIN"));
 
-/// One agent daemon for all your editors.
+/// A coding agent that runs as a daemon and serves all your editors.
 ///
-/// Editors spawn `acpd acp` and speak the Agent Client Protocol with it; the agent, its sessions and their history live
-/// in one daemon, which is started when it is needed.
+/// Editors run `acpd acp` and speak the Agent Client Protocol with it. The agent, its sessions and their history live in
+/// one daemon, which starts on demand.
 #[derive(Debug, Parser)]
 #[command(name = "acpd", version = VERSION, propagate_version = true)]
 pub struct Cli {
@@ -36,7 +36,7 @@ pub struct Cli {
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value = "auto")]
     pub color: ColorWhen,
 
-    /// The rest of the environment comes over an inherited socket.
+    /// Read the rest of the environment from an inherited socket.
     #[arg(long, hide = true)]
     pub environment_follows: bool,
 
@@ -52,13 +52,13 @@ pub enum ColorWhen {
 }
 
 impl Cli {
-    /// Reads the arguments of this process. A wrong command line ends it.
+    /// Reads the arguments of this process, or exits with a message if they are wrong.
     pub fn read() -> Self {
         let matches = examples::command().get_matches();
         Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
     }
 
-    /// Whether the program runs for as long as the user works with it.
+    /// Whether this command keeps running while the user works, instead of printing something and exiting.
     pub fn stays(&self) -> bool {
         match &self.command {
             Command::Acp(args) => !args.login,
@@ -108,7 +108,7 @@ pub struct Serve {
     #[arg(long, hide = true)]
     pub detach: bool,
 
-    /// The inherited socket is our own, from before a restart.
+    /// Take over the inherited socket, which is acpd's own from before a restart.
     #[arg(long, hide = true)]
     pub claim: bool,
 
@@ -130,15 +130,15 @@ pub struct Acp {
     #[arg(long)]
     pub login: bool,
 
-    /// The agent that answers the sessions of this editor: one of `[agents]` in the configuration, or `native`.
+    /// The agent that answers this editor's sessions: a name from `[agents]` in the configuration, or `native`.
     #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(completions::agents))]
     pub agent: Option<String>,
 }
 
 /// Store the key of a model provider, in a file that only you can read, or log in to another agent or an MCP server.
 ///
-/// Asks for the provider and the key, checks the key with the provider, and stores it. With --agent, the agent logs you in
-/// in its own way, and keeps its key itself. With --mcp, you log in with a browser, which may run on another machine.
+/// Asks for the provider and the key, checks the key with the provider, and stores it. With --agent, it runs the login of
+/// that agent, which keeps its own key. With --mcp, you log in with a browser, which may run on another machine.
 #[derive(Debug, Default, Args)]
 pub struct Login {
     /// The provider, such as `anthropic`.
@@ -149,7 +149,7 @@ pub struct Login {
     #[arg(long)]
     pub unchecked: bool,
 
-    /// Log in to this agent of the configuration instead.
+    /// Log in to this configured agent instead.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["provider", "unchecked"],
         add = ArgValueCompleter::new(completions::hosted_agents))]
     pub agent: Option<String>,
@@ -158,12 +158,12 @@ pub struct Login {
     #[arg(long, value_name = "ID", requires = "agent")]
     pub method: Option<String>,
 
-    /// Log in to this MCP server instead: one of the configuration, or the address of another.
+    /// Log in to this MCP server instead: a name from the configuration, or a URL.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["provider", "unchecked", "agent", "method"],
         add = ArgValueCompleter::new(completions::mcp_servers))]
     pub mcp: Option<String>,
 
-    /// Only print the page to open, and start no browser.
+    /// Print the URL to open, without starting a browser.
     #[arg(long, requires = "mcp")]
     pub no_browser: bool,
 }
@@ -179,7 +179,7 @@ pub struct Logout {
     #[arg(long)]
     pub all: bool,
 
-    /// Remove the login to this MCP server instead: one of the configuration, or the address of another.
+    /// Remove the login to this MCP server instead: a name from the configuration, or a URL.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["provider", "all"],
         add = ArgValueCompleter::new(completions::mcp_servers))]
     pub mcp: Option<String>,
@@ -198,13 +198,14 @@ pub struct Ask {
     #[arg(value_name = "TEXT")]
     pub text: Vec<String>,
 
-    /// Connect to a daemon over HTTP, at an address such as `http://127.0.0.1:7341`. The folder is on its machine.
+    /// Connect to a daemon over HTTP, at an address such as `http://127.0.0.1:7341`. The agent works in the folder with the
+    /// same path on the daemon's machine.
     ///
-    /// The token comes from the file of --token-file, from ACPD_TOKEN, or from the file of your own daemon.
+    /// The token is read from --token-file, from ACPD_TOKEN, or from your own daemon's token file.
     #[arg(long, value_name = "ADDRESS")]
     pub url: Option<String>,
 
-    /// The file with the token for --url.
+    /// The file that contains the token for --url.
     #[arg(long, value_name = "FILE", requires = "url")]
     pub token_file: Option<PathBuf>,
 
@@ -228,11 +229,11 @@ pub struct Ask {
     #[arg(short, long, value_name = "PATH", value_hint = clap::ValueHint::FilePath)]
     pub image: Vec<PathBuf>,
 
-    /// Allow everything that the agent asks permission for, without asking you.
+    /// Allow everything the agent wants to do, without asking you.
     #[arg(long)]
     pub allow: bool,
 
-    /// The session's mode, which decides the tools that the agent has.
+    /// The session's mode, which decides which tools the agent may use.
     #[arg(long, value_parser = PossibleValuesParser::new(Mode::ALL.map(Mode::id)))]
     pub mode: Option<String>,
 
@@ -240,7 +241,7 @@ pub struct Ask {
     #[arg(long, add = models())]
     pub model: Option<String>,
 
-    /// Print one line of JSON per update, and a last one with the stop reason.
+    /// Print one line of JSON per update, and a final line with the stop reason.
     #[arg(long)]
     pub json: bool,
 }
@@ -249,7 +250,7 @@ const ASK_EXIT_CODES: &str = "Exit status: 0 answered; 1 failed; 2 the command l
                               limit; 6 the model refused; 7 no model is configured, or its key is missing or wrong; 130 \
                               cancelled.";
 
-/// Print the completion script for a shell. It completes sessions, models, providers and agents, too.
+/// Print a shell completion script, which also completes sessions, models, providers and agents.
 ///
 /// Bash: `source <(acpd completions bash)` in ~/.bashrc. Zsh: `source <(acpd completions zsh)` in ~/.zshrc, after compinit.
 /// Fish: `acpd completions fish > ~/.config/fish/completions/acpd.fish`.
@@ -266,7 +267,7 @@ pub enum Shell {
     Fish,
 }
 
-/// Print the man page, or write all of them into a folder.
+/// Print the man page, or write the man pages of all commands to a folder.
 #[derive(Debug, Args)]
 pub struct Man {
     /// The folder for `acpd.1`, `acpd-ask.1` and so on, such as ~/.local/share/man/man1.

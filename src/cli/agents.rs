@@ -7,9 +7,9 @@ use clap_complete::ArgValueCompleter;
 
 use crate::commands::completions;
 
-/// List, add, check and remove the agents that can answer sessions in place of acpd's own engine.
+/// List, add, check and remove the agents that can answer sessions instead of acpd's own engine.
 ///
-/// Each is a table `[agents.NAME]` of the configuration file. Without a command, lists them.
+/// Each agent is a table `[agents.NAME]` in the configuration file. Without a subcommand, lists the agents.
 #[derive(Debug, Args)]
 pub struct Agents {
     #[command(subcommand)]
@@ -24,7 +24,7 @@ pub enum AgentsAction {
         #[arg(long)]
         json: bool,
     },
-    /// Add an agent to the configuration file: one that acpd knows, one of a registry's `agent.json`, or a command.
+    /// Add an agent to the configuration file: one that acpd knows, one from an `agent.json`, or any command.
     ///
     /// Shows the command that sessions will run and how to install it, then asks. Nothing is started or downloaded.
     Add {
@@ -46,8 +46,8 @@ pub enum AgentsAction {
     },
     /// Start an agent in the current folder, and show what it can do and whether it needs a login.
     ///
-    /// Opens an empty session at the agent, because only that shows whether a login is needed. The exit status is 1 if the
-    /// agent cannot be used.
+    /// Opens an empty session with the agent, because nothing else shows whether a login is needed. The exit status is 1 if
+    /// the agent cannot be used.
     Check {
         /// The agent's name in the configuration.
         #[arg(add = ArgValueCompleter::new(completions::hosted_agents))]

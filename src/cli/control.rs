@@ -118,7 +118,7 @@ pub enum Action {
     /// Create a session from a file that `export` wrote, and print its id.
     ///
     /// The file can have any size, because it is sent in parts; the session exists once all parts have arrived. Its mode and
-    /// approval come from this machine's configuration. Permissions that were granted for good are not imported.
+    /// approval come from this machine's configuration. "Always" answers are not imported.
     Import {
         /// The file, or `-` for stdin.
         file: PathBuf,
@@ -137,7 +137,7 @@ pub enum Action {
     },
     /// Stop the daemon cleanly. Running turns are cancelled and recorded, open permission questions are kept.
     Stop {
-        /// Kill the daemon if it does not respond or does not stop. Unwritten data is lost.
+        /// Kill the daemon if it does not respond or does not stop. Data that is not yet on disk is lost.
         #[arg(long)]
         force: bool,
     },
@@ -166,12 +166,12 @@ pub struct Sessions {
     #[arg(short, long)]
     pub quiet: bool,
 
-    /// Print one line per session in this form, such as `{id} {state} {title}`.
+    /// Print one line per session in this format, such as `{id} {state} {title}`.
     ///
     /// Fields: id, title, folder, worktree, updated, messages and state (waiting, running, idle; with --all also
     /// stored); and, for sessions in memory, model, mode, agent, clients, tokens, cost and asks. `\t` stands for a tab,
     /// `{{` and `}}` for braces.
-    #[arg(long, value_name = "FORM", conflicts_with_all = ["quiet", "json"], value_parser = SessionFormat::parse)]
+    #[arg(long, value_name = "FORMAT", conflicts_with_all = ["quiet", "json"], value_parser = SessionFormat::parse)]
     pub format: Option<SessionFormat>,
 }
 
@@ -186,7 +186,7 @@ pub enum SortBy {
 
 /// Search the prompts and answers of all stored sessions.
 ///
-/// Ignores the case of letters. Shows the newest sessions first, with at most three matches of each.
+/// Ignores case. Shows the newest sessions first, with at most three matches from each.
 #[derive(Debug, Args)]
 pub struct Search {
     /// The text to search for. Several words are joined.
@@ -271,7 +271,7 @@ pub struct Reply {
     #[arg(short, long, value_name = "CHOICE")]
     pub choice: Option<String>,
 
-    /// An answer in your own words, or a remark beside the choice.
+    /// An answer in your own words, or a remark on the choice.
     #[arg(short, long, value_name = "TEXT")]
     pub text: Option<String>,
 }

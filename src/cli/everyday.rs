@@ -8,8 +8,8 @@ use super::models;
 
 /// Have systemd start the daemon when an editor connects.
 ///
-/// Writes the user units acpd.socket and acpd.service with the path of this program, and enables the socket. Run it again
-/// after an update. Without systemd there is nothing to install, because `acpd acp` starts the daemon itself.
+/// Writes the user units acpd.socket and acpd.service, which run this program, and enables the socket. Run it again after
+/// an update. Without systemd there is nothing to install, because `acpd acp` starts the daemon itself.
 #[derive(Debug, Args)]
 pub struct Install {
     /// Print what would be done, without doing it.
@@ -33,7 +33,7 @@ pub struct Uninstall {
     pub dry_run: bool,
 }
 
-/// Check the installation, and report how to fix each problem.
+/// Check the installation and explain how to fix each problem.
 ///
 /// Checks the configuration, socket, daemon, store, keys, models, sandbox, systemd, editors and MCP servers. Changes
 /// nothing and starts no daemon. The exit status is 1 if a check fails.
@@ -46,9 +46,9 @@ pub struct Doctor {
 
 /// List the models that sessions can use, test them, override facts about them, or choose the default.
 ///
-/// Without a command, lists them. Asks every provider that is configured, has a key, or answers on this machine, each time.
-/// (A daemon asks again after an hour, and at once after `acpd ctl reload`.) Needs no daemon. Facts that neither the provider
-/// nor the configuration states come from the table of models that is built into acpd.
+/// Without a subcommand, lists the models. Asks every provider that is configured, has a key, or runs on this machine,
+/// each time. (The daemon asks again after an hour, and at once after `acpd ctl reload`.) Needs no daemon. Facts that
+/// neither the configuration nor the provider states come from acpd's built-in table of models.
 #[derive(Debug, Args)]
 pub struct Models {
     #[command(subcommand)]
@@ -57,7 +57,7 @@ pub struct Models {
 
 #[derive(Debug, Subcommand)]
 pub enum ModelsAction {
-    /// List models with their context window, inputs and price, and the providers that offer none, with the reason.
+    /// List models with their context window, inputs and price, and explain why a provider offers none.
     List {
         /// List only models whose id or name contains this text.
         filter: Option<String>,
@@ -75,20 +75,20 @@ pub enum ModelsAction {
     },
     /// Show or set the model of new sessions.
     ///
-    /// Writes `models.default` into the configuration file, whose comments and layout stay, and has a running daemon reload
-    /// it. Without MODEL it opens a list at a terminal, and prints the present default elsewhere.
+    /// Writes `models.default` to the configuration file, keeping its comments and layout, and makes a running daemon reload
+    /// it. Without MODEL it opens a list at a terminal, and prints the current default elsewhere.
     Default {
         /// The model, as `acpd models list` names it.
         #[arg(add = models())]
         model: Option<String>,
 
-        /// Remove the setting. New sessions then use the first model that can be used.
+        /// Remove the setting. New sessions then use the first available model.
         #[arg(long, conflicts_with = "model")]
         reset: bool,
     },
-    /// Set facts about a model that its provider or the built-in table does not know or has wrong.
+    /// Correct facts about a model that its provider or the built-in table lacks or gets wrong.
     ///
-    /// Writes them under `models.overrides` into the configuration file, whose comments and layout stay, and has a running
+    /// Writes them to `models.overrides` in the configuration file, keeping its comments and layout, and makes a running
     /// daemon reload it. The facts are name, window, output, images, audio, documents, thinks, thinking, efforts, dialect,
     /// price.input, price.output, price.cached_read, price.cached_write and price.currency.
     Override {
@@ -113,11 +113,11 @@ pub struct Setup {
     #[arg(value_enum)]
     pub editor: Editor,
 
-    /// Write the settings into the editor's own file, if that is JSON. Comments and layout stay, and a copy is kept.
+    /// Write the settings to the editor's own file, if that is JSON. Comments and layout stay, and a copy is kept.
     #[arg(long)]
     pub write: bool,
 
-    /// Make a separate entry, whose sessions this agent answers: one of `[agents]` in the configuration, or `native`.
+    /// Make a separate entry for this agent: a name from `[agents]` in the configuration, or `native`.
     #[arg(long, value_name = "NAME")]
     pub agent: Option<String>,
 }
@@ -153,7 +153,7 @@ pub struct Config {
 
 #[derive(Debug, Subcommand)]
 pub enum ConfigAction {
-    /// Show every key with its value and the source of the value, for a daemon that is started from here.
+    /// Show every key with its value and where the value comes from, for a daemon started from this shell.
     Show {
         /// Show only keys that differ from their default.
         #[arg(long)]
@@ -170,6 +170,6 @@ pub enum ConfigAction {
         /// Check only this file. A file in a folder `.acpd` is checked as a project's configuration.
         file: Option<PathBuf>,
     },
-    /// Print all keys with their meaning and default, as a start for a configuration file.
+    /// Print every key with its meaning and default, as a starting point for a configuration file.
     Defaults,
 }

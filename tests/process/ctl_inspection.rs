@@ -229,7 +229,7 @@ fn tab_offers_the_models_that_the_daemon_knows() {
 fn there_is_a_man_page_for_every_command() {
     let home = Home::new();
     let page = home.stdout(&["man"]);
-    assert!(page.contains(".TH acpd 1") && page.contains("One agent daemon for all your editors"), "{page}");
+    assert!(page.contains(".TH acpd 1") && page.contains("A coding agent that runs as a daemon"), "{page}");
     let folder = home.path().join("man1");
     home.stdout(&["man", "--out", folder.to_str().unwrap()]);
     for name in ["acpd.1", "acpd-serve.1", "acpd-ask.1", "acpd-ctl.1", "acpd-ctl-top.1", "acpd-ctl-gc.1", "acpd-man.1"]
