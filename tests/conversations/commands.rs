@@ -241,7 +241,7 @@ async fn a_proven_overflow_is_compacted_and_tried_again_once() {
         [acpd wrote this message in place of older ones. The user's own messages before it are unchanged.] | user: two
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Older messages were replaced by a summary."},"messageId":"#4"}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"too long"},"messageId":"#5"}
-        zed    < 4 error {"code":-32603,"message":"too long","data":{"advice":"send the prompt again; if it fails again, look into the daemon's log"}}
+        zed    < 4 error {"code":-32603,"message":"too long","data":{"advice":"send the prompt again; if it fails again, see the daemon's log"}}
     "##]].assert_eq(&scene.transcript.take());
 }
 

@@ -367,7 +367,7 @@ async fn a_symlink_in_the_place_of_a_worktree_is_not_followed() {
     fs::create_dir(at.folder.path().join("repo.worktrees")).unwrap();
     std::os::unix::fs::symlink(&elsewhere, at.worktree("fix")).unwrap();
     let refused = at.ask("/worktree fix").await;
-    assert!(refused.contains("DIR/repo.worktrees/fix is in the way"), "{refused}");
+    assert!(refused.contains("DIR/repo.worktrees/fix already exists and is not a worktree of acpd"), "{refused}");
     assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
 }
 
@@ -453,7 +453,7 @@ async fn a_new_session_may_begin_in_a_worktree_in_both_versions() {
         assert!(refused.to_string().contains(reason), "{refused}");
     }
     let (_, refused) = open(&at.scene, "fourth", at.folder.path(), json!({ "worktree": true })).await;
-    assert!(refused.to_string().contains("is in no git repository"), "{refused}");
+    assert!(refused.to_string().contains("is not in a git repository"), "{refused}");
 
     // The session is listed and loaded under the folder in which it was opened.
     let mut later = at.scene.editor("later").await;

@@ -62,7 +62,7 @@ impl ImageLimit {
 /// Why a file was not converted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConvertError {
-    #[error("the file has more than {} MiB", LARGEST_FILE >> 20)]
+    #[error("the file is larger than {} MiB", LARGEST_FILE >> 20)]
     TooLarge,
     #[error("the file takes more than {} seconds to read", DEADLINE.as_secs())]
     TooSlow,

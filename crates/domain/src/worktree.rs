@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Environment, SessionId};
 
-/// A git worktree of a session: a checkout beside the repository, on a branch of its own.
+/// A git worktree of a session: a checkout beside the repository, on its own branch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Worktree {
     pub name: String,
@@ -19,7 +19,7 @@ pub struct Worktree {
     pub repository: PathBuf,
 }
 
-/// Who asks for something to be done with a worktree, and where.
+/// The session that asks for something to be done with a worktree, and its surroundings.
 #[derive(Clone, Debug)]
 pub struct WorktreeRequest {
     pub session: SessionId,
@@ -111,7 +111,7 @@ pub trait Worktrees: Send + Sync + 'static {
 /// Why something cannot be done with a worktree. The text is for the user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WorktreeError {
-    #[error("{} is in no git repository with a checkout", .0.display())]
+    #[error("{} is not in a git repository with a working tree", .0.display())]
     NoRepository(PathBuf),
     #[error("the repository has no commit yet; make one first")]
     NoCommit,
@@ -119,7 +119,7 @@ pub enum WorktreeError {
         "`{0}` cannot be the name of a worktree: use up to 64 letters, digits, `.`, `_` and `-`, and begin with a letter or digit"
     )]
     BadName(String),
-    #[error("there is no worktree `{0}` of acpd here")]
+    #[error("acpd has no worktree `{0}` in this repository")]
     Unknown(String),
     #[error("the worktree `{name}` belongs to the session {owner}")]
     Taken { name: String, owner: SessionId },
@@ -127,7 +127,7 @@ pub enum WorktreeError {
         "the repository's own configuration sets {0}, which makes git run a program or reach the network; acpd does not use such a repository"
     )]
     RiskyConfiguration(String),
-    #[error("{} is in the way: it is no worktree of acpd", .0.display())]
+    #[error("{} already exists and is not a worktree of acpd; move it or choose another name", .0.display())]
     InTheWay(PathBuf),
     #[error("{} has changes that are not committed: {}", root.display(), listed(files))]
     Uncommitted { root: PathBuf, files: Vec<String> },

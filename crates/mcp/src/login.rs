@@ -40,7 +40,7 @@ pub enum LoginError {
     NoMetadata,
     #[error("the server names an address that is not safe for a login: {0}")]
     Endpoint(String),
-    #[error("the authorization server registers no programs by itself; register acpd there, and set `oauth.client_id`")]
+    #[error("the authorization server does not support registration; register acpd there and set `oauth.client_id`")]
     NoRegistration,
     #[error("the address does not belong to this login: {0}")]
     Redirect(&'static str),

@@ -33,7 +33,7 @@ pub(crate) enum StoredServers {
 
 #[derive(Debug, thiserror::Error)]
 enum StoreError {
-    #[error("the list has more than {} KiB", LARGEST >> 10)]
+    #[error("the list of servers is larger than {} KiB", LARGEST >> 10)]
     TooLarge,
     #[error("the disk did not answer within {} s", PATIENCE.as_secs())]
     Late,

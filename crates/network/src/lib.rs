@@ -41,7 +41,7 @@ pub enum NetworkError {
     Proxy(String),
     #[error("cannot read the certificates in {}", .0.display())]
     Certificates(PathBuf, #[source] io::Error),
-    #[error("{} holds no certificate in PEM form", .0.display())]
+    #[error("{} contains no certificate in PEM form", .0.display())]
     NoCertificate(PathBuf),
 }
 

@@ -110,7 +110,7 @@ pub(super) fn image(path: &Path) -> anyhow::Result<Value> {
     let mime = mime(path).with_context(|| format!("{} is not a PNG, JPEG, GIF or WebP image", path.display()))?;
     let size = fs::metadata(path).with_context(cannot)?.len();
     if size > LARGEST_IMAGE {
-        bail!("{} has {size} bytes; an image may have at most {LARGEST_IMAGE}", path.display());
+        bail!("{} is {size} bytes long; an image may be at most {LARGEST_IMAGE} bytes", path.display());
     }
     let data = STANDARD.encode(fs::read(path).with_context(cannot)?);
     let uri = address(&fs::canonicalize(path).with_context(cannot)?)?;

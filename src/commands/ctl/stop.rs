@@ -103,7 +103,7 @@ async fn hang_up(daemon: &mut DaemonClient) -> Option<String> {
 /// lock is free.
 async fn kill(lock: &Path) -> anyhow::Result<u32> {
     let pid = Lock::held_by(lock).context("no process holds the daemon's lock, so nothing was killed")?;
-    let program = fs::read_link(format!("/proc/{pid}/exe")).with_context(|| format!("cannot look at process {pid}"))?;
+    let program = fs::read_link(format!("/proc/{pid}/exe")).with_context(|| format!("cannot inspect process {pid}"))?;
     let name = program.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     // The kernel marks the path of a program that was replaced after it started.
     if name.trim_end_matches(" (deleted)") != "acpd" {

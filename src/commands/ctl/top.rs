@@ -122,7 +122,7 @@ fn terminal_is_gone(patience: Duration) -> anyhow::Result<bool> {
     let patience = Timespec { tv_sec: 0, tv_nsec: patience.subsec_nanos().into() };
     match poll(&mut source, Some(&patience)) {
         Ok(_) | Err(Errno::INTR) => {}
-        Err(error) => return Err(error).context("cannot look at the terminal"),
+        Err(error) => return Err(error).context("cannot wait for input from the terminal"),
     }
     Ok(source[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL))
 }

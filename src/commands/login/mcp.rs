@@ -97,7 +97,7 @@ async fn approve(target: &LoginTarget, open_browser: bool) -> anyhow::Result<::m
     let redirected = tokio::select! {
         redirected = listener.wait(pending.state()) => redirected?,
         pasted = pasted() => Redirected::pasted(&pasted?, listener.uri())?,
-        () = tokio::time::sleep(LOGIN_TIMEOUT) => bail!("nobody logged in within {} minutes", LOGIN_TIMEOUT.as_secs() / 60),
+        () = tokio::time::sleep(LOGIN_TIMEOUT) => bail!("no login was completed within {} minutes; try again", LOGIN_TIMEOUT.as_secs() / 60),
     };
     Ok(pending.finish(redirected).await?)
 }

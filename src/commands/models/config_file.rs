@@ -58,7 +58,7 @@ impl ConfigFile {
 /// Returns the table with this name, which is created if there is none.
 pub(super) fn table<'a>(parent: &'a mut Item, name: &str) -> anyhow::Result<&'a mut Item> {
     let is_inline = parent.is_inline_table();
-    let not_a_table = || format!("what should hold `{name}` is not a table");
+    let not_a_table = || format!("the parent of `{name}` is not a table");
     let tables = parent.as_table_like_mut().with_context(not_a_table)?;
     if !tables.contains_key(name) {
         let mut own = Table::new();
@@ -72,7 +72,7 @@ pub(super) fn table<'a>(parent: &'a mut Item, name: &str) -> anyhow::Result<&'a 
 
 /// Sets a value. The comments around its key and the value before are preserved.
 pub(super) fn set(table: &mut Item, name: &str, mut value: Value) -> anyhow::Result<()> {
-    let table = table.as_table_like_mut().with_context(|| format!("what should hold `{name}` is not a table"))?;
+    let table = table.as_table_like_mut().with_context(|| format!("the parent of `{name}` is not a table"))?;
     match table.get_mut(name) {
         Some(item) => {
             if let Some(before) = item.as_value() {

@@ -124,7 +124,7 @@ fn turn_error(failure: &TurnFailure) -> RpcError {
         | FailureKind::History => RpcError::INTERNAL,
     };
     let data = match &failure.data {
-        Value::Null => json!({ "advice": "send the prompt again; if it fails again, look into the daemon's log" }),
+        Value::Null => json!({ "advice": "send the prompt again; if it fails again, see the daemon's log" }),
         data => data.clone(),
     };
     RpcError::new(code, &failure.message, data)
