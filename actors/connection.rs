@@ -1,7 +1,8 @@
-//! One client, whatever its transport. It is the only actor that sees the protocol.
+//! The actor that serves one client over any transport. It is the only actor that sees the
+//! protocol.
 //!
-//! Started by the `Runtime` for each accepted pair of reader and writer; ends with its client. It
-//! attaches to sessions, whose events its cursors bring in order, and it answers each request
+//! The `Runtime` starts one for each accepted pair of reader and writer; it ends with its client.
+//! It attaches to sessions, whose events its cursors read in order, and answers each request
 //! exactly once. Sessions outlive it.
 
 mod account;
@@ -179,7 +180,7 @@ enum OwnRequest {
     Question { session: SessionId, question: QuestionId, is_form: bool },
     /// A request of a tool that waits for the answer.
     ForTool { session: SessionId, method: &'static str, answer: oneshot::Sender<Answered> },
-    /// A terminal whose tool has given up. If the client creates it nevertheless, it is released.
+    /// A terminal whose tool has given up. If the client still creates it, it is released.
     LateTerminal(SessionId),
     /// A request to open a page, made for one of the client's own requests. Its answer is ignored.
     Page(Id),
@@ -290,7 +291,7 @@ impl Connection {
         }
     }
 
-    /// The environment in which this client's keys and programs are found.
+    /// The environment in which to look for this client's keys and programs.
     fn whole_environment(&self) -> Environment {
         self.client.environment.over(&self.runtime.ports().settings.base.get())
     }

@@ -58,8 +58,8 @@ struct RuntimeState {
     arbiters: Vec<ArbiterHandle>,
     next_arbiter: AtomicUsize,
     shutdown: watch::Sender<Option<Shutdown>>,
-    /// True once the daemon stops for good. A connection holds a receiver until it has sent the
-    /// goodbye to its client.
+    /// True once the daemon is stopped and will not restart. A connection holds a receiver until it
+    /// has sent the goodbye to its client.
     leaving: watch::Sender<bool>,
     /// True once all sessions have been evicted. A connection holds a receiver until its last
     /// answers are written.

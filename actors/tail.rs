@@ -1,4 +1,5 @@
-//! The end of a session's log in memory: a shared ring of events and a watch of its progress.
+//! The end of a session's log in memory: a shared ring of events, and a watch channel for its
+//! progress.
 //!
 //! The session appends, the committer's receipts settle, and any number of cursors read, each at
 //! its own pace. Uncommitted events are never dropped. Committed events stay only while the ring

@@ -127,7 +127,7 @@ fn record(program: &Path) -> Answer<Vec<(&'static str, String)>> {
     Ok(vec![("acpd ask", stage.capture("asking")?), ("acpd ctl top", stage.capture("watching")?)])
 }
 
-/// How many stages there were, each with a folder of its own.
+/// The number of stages so far; each has its own folder.
 static STAGES: AtomicU32 = AtomicU32::new(0);
 
 /// An empty home with a small project, and a separate tmux server.
@@ -147,7 +147,7 @@ impl Stage {
         Ok(Self { folder, program: program.to_owned() })
     }
 
-    /// A section of the page with a screen. The screen may contain fences of its own.
+    /// A section of the page with a screen. The screen may itself contain fences.
     fn section(&self, what: &str, screen: &str) -> String {
         let screen = screen.replace(&self.folder.join("home").display().to_string(), "/home/you");
         let lines: Vec<&str> = screen.trim_end().lines().map(str::trim_end).collect();

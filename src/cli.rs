@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(of_release(), "");
     }
 
-    /// `UPDATE_EXPECT=1` writes the page anew.
+    /// Compares docs/cli.md with the help texts; `UPDATE_EXPECT=1` rewrites the page.
     #[test]
     fn the_page_of_all_commands_is_that_of_this_version() {
         let mut command = super::examples::command().term_width(100);

@@ -1,5 +1,5 @@
-//! What a client can cancel in a session: the running turn, one call, or the command of one terminal.
-//! A request is withdrawn in [`requests`](super::requests).
+//! Cancels parts of a session's work for a client: the running turn, one call, or the command of
+//! one terminal. [`requests`](super::requests) withdraws requests.
 
 use actix::Context;
 use domain::SessionId;

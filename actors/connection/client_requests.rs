@@ -23,7 +23,7 @@ use crate::mail::{reaches, report};
 use crate::tail::Tail;
 
 /// How long the client may take for quick requests. A write and a new terminal may wait for the
-/// user, and a command may run for as long as it likes.
+/// user, and a command may run for any time.
 const QUICK_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Sends a request to the client. The answer is returned over the channel, which closes when the

@@ -1,6 +1,6 @@
 //! Limits what MCP servers ask the user at one client. The limit applies where questions enter the
-//! connection, because a server writes as fast as it likes and each question is a message to an
-//! actor and a line in the client's outbox.
+//! connection, because a server may write at any speed and each question is a message to an actor
+//! and a line in the client's outbox.
 //!
 //! A Connection shares this with the editors that it lends to its prompts. The lock is only held
 //! briefly.

@@ -123,7 +123,7 @@ async fn write_all<W: AsyncWrite + Unpin>(
             () = last_call(&mut ended) => return Err(std::io::ErrorKind::TimedOut.into()),
         }
         frames.clear();
-        // The memory of a burst must not be kept for ever.
+        // The memory of a burst must not be kept forever.
         if joined.capacity() > JOINED << 10 {
             joined = BytesMut::new();
         }

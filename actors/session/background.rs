@@ -1,4 +1,4 @@
-//! Work beside the conversation: reports of background commands, and requests of clients to end a
+//! Work outside the conversation: reports of background commands, and requests of clients to end a
 //! single call or terminal.
 
 use actix::{Context, Handler, Message, StreamHandler};

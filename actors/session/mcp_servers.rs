@@ -50,7 +50,7 @@ struct ServerEvent {
 }
 
 impl Session {
-    /// Has the toolbox replace the session's servers by these.
+    /// Makes the toolbox replace the session's servers with these.
     pub(super) fn connect_servers(&mut self, request: ServerRequest, ctx: &mut Context<Self>) {
         let ServerRequest { servers, extra_roots } = request;
         let events = self.ports.toolbox.set_servers(McpRequest {

@@ -8,8 +8,8 @@ use domain::session::Input;
 
 use super::Session;
 
-/// How long to wait for the lists of slow providers. Each request for a list has an earlier
-/// deadline of its own.
+/// How long to wait for the lists of slow providers. Each request for a list has its own, earlier
+/// deadline.
 const LISTS_WITHIN: Duration = Duration::from_secs(30);
 
 impl Session {

@@ -1,4 +1,4 @@
-//! Sub-agents of a running turn: each is a turn of its own that works on one call. Its conversation
+//! Sub-agents of a running turn: each is a separate turn that works on one call. Its conversation
 //! lives here and not in the log. Its calls are handled like all others, and its report is the
 //! outcome of the call on which it works.
 

@@ -92,8 +92,8 @@ impl Session {
         self.offered_tools().into_iter().filter(is_left_out).map(|tool| tool.name).collect()
     }
 
-    /// Switches the running turn to the current model, from its next request on. A sub-agent with a
-    /// model of its own keeps that one.
+    /// Switches the running turn to the current model, from its next request on. A sub-agent that
+    /// has its own model keeps it.
     pub(super) fn switch_model(&self) {
         let Some((turn, _)) = &self.work.turn else { return };
         let (model, thought) = (self.ports.models.find(&self.state().settings.model), self.state().settings.thought);
@@ -101,7 +101,7 @@ impl Session {
         tell(turn, SwitchModel { model, thought });
     }
 
-    /// Gives each turn a span of its own, from its first event to its last.
+    /// Gives each turn its own span, from its first event to its last.
     pub(super) fn trace_turn(&mut self, number: u64, trace: Option<&Trace>, editor: Option<Arc<dyn Editor>>) {
         self.tool_context.editor = editor;
         self.turn_span = spans::turn(&self.span, number, trace);

@@ -85,8 +85,8 @@ impl Endings {
         !self.has_spoken && self.cut.is_none() && !std::mem::replace(&mut self.was_silent, true)
     }
 
-    /// Returns what to tell a model whose response without calls was cut off or empty, if it should go
-    /// on.
+    /// Returns what to tell a model whose response without calls was cut off or empty, if it should
+    /// continue.
     fn nudge(&mut self, stopped: &StopReason) -> Option<String> {
         match stopped {
             StopReason::MaxTokens if self.may_mend_cut() => Some(self.mend_cut()),

@@ -1,4 +1,4 @@
-//! The bridge as a small program of its own, which acpd executes in its place for `acpd acp`.
+//! The bridge as a separate small program, with which `acpd acp` replaces itself.
 //!
 //! It uses the crate `bridge` and nothing else, so it contains neither the agent nor a runtime.
 

@@ -43,7 +43,7 @@ enum Step {
         to: PathBuf,
     },
     Remove(PathBuf),
-    /// This file stays as it is, for this reason.
+    /// Leaves this file unchanged, for this reason.
     Leave {
         path: PathBuf,
         why: &'static str,

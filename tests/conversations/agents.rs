@@ -133,7 +133,7 @@ async fn a_sub_agent_has_a_budget_and_its_crash_fails_the_call() {
     assert!(transcript.contains(expected), "{transcript}");
 }
 
-/// A sub-agent has asked, and the person has not answered.
+/// Starts a turn in which a sub-agent has asked and the user has not answered.
 async fn asked_by_sub_agent() -> Project {
     let write = vec![Step::call("write_file", json!({ "path": "b.txt", "content": "b\n" })), Step::end()];
     let mut at = delegating(json!({ "task": "Write b.txt.", "tools": "all" }), vec![write]).await;
@@ -142,7 +142,7 @@ async fn asked_by_sub_agent() -> Project {
     at
 }
 
-/// Another editor loads the session, which says why its turn has ended.
+/// Another editor loads the session, which explains why its turn has ended.
 async fn loads_the_reason(at: &Project) {
     let mut vim = at.scene.editor("vim").await;
     at.transcript();

@@ -97,7 +97,7 @@ async fn two_read_only_sub_agents_work_at_the_same_time() {
     let answers = vec![both, held("First."), held("Second."), say("Done.")];
     let mut at = place(&[], json!([]), limits(), answers).await;
     let prompt = at.zed.prompt(&at.session, "find out").await;
-    // Neither can go on before both have been asked.
+    // Neither can continue before both have been asked.
     at.scene.script.until_held(2).await;
     at.scene.script.release();
     at.scene.script.release();

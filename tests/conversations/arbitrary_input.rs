@@ -88,7 +88,7 @@ struct Case {
 #[derive(Clone, Debug)]
 enum Piece {
     Message {
-        /// The id as it is written; None for a notification.
+        /// The id as written; None for a notification.
         id: Option<String>,
         method: &'static str,
         /// Changes to valid params: the fields at these positions are removed or replaced.
@@ -325,7 +325,7 @@ async fn receive_all(client: &mut Editor, replies: &mut impl Iterator<Item = Opt
                 sessions.push(session.clone());
             }
         }
-        // A model may talk for ever, so its turns are cancelled after a while.
+        // A model may talk forever, so its turns are cancelled after a while.
         if sessions.len() < 64 && client.received() % 500 == 499 {
             for session in &sessions {
                 client.notify("session/cancel", json!({ "sessionId": session })).await;

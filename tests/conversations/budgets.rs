@@ -1,4 +1,5 @@
-//! Limits on what may be spent: the person is asked before the turn goes on. And calls that are repeated to no end.
+//! Limits on what may be spent: the user is asked before the turn continues. Also tests calls that
+//! are repeated without progress.
 
 use domain::Usage;
 use domain::budget::{SpendingLimit, SpendingLimits};
@@ -88,7 +89,7 @@ async fn ask_when_a_turn_begins(limits: SpendingLimits) {
     assert_eq!(scene.script.requests().len(), 1);
     zed.choose(&question, "allow_once").await;
     assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
-    // The consent covers as much again.
+    // The approval covers the same amount again.
     let prompt = zed.prompt(&session, "three").await;
     assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
 }

@@ -1,5 +1,5 @@
-//! A window that fills up in the middle of a turn: what is cleared, what is summarised, what the next request still holds,
-//! and how the model finds the rest again.
+//! A window that fills up in the middle of a turn: what is cleared, what is summarised, what the
+//! next request still contains, and how the model finds the rest again.
 
 use std::fs;
 use std::sync::Arc;

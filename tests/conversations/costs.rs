@@ -1,4 +1,4 @@
-//! What a prompt costs, counted: a regression fails here on any machine, however fast or busy.
+//! Counts what a prompt costs, so a regression fails on any machine, however fast or busy.
 
 use serde_json::json;
 use testkit::{Scene, Step};

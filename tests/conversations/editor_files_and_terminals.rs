@@ -37,7 +37,7 @@ fn read_and_edit() -> Vec<Vec<Step>> {
 async fn unsaved_text_is_read_and_changed_through_the_editor() {
     let mut at = helped(files(), &[("a.txt", "saved\n")], read_and_edit()).await;
     let prompt = at.zed.prompt(&at.session, "change it").await;
-    // To read the file, to show the change, and right before the change is made.
+    // The file is read for the model, to show the change, and right before the change is made.
     for _ in 0..3 {
         let asked = at.zed.receive("fs/read_text_file").await;
         at.zed.reply(&asked, json!({ "content": "unsaved\n" })).await;

@@ -160,7 +160,7 @@ async fn a_childs_actions_are_in_the_log_and_reach_every_client() {
     let answer = zed.answer(id).await["result"].clone();
     assert_eq!((&answer["stopReason"], &answer["usage"]["totalTokens"]), (&json!("end_turn"), &json!(9)));
 
-    // Another editor gets the same from the log, and the list says who answered.
+    // Another editor gets the same from the log, and the list names the agent.
     scene.transcript.take();
     let mut vim = scene.editor("vim").await;
     let load = vim.request("session/load", json!({ "sessionId": session, "cwd": "/work", "mcpServers": [] })).await;
@@ -188,7 +188,8 @@ async fn an_update_that_acpd_does_not_interpret_is_kept_and_passed_on_as_it_is()
     let (mut zed, session, mut child) = opened(&scene, &mut children).await;
     let id = zed.prompt(&session, "go").await;
     let prompt = child.receive("session/prompt").await;
-    // Of a shape that the editor in this test accepts, and that acpd does not interpret.
+    // This update has a shape that the editor in this test accepts and that acpd does not
+    // interpret.
     child.update(json!({ "sessionUpdate": "session_info_update", "_meta": { "sky": "blue" } })).await;
     child.end(&prompt).await;
     // The first one is the title that acpd gives the session.
@@ -282,7 +283,7 @@ async fn a_fork_shows_what_was_and_has_a_session_of_its_own_at_the_agent() {
     vim.call("session/load", json!({ "sessionId": fork, "cwd": "/work", "mcpServers": [] })).await;
     let seen = scene.transcript.take();
     assert!(seen.contains("remember blue") && seen.contains("I remember blue."), "{seen}");
-    // Each goes on by itself. The agent of the fork is told what was said.
+    // Each continues separately. The agent of the fork receives what was said before.
     let id = zed.prompt(fork, "which colour?").await;
     let prompt = second.receive("session/prompt").await;
     assert!(prompt["params"]["prompt"][0]["text"].as_str().unwrap().contains("User: remember blue"), "{prompt}");

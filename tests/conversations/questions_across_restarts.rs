@@ -388,7 +388,7 @@ async fn after_a_crash_an_approved_edit_applies_unless_the_file_changed() {
     assert!(transcript.contains("a.txt changed since it was read; read it again with read_file"), "{transcript}");
 }
 
-/// A catalogue that corrects the default model once, when the test says so.
+/// A catalogue that corrects the default model once, when the test requests it.
 struct Correcting {
     models: Arc<dyn Catalogue>,
     correct: Arc<AtomicBool>,

@@ -257,7 +257,7 @@ async fn a_model_that_never_stops_calling_tools_is_stopped_at_the_limit() {
     assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "max_turn_requests");
     let requests = scene.script.requests();
     assert_eq!(requests.len(), 3);
-    // The model is told one request before the last, and with the last.
+    // The model is warned one request before the last, and with the last.
     let ends: Vec<String> = requests.iter().map(|request| format!("{:?}", request.messages.last())).collect();
     assert!(!ends[0].contains("request"), "{}", ends[0]);
     assert!(ends[1].contains("One more request is left in this turn after this one."), "{}", ends[1]);

@@ -1,5 +1,5 @@
-//! `/worktree`: a session works in a git worktree of its own, and nothing is lost when it is merged or removed. Git is
-//! the real one.
+//! `/worktree`: a session works in its own git worktree, and nothing is lost when it is merged or
+//! removed. The tests run the real git.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -112,7 +112,7 @@ impl Repository {
     }
 }
 
-/// Connects an editor and opens a session with these wishes.
+/// Connects an editor and opens a session with these options.
 async fn open(scene: &Scene, name: &str, cwd: &Path, wishes: Value) -> (Editor, Value) {
     let mut editor = scene.editor(name).await;
     let params = json!({ "cwd": cwd, "mcpServers": [], "_meta": { "acpd": wishes } });

@@ -1,4 +1,4 @@
-//! A language server of other authors: pyright, which checks Python.
+//! A third-party language server: pyright, which checks Python.
 
 use std::collections::BTreeMap;
 use std::fs;

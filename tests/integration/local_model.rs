@@ -1,5 +1,6 @@
-//! A real language model on this machine, SmolLM2, served by llama.cpp: a real tokenizer, a real chat template and a real
-//! server. Nothing is asserted about what the model says, which is seldom sensible.
+//! A real language model on this machine, SmolLM2, served by llama.cpp: a real tokenizer, a real
+//! chat template and a real server. The tests assert nothing about the model's text, which is
+//! seldom sensible.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

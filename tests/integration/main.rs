@@ -1,5 +1,5 @@
-//! Tests with programs of other authors. `.ci/integration` installs them and runs these tests. The
-//! tests need the feature `integration`, so that `cargo test --workspace` needs nothing but Rust. A
+//! Tests with third-party programs. `.ci/integration` installs them and runs these tests. The tests
+//! need the feature `integration`, so that `cargo test --workspace` needs nothing but Rust. A
 //! missing program is a failure, never a skip.
 
 #![allow(clippy::unwrap_used, reason = "tests may")]

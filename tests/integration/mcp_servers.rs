@@ -1,4 +1,4 @@
-//! MCP servers of other authors: the reference server over each transport, and one in Python.
+//! Third-party MCP servers: the reference server over each transport, and one in Python.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 /// Prompts that the server knows.
 pub(crate) const HELLO: &str = "say-hello";
-/// Six words, with a pause after three of them until the test goes on.
+/// Six words, with a pause after three of them until the test continues.
 pub(crate) const WAIT: &str = "wait-here";
 /// A command that needs permission: it creates the file `asked`.
 pub(crate) const TOUCH: &str = "touch-it";
@@ -36,7 +36,7 @@ impl ModelServer {
         Self { server: Server::with(move |request, _| reply(format, request, &opened)), gate }
     }
 
-    /// Lets answers to `WAIT` go on, or pause again.
+    /// Lets answers to `WAIT` continue, or pause again.
     pub(crate) fn open(&self, is_open: bool) {
         self.gate.send_replace(is_open);
     }

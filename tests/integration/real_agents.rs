@@ -1,5 +1,6 @@
-//! Agents of other authors answer sessions, with a model server of our own behind them: they outlive their editor, the
-//! daemon and themselves, ask all editors, and leave no process behind.
+//! Third-party agents answer sessions, with our own model server behind them. Their sessions
+//! outlive the editor, the daemon and the agent's process, questions reach all editors, and no
+//! process is left behind.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +12,7 @@ use crate::harness::{Home, Peer, signal, until};
 use crate::installed::installed;
 use crate::model_server::{Format, HELLO, ModelServer, TOUCH, WAIT, WORDS};
 
-/// An agent in a home of its own.
+/// An agent in its own home.
 struct World {
     home: Home,
     model: ModelServer,
@@ -80,7 +81,7 @@ impl World {
 
 /// The processes of a home's agent: those that are not acpd's own.
 pub(crate) fn agent_processes(home: &Home) -> Vec<u32> {
-    // The bridge is a program of its own, beside acpd.
+    // The bridge is a separate program, beside acpd.
     let own = Path::new(env!("CARGO_BIN_EXE_acpd")).parent().unwrap();
     let is_acpd = |pid: &u32| {
         let program = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
@@ -124,7 +125,7 @@ pub(crate) fn hear(editor: &mut Peer, word: &str) {
     editor.received.push(message);
 }
 
-/// The turn goes on without its editor, and another one gets every update once and in order.
+/// The turn continues without its editor, and another editor gets every update once and in order.
 fn outlives_its_editor(world: &World) -> (Peer, String) {
     let mut first = world.home.bridge();
     let session = first.open(&world.home.work());

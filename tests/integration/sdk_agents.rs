@@ -1,5 +1,6 @@
-//! Example agents of the SDKs answer sessions, and one of our own for the SDK that is installed without its examples.
-//! They outlive their editor, the daemon and themselves, ask all editors, and leave no process behind.
+//! Example agents of the SDKs answer sessions, and one of our own for the SDK that is installed
+//! without its examples. Their sessions outlive the editor, the daemon and the agent's process,
+//! questions reach all editors, and no process is left behind.
 
 use std::fs;
 use std::path::Path;
@@ -89,10 +90,12 @@ fn an_agent_built_on_the_python_sdk_has_everything_that_acpd_promises() {
     close(&home, &mut editor, &session);
 }
 
-/// What the example agent of the TypeScript SDK says if it is allowed to go on: before its question, and after it.
+/// The text of the TypeScript SDK's example agent if it is allowed to continue: before its
+/// question, and after it.
 const SAID: [&str; 3] = ["I'll help you with that.", " Now I understand", " Perfect!"];
 
-/// Two editors get the question of a turn of the example, and one of them answers. Both see how it goes on.
+/// Two editors get the question of a turn of the example, and one of them answers. Both see how the
+/// turn continues.
 fn answer_example(editor: &mut Peer, other: &mut Peer) {
     let (here, there) = (question(editor), question(other));
     assert_eq!(here["params"]["options"], there["params"]["options"]);

@@ -11,7 +11,7 @@ use testkit::provider::{Action, Reply, Server};
 
 use crate::installed::installed;
 
-/// A command in a home of its own.
+/// A command in its own home.
 pub(crate) fn at_home(home: &Path, program: &str) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", home);

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::harness::{Home, is_alive, until};
 
-/// An agent that wants a login before it opens a session, and offers one in a terminal. It notes its process id and that
-/// of a child of its own.
+/// An agent that wants a login before it opens a session, and offers one in a terminal. It notes
+/// its process id and that of a child process.
 const AGENT: &str = r#"
 if [ "$1" = --login ]; then echo "$2 $WHERE" > logged-in; exit 0; fi
 sleep 1000 &

@@ -284,7 +284,7 @@ fn a_long_thought_is_folded_in_a_conversation_and_shown_on_demand() {
     terminal.shows("thoughts are shown as a whole now");
     terminal.type_in("exit\r");
     assert_eq!(terminal.wait().code(), Some(0));
-    // One prompt has no second one to ask for the rest with.
+    // A single prompt cannot be followed by another one that asks for the rest.
     let mut terminal = ask(&home, &["hello"]);
     assert_eq!(terminal.wait().code(), Some(0));
     assert!(terminal.screen().contains("thought 8\nthought 9\nDone."), "{}", terminal.screen());

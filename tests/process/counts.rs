@@ -1,5 +1,5 @@
-//! What a piece of text, a turn and an idle session cost: counted, not timed, so a regression fails
-//! on any machine. `--nocapture` prints the counts.
+//! Counts what a piece of text, a turn and an idle session cost. Counts do not depend on time, so a
+//! regression fails on any machine. `--nocapture` prints the counts.
 
 use std::fs;
 use std::path::Path;
@@ -97,8 +97,8 @@ fn a_turn_costs_little() {
     let by_daemon = Work::of(daemon).each(daemon_before, TURNS);
     let by_bridge = Work::of(bridge.id()).each(bridge_before, TURNS);
     println!("per turn, daemon: {by_daemon:?}, bridge: {by_bridge:?}");
-    // 29 writes of 36 KB in all on an idle machine. A slow turn takes more: what nothing waits for is
-    // written by a timer.
+    // 29 writes of 36 KB in all on an idle machine. A slow turn takes more, because a timer writes
+    // events that nothing waits for.
     assert!(by_daemon.writes < 90.0 && by_daemon.bytes < 110_000.0, "{by_daemon:?}");
     assert!(by_bridge.writes < 12.0 && by_bridge.reads < 12.0, "{by_bridge:?}");
 }

@@ -198,7 +198,7 @@ fn a_store_that_cannot_be_used_is_seen_before_a_daemon_starts() {
     assert_eq!(state, "fail");
     assert!(said.ends_with("history is a file, where acpd needs a folder for its data"), "{said}");
     assert!(advice.starts_with("move it away: mv "), "{advice}");
-    // A daemon can start, and its clients are told the same.
+    // A daemon can start, and its clients get the same report.
     assert_eq!((says(&found, "state").0, says(&found, "daemon").0), ("ok".to_owned(), "ok".to_owned()));
     fs::remove_file(&store).unwrap();
     fs::create_dir(home.state().join("daemon.lock")).unwrap();

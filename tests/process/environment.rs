@@ -106,7 +106,7 @@ fn a_key_in_an_editors_environment_reaches_no_tool_file_log_or_output() {
     let home = Home::new();
     let keys = [("ANTHROPIC_API_KEY", SECRET), ("OPENAI_API_KEY", SECRET)];
     let mut editor = editor(&home, &keys);
-    // With a key there is a model to be had that this test cannot reach.
+    // With a key, a model is offered that this test cannot reach.
     let (bridge, session) = &mut editor;
     bridge.ask("session/set_model", serde_json::json!({ "sessionId": session, "modelId": "rehearsal" }));
     let seen = seen(&home, &mut editor);

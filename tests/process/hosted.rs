@@ -8,11 +8,12 @@ use serde_json::{Value, json};
 
 use crate::harness::{Home, Peer, is_alive, signal, until};
 
-/// An agent that writes its process id and that of a detached child to `pids`, and notes how its session was opened. It
-/// speaks until the file `go` exists if the prompt says `wait`, ends itself if it says `die`, and writes a file through
-/// its client if it says `write`. For `escape` it tries to write beside the session's folder, for `strange` it sends an
-/// update that acpd does not know, for `grumble` it writes to its standard error, and for `flood` it speaks for ever,
-/// whatever its client says. With `PROTOCOL=2` it speaks version 2.
+/// An agent that writes its process id and that of a detached child to `pids`, and notes how its
+/// session was opened. It speaks until the file `go` exists if the prompt says `wait`, ends itself
+/// if it says `die`, and writes a file through its client if it says `write`. For `escape` it tries
+/// to write beside the session's folder, for `strange` it sends an update that acpd does not know,
+/// for `grumble` it writes to its standard error, and for `flood` it sends text forever, whatever
+/// its client sends. With `PROTOCOL=2` it speaks version 2.
 const AGENT: &str = r##"
 setsid sleep 1000 &
 echo "$$ $!" >> pids
@@ -314,8 +315,8 @@ fn a_shared_agent_is_one_process_for_its_sessions_and_ends_with_the_last() {
     two.prompt(&second, "hello");
     assert_eq!(two.agent_text(), "for c2;for c2;for c2;");
 
-    // It dies; the session goes on with another one. A prompt may still have reached the dead one if acpd
-    // had not noticed its end yet, and then fails with the reason.
+    // The agent dies, and the session continues with another one. A prompt may still have reached
+    // the dead one if acpd had not noticed its end yet, and then fails with the reason.
     signal(pids(&home)[0], Signal::KILL);
     gone(&pids(&home));
     let mut answer = two.prompt(&second, "hello");

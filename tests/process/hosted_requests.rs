@@ -39,7 +39,7 @@ fn home(agent: &str, more: &str) -> Home {
     home
 }
 
-/// The folder of the sessions: that of the person, with acpd's own files in it.
+/// The folder of the sessions: the user's home, with acpd's own files in it.
 fn root(home: &Home) -> PathBuf {
     home.path().join("home")
 }
@@ -226,7 +226,7 @@ fn a_command_that_a_rule_may_deny_is_refused_whether_or_not_rules_ask() {
     for ask in ["", "ask = [\"bash(git push)\"]"] {
         let home = home("", &format!("[permissions]\ndeny = [\"bash(rm)\"]\n{ask}"));
         fs::write(root(&home).join("free"), "f").unwrap();
-        // What these commands run shows only when they run.
+        // Only running these commands shows what they run.
         let doubtful = ["$(echo rm) free", "R=rm; $R free", "eval \"$X free\""];
         let mut requests: Vec<_> = doubtful.iter().map(|command| terminal(command, &[])).collect();
         // A rule that asks is not compared: the agent asks the user itself.

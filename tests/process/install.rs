@@ -114,7 +114,7 @@ fn modified_units_and_drop_ins_are_left_alone() {
     assert!(fs::read_to_string(&service).unwrap().contains("WatchdogSec=30"));
     assert_eq!(fs::read_to_string(units(&home).join("acpd.service.before-acpd")).unwrap(), changed);
 
-    // The copy of an earlier time stays as it is.
+    // An earlier copy stays unchanged.
     fs::write(&service, "[Service]\n").unwrap();
     said(&home, &["install", "--force"]);
     assert_eq!(fs::read_to_string(units(&home).join("acpd.service.before-acpd")).unwrap(), changed);

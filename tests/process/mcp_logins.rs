@@ -37,7 +37,7 @@ fn home(oauth: &OauthServer, settings: &str) -> (Server, Home) {
     (model, home)
 }
 
-/// A daemon whose log has everything.
+/// A daemon that logs everything.
 fn serve(home: &Home) -> Daemon {
     home.start(home.acpd(&["serve", "--set", "log.filter=trace"]))
 }
@@ -45,7 +45,7 @@ fn serve(home: &Home) -> Daemon {
 /// `acpd login --mcp` without a terminal, while it waits for the browser.
 struct LoginCommand {
     child: Child,
-    /// It is read as long as the command writes.
+    /// Kept so that the command can write.
     _stderr: Lines,
     page: String,
 }
@@ -187,7 +187,7 @@ fn a_token_is_renewed_in_mid_session_and_a_revoked_login_is_asked_for_again() {
     let said = home.stdout(&["ask", "--allow", "--session", &session, "what is new?"]);
     assert!(said.contains("the coffee is cold"), "{said}");
     assert_eq!(oauth.renewals(), 1);
-    // Two sessions in different folders have connections of their own, and one refresh token.
+    // Two sessions in different folders have separate connections and one refresh token.
     let other = home.path().join("other");
     fs::create_dir(&other).unwrap();
     editor.ask("session/new", json!({ "cwd": other, "mcpServers": [] }));

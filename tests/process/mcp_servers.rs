@@ -58,7 +58,7 @@ fn an_mcp_server_ends_with_its_session_or_daemon_and_returns_with_the_bridge() {
     assert!(first.iter().all(|pid| is_alive(*pid)));
     home.kill_daemon();
     gone(&first);
-    // The bridge goes on with another daemon, which has the servers that the editor asked for.
+    // The bridge continues with another daemon, which has the servers that the editor asked for.
     editor.prompt(&session, "hello");
     let second = started(&home, 2);
     editor.ask("session/close", json!({ "sessionId": session }));
@@ -144,8 +144,8 @@ fn one_shot_clients_leave_no_mcp_servers_behind() {
     home.stdout(&["ask", "list the files"]);
     gone(&started(&home, 1));
 
-    // A session in an editor has the server, and asks from any terminal share it and leave it
-    // alone.
+    // A session in an editor has the server; calls of `ask` from any terminal share it and do not
+    // stop it.
     let mut editor = home.bridge();
     editor.open(&home.work());
     let shared = started(&home, 2).split_off(2);

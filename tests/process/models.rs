@@ -105,7 +105,7 @@ fn the_default_model_is_written_to_the_configuration_and_used_by_the_daemon() {
     assert_eq!(home.json(&["ctl", "status", "--json"])["model"], "openai/scripted-instruct");
     assert_eq!(default(&[]).stdout, b"openai/scripted-instruct\n");
 
-    // A default that does not exist is not in the way of another one.
+    // A default that does not exist does not prevent setting another one.
     home.configure("[models]\ndefault = \"nobody/x\"\n[models.local]\nprobe = false\n");
     assert!(default(&["--reset"]).status.success());
     assert_eq!(written(), "[models]\n[models.local]\nprobe = false\n");

@@ -22,7 +22,7 @@ fn fenced(command: &str) -> String {
     format!("run the command:\n```\n{command}\n```")
 }
 
-/// A command of so many lines, the last of which makes a file.
+/// A command of this many lines, the last of which creates a file.
 fn long(lines: usize) -> String {
     let mut command = String::new();
     for number in 1..lines {

@@ -1,5 +1,5 @@
-//! A daemon under a stream of prompts from several clients is killed at random instants, again and
-//! again, and each time everything that it had acknowledged is there, once, in order, and closed.
+//! Kills a daemon at random instants, again and again, while several clients send prompts. Each
+//! time, everything that it had acknowledged must be there: once, in order, and closed.
 //!
 //! `ACPD_KILLS` makes the run longer (`just crash`), and `ACPD_SEED` repeats a run. The figures are
 //! printed at the end.

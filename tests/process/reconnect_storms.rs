@@ -78,7 +78,7 @@ fn a_request_that_ends_the_connection_is_sent_twice_and_then_refused() {
     );
     bridge.initialize();
     assert!(bridge.is_silent());
-    // The first, the one that it was sent again on, and the one after that.
+    // The first connection, the one on which the request was sent again, and the one after that.
     assert_eq!(count.load(Ordering::Relaxed), 3);
 }
 

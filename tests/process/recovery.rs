@@ -80,7 +80,7 @@ fn a_prompt_runs_once_or_is_refused_whenever_the_daemon_is_killed() {
             }
         }
     }
-    // Answered when the bridge has brought a daemon back.
+    // This is answered when the bridge has started another daemon.
     bridge.ask("session/list", json!({}));
     let log = home.stdout(&["ctl", "export", &session]);
     let effects = std::fs::read_to_string(home.work().join("effects")).unwrap();

@@ -23,7 +23,7 @@ fn a_restart_keeps_the_process_the_socket_the_sessions_and_the_bridges() {
     let session = bridge.open(&home.work());
     goes_on(&mut bridge, &session);
     let socket = fs::metadata(home.socket()).unwrap().ino();
-    // A socket of our own is passed on as well as one that was passed on to us.
+    // The daemon passes on its own socket, and in the second round one that was passed to it.
     for _ in 0..2 {
         bridge.received.clear();
         let report = home.json(&["ctl", "restart", "--json"]);

@@ -19,8 +19,8 @@ const KEYS: [(&str, &str); 3] =
 
 const PROMPT: &str = "a-prompt-that-is-kept";
 
-/// Quotes the key that it was shown: in a refusal, in a failure, in an error in mid-stream; and
-/// then answers.
+/// A server that quotes the key it received: in a refusal, in a failure, and in an error in
+/// mid-stream; then it answers.
 fn quoting() -> Server {
     Server::with(|seen, _| {
         let Some(key) = key_in(seen) else { return Reply::json(401, &json!({ "error": { "message": "no key" } })) };
@@ -201,7 +201,7 @@ fn no_key_is_in_what_is_written_logged_or_shown() {
     }
 }
 
-/// Where a key does not belong, and people paste it all the same.
+/// A key that a user pasted into the wrong place.
 const PASTED: &str = "sk-pasted-0123456789abcdef";
 
 fn pasted(line: &str) -> String {

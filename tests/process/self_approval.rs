@@ -20,7 +20,8 @@ fn editor_with_terminals(home: &Home) -> (Peer, String) {
     (editor, session)
 }
 
-/// Does as editors do with `terminal/create`: runs the command with these variables over its own.
+/// Handles `terminal/create` like an editor: runs the command with these variables on top of its
+/// own.
 fn run_in_terminal(home: &Home, order: &Value) -> (String, i32) {
     let words = order["args"].as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned());
     let mut command: Command = home.bare(order["command"].as_str().unwrap());
@@ -82,7 +83,7 @@ fn a_command_in_an_editors_terminal_cannot_answer_questions() {
     assert!(!home.work().join("allowed").exists());
     let open = home.json(&["ctl", "session", &asking, "--json"]).to_string();
     assert!(open.contains("waiting"), "{open}");
-    // The person at the terminal can.
+    // The user at the terminal can.
     home.stdout(&["ctl", "allow", &asking]);
     until("the command to run", || home.work().join("allowed").exists().then_some(()));
 }
@@ -109,14 +110,14 @@ fn no_program_of_ours_shows_the_keys_of_its_environment() {
     let open = fs::read_dir(format!("/proc/{}/fd", bridge.id())).unwrap().flatten();
     let open: Vec<_> = open.filter_map(|entry| fs::read_link(entry.path()).ok()).collect();
     assert!(!open.iter().any(|file| file.to_string_lossy().contains("environment")), "{open:?}");
-    // It has reached its session all the same.
+    // The value has reached its session nevertheless.
     bridge.ask("session/set_model", json!({ "sessionId": session, "modelId": "rehearsal" }));
     let prompt = bridge.start_prompt(&session, "run the command: echo $FLAVOUR > flavour");
     let question = bridge.question();
     bridge.allow(&question);
     bridge.answer(prompt);
     assert_eq!(fs::read_to_string(home.work().join("flavour")).unwrap(), "vanilla\n");
-    // Nor does `ask`, to a command of its own.
+    // `ask` does not show them to its own command either.
     let mut ask = home.acpd(&["ask", "--allow", "--model", "rehearsal"]);
     ask.arg("run the command: cat /proc/[0-9]*/environ > seen 2> /dev/null; true");
     ask.env("ANTHROPIC_API_KEY", SECRET).stdout(Stdio::piped()).stderr(Stdio::piped());

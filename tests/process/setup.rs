@@ -68,7 +68,7 @@ fn written_settings_keep_comments_and_layout_and_a_copy_is_made() {
     assert!(String::from_utf8_lossy(&again.stderr).contains("nothing was changed"), "{again:?}");
     assert_eq!(fs::read_to_string(&file).unwrap(), after);
 
-    // Another place of the program changes only that; what was added stays.
+    // If the program has moved, only its path changes; everything that the user added stays.
     let moved = after.replace(PROGRAM, "/old/acpd").replace("\"args\"", "\"env\": { \"A\": \"b\" },\n      \"args\"");
     fs::write(&file, &moved).unwrap();
     assert!(home.run(&["setup", "zed", "--write"]).status.success());

@@ -14,7 +14,7 @@ use crate::harness::{DEADLINE, Home, until};
 
 const SESSIONS: usize = 20;
 
-/// Of one answer: 3 MB, so that all of them are 60 MB.
+/// The number of pieces of one answer. An answer is 3 MB, and all answers are 60 MB.
 const PIECES: usize = 375;
 const PIECE: usize = 8000;
 
@@ -35,7 +35,7 @@ struct Streamed {
     took: Duration,
 }
 
-/// Streams everything past an editor that reads, and past one that does not where there is one.
+/// Streams everything to an editor that reads and, if `stuck`, also to one that does not.
 fn stream_past(stuck: bool) -> Streamed {
     let home = Home::new();
     Flood { pieces: PIECES, bytes: PIECE }.start(&home);
@@ -64,7 +64,7 @@ fn stream_past(stuck: bool) -> Streamed {
         assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
         assert_eq!(neighbour.agent_text().len(), PIECES * PIECE);
         neighbour.received.clear();
-        // What a conversation itself costs is not the question here.
+        // The memory of a conversation itself is not measured here.
         neighbour.ask("session/close", json!({ "sessionId": session }));
     }
     let grown = memory(daemon, "VmHWM").saturating_sub(before);
@@ -97,7 +97,7 @@ impl Stuck {
         self.0.write_all(format!("{request}\n").as_bytes()).unwrap();
     }
 
-    /// Reads until so much text of the agent has come, and gives how much has.
+    /// Reads until this much text of the agent has arrived, and returns how much it was.
     fn read(self, wanted: usize) -> usize {
         self.0.set_read_timeout(Some(DEADLINE)).unwrap();
         let mut read = 0;
@@ -118,7 +118,7 @@ impl Stuck {
 
 #[test]
 fn sixty_megabytes_past_an_editor_that_never_reads_cost_little() {
-    // At the same time, so that whatever else the machine does slows down both.
+    // Both run at the same time, so that other load on the machine slows down both.
     let [alone, beside] = thread::scope(|scope| {
         let both = [false, true].map(|stuck| scope.spawn(move || stream_past(stuck)));
         both.map(|one| one.join().expect("it streams"))
@@ -129,7 +129,7 @@ fn sixty_megabytes_past_an_editor_that_never_reads_cost_little() {
     );
     eprintln!("{figures}");
     assert!(beside.grown.saturating_sub(alone.grown) < BUDGET_KB, "{figures}");
-    // Both ended, so neither was blocked: a client that waits for a stuck editor waits for ever.
+    // Both ended, so neither was blocked: a client that waits for a stuck editor waits forever.
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn ctl_answers_while_an_editor_is_stuck() {
     let session = neighbour.new_session(&home.work());
     let mut reader = Stuck::connect(&home);
     reader.load(&session);
-    // Enough for everything between the two to be full.
+    // This fills all buffers between the two.
     for _ in 0..4 {
         neighbour.prompt(&session, "talk");
         neighbour.received.clear();
@@ -192,7 +192,7 @@ fn ctl_answers_while_an_editor_is_stuck() {
     let connections = home.json(&["ctl", "connections", "--json"]);
     let stuck = connections["connections"].as_array().unwrap().iter().find(|card| card["client"]["name"] == "stuck");
     assert!(stuck.unwrap()["outbox"].as_u64().unwrap() > 0, "{connections}");
-    // A client that has to wait for a stuck editor waits for ever, and fails at the harness's
+    // A client that has to wait for a stuck editor waits forever, and fails at the harness's
     // deadline.
     (0..20).for_each(|_| drop(home.stdout(&["ctl", "sessions"])));
 }

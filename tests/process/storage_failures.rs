@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::harness::{Home, until};
 
-/// Every file of the store, made unreadable for the store but still there.
+/// Overwrites every file of the store, which makes the store unreadable.
 fn spoil(folder: &Path) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -131,7 +131,7 @@ fn top_reports_a_lost_daemon_and_finds_the_next_one() {
     terminal.shows("trying again");
     let _next = home.serve();
     terminal.shows("q quit");
-    // However it ends, the terminal is as it was.
+    // However `top` ends, the terminal is restored.
     signal(terminal.id(), Signal::TERM);
     assert_eq!(terminal.wait().code(), Some(0));
     assert!(terminal.is_as_usual() && !terminal.is_taken());

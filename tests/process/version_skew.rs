@@ -29,7 +29,7 @@ fn an_older_or_newer_bridge_works_with_this_daemon() {
     assert_eq!(home.connect().ask_in_vain("_acpd/hello", json!({}))["data"], json!({ "version": "Required" }));
 }
 
-/// The notification upon which the other daemon ends a connection.
+/// The notification that makes the other daemon close the connection.
 const HANG_UP: &str = "test/hang_up";
 
 /// A daemon of another version, which knows nothing but these answers.

@@ -1,5 +1,5 @@
-//! No blocking call is reachable from an actor, as far as text can show it. An arbiter runs many actors on one thread:
-//! one `stat` on a network that is gone would freeze them all.
+//! No blocking call is reachable from an actor, as far as text can show it. An arbiter runs many
+//! actors on one thread: one `stat` on a network folder that does not answer would freeze them all.
 //!
 //! Actors name no call that blocks, and every port method that is not async is listed here with the reason why it does
 //! not block. Ports report typed errors, because a caller can only match on those.

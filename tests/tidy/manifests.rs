@@ -21,7 +21,7 @@ fn dependencies(files: &[File]) -> Vec<Dependency> {
         for line in file.text.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
             if let Some(header) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
                 table = header.to_owned();
-                // `[dependencies.name]` says the same in more lines.
+                // `[dependencies.name]` is the long form of the same.
                 let parts = ["dependencies.", "dev-dependencies.", "build-dependencies."];
                 if let Some(name) = parts.iter().find_map(|part| Some(header.split_once(part)?.1)) {
                     let (manifest, name) = (file.path.clone(), name.to_owned());

@@ -1,4 +1,4 @@
-//! Names of places that readers of this repository cannot, or should not, go to.
+//! Finds references to places outside this repository.
 
 use crate::source::{File, file, hold, tree};
 

@@ -158,7 +158,8 @@ pub(crate) fn paths(code: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Whether a path goes into what is named; a lone word is a local name and goes nowhere.
+/// Whether a path is the named crate or leads into it. A single word is a local name and never
+/// matches.
 pub(crate) fn goes_into(path: &str, name: &str) -> bool {
     let path = path.strip_prefix("acpd_").filter(|_| !name.starts_with("acpd_")).unwrap_or(path);
     let inside = path.strip_prefix(name).is_some_and(|rest| rest.starts_with("::"));

@@ -38,7 +38,7 @@ pub struct AgentSettings {
     /// How long it may take to start and to open a session.
     #[serde(default = "start_seconds")]
     pub start_seconds: u64,
-    /// How long it may take to end a cancelled prompt before it is ended itself.
+    /// How long the agent may take to end a cancelled prompt before acpd stops it.
     #[serde(default = "cancel_seconds")]
     pub cancel_seconds: u64,
     /// Whether the agent itself runs in the sandbox, where it can write only in the session's folders.

@@ -1,6 +1,6 @@
 //! The bridge that an editor spawns, and what it shares with the other programs that use the daemon.
 //!
-//! `acpd acp` is this crate in a small program of its own, `acpd-bridge`, because one runs per
+//! `acpd acp` runs this crate as a separate small program, `acpd-bridge`, because one runs per
 //! editor window. Therefore the crate must stay small: no runtime, no HTTP, no rendering. `ask`,
 //! `ctl` and the daemon use its paths, its locks and the way it starts a daemon.
 

@@ -185,7 +185,7 @@ mod tests {
         assert!(call("color", json!("red")).is_err());
         assert!(V2.check(Message::AgentResponse, "session/prompt", &json!({ "stopReason": "end_turn" })).is_err());
         assert_eq!(V2.check(Message::AgentResponse, "session/prompt", &json!({ "messageId": "m" })), Ok(()));
-        // Names that begin with an underscore are for agents of their own.
+        // Names that begin with an underscore are reserved for agents.
         let option = |category: &str| {
             let option = json!({
                 "type": "boolean", "configId": "o", "name": "O", "category": category, "currentValue": true,

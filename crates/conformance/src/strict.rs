@@ -12,7 +12,7 @@ pub(crate) fn closed(name: &str) -> String {
 
 /// Closes all parts of the document, and adds the closed form of each definition.
 ///
-/// A definition itself stays open, because others combine it with fields of their own. Instead, the
+/// A definition itself stays open, because others combine it with their own fields. Instead, the
 /// places that refer to it are closed, with `unevaluatedProperties`, which takes all parts of a
 /// combination into account.
 pub(crate) fn close(document: &mut Value) {
@@ -27,7 +27,8 @@ pub(crate) fn close(document: &mut Value) {
     }
 }
 
-/// Closes what a schema says about the parts of a value. The schema of the value itself stays open.
+/// Closes the parts of a schema that describe the parts of a value. The schema of the value itself
+/// stays open.
 fn close_parts(schema: &mut Value, open: &Value) {
     let Some(schema) = schema.as_object_mut() else { return };
     for union in ["anyOf", "oneOf"] {
@@ -74,7 +75,7 @@ fn seal(schema: &mut Value, open: &Value) {
     }
 }
 
-/// Whether a schema says nothing about the value.
+/// Whether a schema accepts any value.
 fn takes_anything(schema: &Value, open: &Value) -> bool {
     let parts = |combination: &str| schema[combination].as_array().into_iter().flatten();
     if let Some(name) = schema["$ref"].as_str().and_then(|place| place.strip_prefix("#/$defs/")) {

@@ -36,9 +36,9 @@ pub enum AccountError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyVariable {
     pub name: String,
-    /// The name of the key in words that people use.
+    /// A human-readable name for the key.
     pub label: String,
-    /// The page where people get a key.
+    /// The page where users get a key.
     pub link: Option<String>,
 }
 

@@ -81,7 +81,7 @@ pub enum EventKind {
     },
     /// The model has begun to write a call of this tool. It is recorded again when more of the
     /// title is known. `ToolCalled` or `ToolEnded` follows for the same call, so no client shows it
-    /// as pending for ever.
+    /// as pending forever.
     CallBegun {
         call: CallId,
         message: MessageId,

@@ -50,7 +50,8 @@ pub enum HostedEvent {
     Resumed,
     /// The child offers other choices, or the current choice has changed.
     Offered { part: OfferPart },
-    /// An update that acpd does not interpret. Clients of its version of the protocol receive it as it is.
+    /// An update that acpd does not interpret. Clients of its version of the protocol receive it
+    /// unchanged.
     Relayed {
         update: Value,
         #[serde(default = "first_version", skip_serializing_if = "is_first_version")]

@@ -63,12 +63,12 @@ fn first<'a>(fields: &'a Map<String, Value>, names: &[&str]) -> Option<&'a Value
     names.iter().find_map(|name| fields.get(*name)).filter(|value| !value.is_null())
 }
 
-/// The protocol's meaning of a word for a status; the protocol has only three.
+/// The protocol's equivalent of a word for a status; the protocol has only three statuses.
 enum Status<'a> {
     Known(PlanStatus),
     /// The nearest status; the word itself is shown with the entry. An entry that failed or was
-    /// given up counts as completed, because no work on it remains and it would otherwise
-    /// stay open for ever.
+    /// given up counts as completed, because no work on it remains and it would otherwise stay open
+    /// forever.
     Nearest(PlanStatus, &'a str),
 }
 

@@ -13,8 +13,8 @@ pub enum Mode {
     Sandbox,
     /// Read-only until the user approves a plan.
     Plan,
-    /// What [`Mode::ReadOnly`] and [`Mode::Sandbox`] have in common: reading, without network. Only sub-agents are in
-    /// this mode; nobody can select it.
+    /// What [`Mode::ReadOnly`] and [`Mode::Sandbox`] have in common: reading, without network. Only
+    /// sub-agents are in this mode; users cannot select it.
     ReadOffline,
 }
 

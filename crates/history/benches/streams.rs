@@ -1,6 +1,7 @@
-//! What a stream of text costs in the history: commits, bytes written and stored, and the load of a long session.
+//! Measures what a stream of text costs in the history: commits, bytes written and stored, and the
+//! time to load a long session.
 //!
-//! Run with `cargo bench -p acpd-history`. Sizes are exact; times are of this machine.
+//! Run with `cargo bench -p acpd-history`. Sizes are exact; times depend on the machine.
 
 use std::error::Error;
 use std::fs;
@@ -97,7 +98,7 @@ fn meta(last: u64) -> SessionMeta {
     }
 }
 
-/// What this process has passed to `write` so far.
+/// Returns how many bytes this process has passed to `write` so far.
 fn bytes_written() -> Result<u64, Box<dyn Error>> {
     let io = fs::read_to_string("/proc/self/io")?;
     let line = io.lines().find_map(|line| line.strip_prefix("wchar: "));

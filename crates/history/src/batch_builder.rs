@@ -178,7 +178,8 @@ impl<'a> BatchBuilder<'a> {
         self.batch.insert(keys::event(session, run.last(), 0), run.encode());
     }
 
-    /// Removes the stored form of events that are submitted again. The other events of the same runs are stored anew.
+    /// Removes the stored form of events that are submitted again. The other events of the same
+    /// runs are stored again.
     ///
     /// This happens after a commit failed of which a part reached the disk. The batch so far is applied first, because
     /// it may contain some of these events, too. Every record is still within one batch.

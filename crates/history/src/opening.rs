@@ -1,9 +1,10 @@
 //! Opens the store, whatever state it is in.
 //!
-//! A store that cannot be read is moved aside, never deleted, and `salvage` copies what is readable to a new one. The
-//! new store names the broken one until all of it is copied, so a salvage that was interrupted goes on at the next
-//! start. Until the new store is there, a file beside it names the broken one, so that a kill between the two loses
-//! nothing either. A store that the environment refuses stays where it is. Runs on the committer's thread.
+//! A store that cannot be read is moved aside, never deleted, and `salvage` copies what is readable
+//! to a new one. The new store names the broken one until all of it is copied, so an interrupted
+//! salvage continues at the next start. Until the new store is there, a file beside it names the
+//! broken one, so that a kill between the two loses nothing either. A store that the environment
+//! refuses stays where it is. Runs on the committer's thread.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};

@@ -17,7 +17,7 @@ pub(crate) enum HttpRefusal {
     OwnCommand,
     NoSuchPath,
     Method,
-    /// The request lacks something or has something wrong, as the text says.
+    /// The request is incomplete or wrong; the text explains how.
     Bad(&'static str),
     NotJson,
     Batch,

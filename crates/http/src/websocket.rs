@@ -87,7 +87,7 @@ impl LastReceived {
     }
 }
 
-/// Starts the silence of a client anew when it is dropped.
+/// Restarts the measurement of a client's silence when it is dropped.
 struct Paused<'a>(&'a LastReceived);
 
 impl Drop for Paused<'_> {

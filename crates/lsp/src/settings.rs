@@ -15,7 +15,7 @@ pub struct Settings {
     pub wait_ms: u64,
     /// How long a server may take to start.
     pub start_seconds: u64,
-    /// A server that has had no check for this long is ended.
+    /// A server that has had no check for this long is stopped.
     pub idle_minutes: u64,
     pub servers: BTreeMap<String, LanguageServer>,
     /// Folders in which servers may be started, including all folders below them.

@@ -8,8 +8,9 @@ use std::path::Path;
 /// The extension of a file that is being written.
 pub(crate) const DRAFT: &str = "draft";
 
-/// Writes a file atomically. Nobody else can read it at any time. The draft always has the same name, so the next write
-/// replaces one that a killed process left behind. The caller must not write the same file twice at once.
+/// Writes a file atomically. Other users cannot read it at any time. The draft always has the same
+/// name, so the next write replaces one that a killed process left behind. The caller must not
+/// write the same file twice at once.
 pub(crate) fn write(folder: &Path, path: &Path, text: &[u8]) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;

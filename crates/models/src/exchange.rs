@@ -253,7 +253,7 @@ impl Exchange {
             failure.again = RetryAdvice::Changed;
         } else if status == 401 && !self.rekeyed && line.key().is_some() {
             // The output of a key command may have expired. The command runs once more before the
-            // person sees an error.
+            // user sees an error.
             self.rekeyed = true;
             if service.keys.forget(&self.question.request.environment).await {
                 failure.again = RetryAdvice::Changed;

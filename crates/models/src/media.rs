@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 /// each request.
 const MOST_IMAGES: usize = 20;
 
-/// Stands for an image that the provider refused.
+/// Replaces an image that the provider refused.
 pub(crate) const NOT_TAKEN: &str = "[an image that this model does not take]";
 
 const LEFT_OUT: &str = "[image left out: only the newest 20 images of a conversation are sent]";

@@ -299,7 +299,7 @@ pub(crate) fn tidy(address: &str, kind: Kind) -> String {
     let bare = address.trim().trim_end_matches('/');
     match kind {
         Kind::Anthropic => bare.strip_suffix("/v1").unwrap_or(bare).to_owned(),
-        // Users often have the address of Ollama's other API at hand.
+        // Users often configure the address of Ollama's other API.
         Kind::Ollama => bare.strip_suffix("/v1").unwrap_or(bare).to_owned(),
         Kind::OpenAi | Kind::Responses | Kind::Gemini | Kind::Vertex => bare.to_owned(),
     }

@@ -56,7 +56,7 @@ pub fn check(text: &str) -> Result<(), BadGlob> {
         return Err(BadGlob::TooLong);
     }
     let (mut depth, mut alternatives) = (0_usize, 0);
-    // In brackets or after a backslash a brace is literal. It is counted all the same.
+    // In brackets or after a backslash a brace is literal. It is counted anyway.
     for byte in text.bytes() {
         match byte {
             b'{' => {

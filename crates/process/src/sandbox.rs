@@ -1,4 +1,5 @@
-//! The sandbox of a command: Landlock for files and signals, seccomp for sockets, and a temporary folder of its own.
+//! The sandbox of a command: Landlock for files and signals, seccomp for sockets, and its own
+//! temporary folder.
 //!
 //! A thread of the helper enters the sandbox, never the daemon. Landlock does not restrict changes of a file's mode,
 //! owner, times and extended attributes; only the ordinary permissions do.

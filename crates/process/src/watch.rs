@@ -44,7 +44,7 @@ pub struct CommandResult {
     pub interruption: Option<Interruption>,
 }
 
-/// The reason why a command was ended early.
+/// Why a command was stopped early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interruption {
     Cancelled,

@@ -21,7 +21,7 @@ pub(crate) fn last_lines(text: &str, most: usize) -> String {
     }
 }
 
-/// Says how many lines there are more, such as `1 more line`.
+/// Formats the number of further lines, such as `1 more line`.
 pub fn more_lines(count: usize) -> String {
     format!("{count} more {}", if count == 1 { "line" } else { "lines" })
 }

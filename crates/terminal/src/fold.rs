@@ -1,5 +1,5 @@
 //! Folds lines into rows that fit a terminal. A row that continues a line begins with a mark, so
-//! that a long line cannot be padded until its end looks like a line of its own. Pure.
+//! that a long line cannot be padded until its end looks like a separate line. Pure.
 
 use unicode_width::UnicodeWidthChar;
 

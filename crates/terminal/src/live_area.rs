@@ -1,4 +1,4 @@
-//! The live area: the last rows of the screen, which are redrawn as a turn goes on. They show the
+//! The live area: the last rows of the screen, which are redrawn during a turn. They show the
 //! unfinished answer, the progress, and the user's input. Finished text is written above them.
 //! Pure: returns the text to write.
 

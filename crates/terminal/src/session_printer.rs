@@ -157,7 +157,7 @@ impl SessionPrinter {
         self.screen.redraw(rows)
     }
 
-    /// Draws the live area afresh, after a shell has written to the terminal.
+    /// Draws the live area again after a shell has written to the terminal.
     pub fn resumed(&mut self) -> io::Result<()> {
         self.screen.forget();
         self.tick()

@@ -110,7 +110,7 @@ impl MemoryHistory {
     }
 
     /// Returns the number of records that were submitted since the last call. Each may cost a
-    /// commit of its own.
+    /// separate commit.
     pub fn take_submitted(&self) -> u64 {
         std::mem::take(&mut self.0.lock().unwrap().submitted)
     }

@@ -1,6 +1,8 @@
-//! The `grep` tool beside ripgrep on the same work, in the same run. Run it with `cargo bench -p acpd-tools`.
+//! Compares the `grep` tool with ripgrep on the same work, in the same run. Run it with
+//! `cargo bench -p acpd-tools`.
 //!
-//! Without `rg` on the PATH, the floor is a program made of ripgrep's own crates that walks and searches in one go.
+//! Without `rg` on the PATH, the floor is a program that walks and searches with ripgrep's own
+//! crates.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench says what it measured, or dies")]
 
@@ -27,7 +29,7 @@ const LINES: usize = 120;
 const ROUNDS: usize = 15;
 
 fn main() {
-    // Cargo passes flags of its own; without --bench this is a test run, which should be short.
+    // Cargo passes its own flags; without --bench this is a test run, which should be short.
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }
@@ -107,7 +109,7 @@ async fn tool(root: &Path, pattern: &str, ignore_case: bool) -> usize {
     usize::try_from(outcome.raw["matches"].as_u64().unwrap()).unwrap()
 }
 
-/// The same by the program; None if there is none.
+/// The same with `rg`; None if it is not installed.
 fn rg(root: &Path, pattern: &str, ignore_case: bool) -> Option<usize> {
     let mut command = Command::new("rg");
     command.args(["--no-config", "--hidden", "--no-require-git", "--line-number", "--glob", "!.git"]);

@@ -1,6 +1,6 @@
 //! The registry: all tools, which of them a mode offers, and which tool handles a request.
 //!
-//! It has no files and processes of its own, except the background commands of sessions.
+//! It owns no files and no processes except the background commands of sessions.
 
 mod modes;
 

@@ -1,4 +1,4 @@
-//! The file tools on real files, through the registry. Here: what holds for all of them.
+//! The file tools on real files, through the registry. This file tests what holds for all of them.
 
 #![allow(clippy::unwrap_used, reason = "all of this is test code, outside #[test] functions too")]
 

@@ -91,11 +91,11 @@ async fn deletions_and_moves_of_a_patch_ask_and_can_be_undone() {
 async fn a_patch_is_applied_completely_or_not_at_all() {
     let project = Project::new(&[("a.txt", "a\n"), ("locked/b.txt", "b\n")]);
     let both = "*** Update File: a.txt\n-a\n+x\n*** Update File: locked/b.txt\n-b\n+y";
-    // Only what the patch says in its last file is wrong.
+    // Only the last file of the patch is wrong.
     let wrong = both.replace("-b", "-c");
     let reason = project.refusal("apply_patch", patch(&wrong)).await;
     assert_eq!(reason, "patching locked/b.txt: the file does not have these lines, read it again:\n  c");
-    // The second file is taken away after the question was asked.
+    // The second file is removed after the question was asked.
     let job = plan(&project.registry, &project.site, "apply_patch", patch(both)).await;
     fs::write(project.path("locked/b.txt"), "other\n").unwrap();
     let outcome = job.unwrap_or_else(|refusal| panic!("{}", refusal.reason)).run(TestHost::new()).await;

@@ -231,7 +231,7 @@ fn processes_in(folder: &Path) -> Vec<u32> {
     processes.filter(is_there).collect()
 }
 
-/// A zombie is dead: only its parent has not looked yet.
+/// A zombie counts as dead: its parent just has not reaped it yet.
 fn is_alive(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
@@ -333,8 +333,9 @@ async fn cancelling_ends_what_ignores_signals() {
 
 async fn cancelling_beats_processes_that_replace_themselves() {
     let bench = Bench::new();
-    // Each process lives only long enough to start the next, so that a list of them is old when it has been read. A
-    // bomb that doubles would be caught the same way, but would take the machine along if it were not.
+    // Each process lives only long enough to start the next one, so a list of them is outdated as
+    // soon as it is read. A bomb that doubles would be caught in the same way, but would bring down
+    // the machine if it were not.
     let rabbits = "trap \"\" INT TERM; r() { echo $BASHPID >> pids; r & exit 0; }; for i in 1 2 3 4 5 6 7 8; do r & done; wait; sleep 600";
     let started = bench.start(rabbits, 100).await;
     assert_eq!(started.cancel().await.verdict, OutcomeKind::Cancelled);
@@ -440,7 +441,7 @@ async fn many_calls_leave_no_descriptor_and_no_zombie() {
     assert!(status.success());
 }
 
-/// In a process of its own, since the other tests open and start things beside this one.
+/// Runs in a separate process, because other tests open files and start processes at the same time.
 fn count_leftovers() -> ExitCode {
     run_test(async {
         let bench = Bench::new();

@@ -140,7 +140,7 @@ async fn the_operator_decides_what_file_tools_may_write_in_the_sandbox() {
     assert!(matches!(card_of(&project, "write_file", write()).await.access, Access::Ask { .. }));
 }
 
-/// An editor that writes files, or says that it is gone, or says nothing.
+/// An editor that writes files, reports that it is gone, or never answers.
 struct Writer {
     connected: bool,
     answers: bool,

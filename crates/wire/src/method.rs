@@ -8,9 +8,9 @@ pub const LOGOUT: &str = "logout";
 pub const AUTH_LOGIN: &str = "auth/login";
 /// In version 2 only.
 pub const AUTH_LOGOUT: &str = "auth/logout";
-/// In version 2 only: ends one tool call.
+/// Version 2 only: ends one tool call.
 pub const TOOL_CALL_CANCEL: &str = "tool_call/cancel";
-/// In version 2 only: ends the command in one of acpd's terminals.
+/// Version 2 only: ends the command in one of acpd's terminals.
 pub const TERMINAL_CANCEL: &str = "terminal/cancel";
 pub const SESSION_NEW: &str = "session/new";
 pub const SESSION_LOAD: &str = "session/load";

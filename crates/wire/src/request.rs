@@ -181,7 +181,7 @@ pub enum ClientNotification {
     CancelTurn {
         session: SessionId,
     },
-    /// `$/cancel_request`: the client no longer wants an answer to this request of its own.
+    /// `$/cancel_request`: the client no longer wants an answer to this earlier request.
     CancelRequest {
         request: Id,
     },

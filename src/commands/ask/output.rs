@@ -74,7 +74,7 @@ impl Output {
         Ok(())
     }
 
-    /// Draws the progress afresh, after a shell has had the terminal.
+    /// Draws the progress again after a shell has used the terminal.
     pub(super) fn resumed(&mut self) -> anyhow::Result<()> {
         if let Self::Text(printer) = self {
             printer.resumed()?;

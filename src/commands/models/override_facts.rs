@@ -1,7 +1,7 @@
 //! `acpd models override`: writes facts about a model into the configuration file, or removes them.
 //!
-//! They go before what the provider's list and the bundled table say. A fact that the configuration
-//! does not allow is refused, and the file stays as it was.
+//! They override the provider's list and the bundled table. A fact that the configuration does not
+//! allow is refused, and the file stays as it was.
 
 use anyhow::{Context, ensure};
 use toml_edit::{DocumentMut, Item, Value};
@@ -37,7 +37,7 @@ fn with(text: &str, model: &str, facts: &[String]) -> anyhow::Result<String> {
         let models = config_file::table(document.as_item_mut(), "models")?;
         let overrides = config_file::table(models, "overrides")?;
         let mut table = config_file::table(overrides, model)?;
-        // A price is a table of its own: `price.input`.
+        // A price is a separate table: `price.input`.
         let (tables, name) =
             name.trim().rsplit_once('.').map_or((None, name.trim()), |(table, name)| (Some(table), name));
         for name in tables.into_iter().flat_map(|names| names.split('.')) {

@@ -155,7 +155,7 @@ async fn a_child_whose_form_is_open_requires_an_action() {
     assert_eq!(state(&mut late).await, "requires_action");
     let sessions = zed.call("_acpd/sessions", json!({})).await;
     assert_eq!(sessions["result"]["sessions"][0]["state"], "waiting", "{sessions}");
-    // It goes on when the last form is answered.
+    // The turn continues when the last form is answered.
     zed.reply(&first, json!({ "action": "decline" })).await;
     assert_eq!(child.next().await["result"]["action"], "decline");
     zed.reply(&second, json!({ "action": "decline" })).await;

@@ -79,7 +79,8 @@ async fn a_child_of_version_2_reaches_clients_of_both_versions() {
     let piece = json!({ "type": "content", "content": { "type": "text", "text": "a.txt" } });
     child.update(json!({ "sessionUpdate": "tool_call_content_chunk", "toolCallId": "t1", "content": piece })).await;
     child.update(json!({ "sessionUpdate": "tool_call_update", "toolCallId": "t1", "status": "completed" })).await;
-    // Of a shape that the client in this test accepts, and that acpd does not interpret.
+    // This update has a shape that the client in this test accepts and that acpd does not
+    // interpret.
     let compacted = json!({ "sessionUpdate": "compaction_update", "compactionId": "c9", "status": "completed" });
     child.update(compacted.clone()).await;
     child.stop("end_turn").await;

@@ -102,7 +102,7 @@ async fn a_prompt_that_is_withdrawn_before_it_is_inserted_is_cancelled() {
     zed.silence().await;
     zed.notify("$/cancel_request", json!({ "requestId": withdrawn })).await;
     assert_eq!(zed.answer(withdrawn).await["error"]["code"], -32800);
-    // The turn that it would have joined goes on.
+    // The turn that it would have joined continues.
     let call = update(&running)["toolCallId"].clone();
     zed.call("tool_call/cancel", json!({ "sessionId": session, "toolCallId": call })).await;
     assert_eq!(update(&zed.until_idle().await)["stopReason"], "end_turn");

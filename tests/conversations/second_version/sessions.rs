@@ -22,7 +22,7 @@ async fn a_v2_resume_sends_history_and_state_before_its_answer() {
     let (kinds, answer) = kinds_before(&mut vim, resume).await;
     assert_eq!(kinds, ["user_message", "session_info_update", "agent_message_chunk", "state_update"]);
     assert!(answer["result"]["configOptions"].is_array() && answer["result"]["availableCommands"].is_array());
-    // Without replay the state comes alone, and says what runs.
+    // Without replay, only the state is sent, and it reports what runs.
     zed.prompt(&session, "again").await;
     zed.update("user_message").await;
     let mut late = scene.client("late");

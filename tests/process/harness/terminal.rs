@@ -1,5 +1,5 @@
-//! A program at a terminal of its own: a pseudo-terminal that types, and a screen that shows what
-//! the program has drawn.
+//! A program in its own terminal: a pseudo-terminal that types, and a screen that shows what the
+//! program has drawn.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -16,7 +16,7 @@ use rustix::termios::{LocalModes, OptionalActions, Winsize};
 
 use super::{DEADLINE, until};
 
-/// The screen is looked at this often even if nothing was drawn, so that the deadline is noticed.
+/// How often the screen is checked even if nothing was drawn, to notice the deadline.
 const LOOK: Duration = Duration::from_secs(1);
 
 pub(crate) struct Terminal {

@@ -97,7 +97,7 @@ fn a_page_that_rebinds_its_name_to_this_machine_gets_nothing() {
     for host in [format!("localhost:{port}"), format!("[::1]:{port}")] {
         assert_eq!(call(&web, "GET /healthz", &[("host", &host)], b"").status, 200, "{host}");
     }
-    // As it really happens: a name that leads here, over both versions.
+    // A realistic attack: a name that resolves to this machine, over both versions of HTTP.
     for build in [reqwest::ClientBuilder::http1_only, reqwest::ClientBuilder::http2_prior_knowledge] {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = build(reqwest::Client::builder()).no_proxy().tls_certs_only([]);

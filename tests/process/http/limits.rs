@@ -27,7 +27,7 @@ fn a_body_beyond_the_limit_is_refused_however_it_comes() {
     }
     request.extend(b"0\r\n\r\n");
     assert_eq!(exchange(web.port, &request).status, 413);
-    // What is just within it is a message.
+    // A body just within the limit is accepted.
     let exact = format!("{:4096}", json!({ "jsonrpc": "2.0", "id": 1, "method": "x" }).to_string());
     assert_eq!(call(&web, "POST /acp/rpc?client_id=x", &[], exact.as_bytes()).status, 202);
 
@@ -61,8 +61,7 @@ fn silent_and_half_finished_http_clients_are_disconnected() {
     let ended = all.map(|mut stream| {
         thread::spawn(move || {
             let mut rest = Vec::new();
-            // A reset is an end, too; what must not happen is that the read runs into its own
-            // deadline.
+            // A reset also counts as the end; the read must not run into its own deadline.
             let end = stream.read_to_end(&mut rest);
             end.map(drop).or_else(|error| match error.kind() {
                 std::io::ErrorKind::ConnectionReset => Ok(()),
@@ -90,7 +89,7 @@ fn an_http_client_that_stops_reading_costs_little_and_loses_nothing() {
     let web = Web::with(&["--set", "limits.outbox=65536"]);
     std::fs::write(web.home.work().join("text.txt"), "a line of text\n".repeat(3000)).unwrap();
     let mut slow = Sse::open(&web, "slow");
-    // The kernel, too, keeps what is not read, and at this end that should not be much.
+    // The kernel also buffers what is not read, so the buffer at this end is made small.
     rustix::net::sockopt::set_socket_recv_buffer_size(slow.socket(), 4096).unwrap();
     let session = open_session(&mut slow, &web);
     // Another client writes many megabytes in the same session.

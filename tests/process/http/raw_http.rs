@@ -78,7 +78,7 @@ pub(crate) fn request(web: &Web, line: &str, headers: &[(&str, &str)], body: &[u
         [("host", host.as_str()), ("authorization", &bearer), ("content-length", &length), ("connection", "close")];
     let usual = usual.iter().filter(|(name, _)| !headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name)));
     let mut text = format!("{line} HTTP/1.1\r\n");
-    // An empty value takes the header away.
+    // An empty value removes the header.
     for (name, value) in usual.chain(headers).filter(|(_, value)| !value.is_empty()) {
         text.push_str(&format!("{name}: {value}\r\n"));
     }
@@ -100,7 +100,7 @@ pub(crate) struct Event {
 /// An open event stream.
 pub(crate) struct Events {
     stream: BufReader<TcpStream>,
-    /// Bytes of the body that are no whole event yet.
+    /// Bytes of the body that do not form a whole event yet.
     body: Vec<u8>,
     ended: bool,
 }

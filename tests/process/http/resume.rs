@@ -62,9 +62,9 @@ fn a_stream_cut_anywhere_resumes_without_loss_or_repetition() {
                 break;
             }
         }
-        // Somewhere in the middle of whatever comes next, which then counts as not received.
+        // Cuts the stream in the middle of the next event, which then counts as not received.
         if dice(2) == 0 {
-            // If nothing comes just now, then here.
+            // If nothing arrives now, the stream is cut here.
             events.socket().set_read_timeout(Some(Duration::from_millis(20))).unwrap();
             let _ = events.socket().read(&mut vec![0; 1 + dice(900)]);
         }

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use super::log::{self, Tally};
 use crate::harness::{DEADLINE, Home};
 
-/// After so many kills a client begins another session, so that no log gets too long to be read
-/// every time.
+/// After this many kills a client begins another session, so that no log becomes too long to be
+/// read each time.
 const KILLS_A_SESSION: usize = 8;
 
 pub(super) struct Client<'a> {
@@ -19,21 +19,21 @@ pub(super) struct Client<'a> {
     index: usize,
     prompts: usize,
     memory: Memory,
-    /// Kills that the session has lived through.
+    /// The number of kills that the session has survived.
     kills: usize,
-    /// Of this session, and of those before it.
+    /// The counts of this session and of those before it.
     tally: Tally,
     earlier: Tally,
     pipe: Option<Pipe>,
 }
 
-/// What it knows of its session.
+/// What the client knows about its session.
 #[derive(Default)]
 pub(super) struct Memory {
     pub(super) session: Option<String>,
-    /// In the order in which they were sent; each has a word that no other has.
+    /// The prompts in the order in which they were sent; each contains a unique word.
     pub(super) sent: Vec<Sent>,
-    /// How far each tool call was seen to come.
+    /// The last state in which each tool call was seen.
     pub(super) calls: BTreeMap<String, String>,
 }
 

@@ -13,7 +13,7 @@ pub(super) struct Tally {
     pub(super) acknowledged: usize,
     /// Prompts that were sent and not answered.
     pub(super) under_way: usize,
-    /// Those among them that the log has, with an end.
+    /// Unanswered prompts that are in the log with an end.
     pub(super) interrupted: usize,
 }
 
@@ -26,7 +26,7 @@ impl std::ops::AddAssign for Tally {
     }
 }
 
-/// A turn as it is in the log.
+/// A turn in the log.
 #[derive(Default)]
 struct Turn {
     asked: String,
@@ -56,7 +56,8 @@ pub(super) fn check(memory: &Memory, exported: &str, effects: &str) -> Tally {
             true => tally.acknowledged += 1,
             false => tally.under_way += 1,
         }
-        // What was sent before stands before: the search goes on where the last one ended.
+        // Prompts are in the log in the order in which they were sent, so the search continues
+        // where the last one ended.
         let Some(turn) = turns.iter().find(is_its).map(|_| rest.find(is_its).expect("the order is valid")) else {
             assert!(!sent.answered, "{} was answered and is gone", sent.word);
             assert_eq!(effects, 0, "{} had an effect and no record", sent.word);
@@ -70,7 +71,7 @@ pub(super) fn check(memory: &Memory, exported: &str, effects: &str) -> Tally {
         } else if reason == "interrupted" {
             tally.interrupted += 1;
         } else {
-            // It ended, and the answer did not get through.
+            // The turn ended, but its answer was lost.
             assert_eq!((reason, effects), (&Value::from("end_turn"), 1), "{}", sent.word);
         }
     }
@@ -79,7 +80,7 @@ pub(super) fn check(memory: &Memory, exported: &str, effects: &str) -> Tally {
     tally
 }
 
-/// Numbers grow by one, and a new life begins with its name.
+/// Checks that numbers grow by one, and that a new life begins with `reopened`.
 fn check_numbers(events: &[Value]) {
     let mut life = 1;
     for (event, number) in events.iter().zip(1_u64..) {
@@ -92,7 +93,7 @@ fn check_numbers(events: &[Value]) {
     assert_eq!(events[0]["event"], "created");
 }
 
-/// The turns in order, and what became of each call.
+/// Returns the turns in order, and the outcome of each call.
 fn fold(events: &[Value]) -> (Vec<Turn>, BTreeMap<String, String>) {
     let mut turns: Vec<Turn> = Vec::new();
     let mut calls = BTreeMap::new();

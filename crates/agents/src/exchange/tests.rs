@@ -262,7 +262,7 @@ async fn cancelling_again_does_not_give_a_child_more_time() {
     child.take_order(Order::Cancel);
     assert_eq!(child.deadline.as_ref().unwrap().at, deadline);
     assert_eq!(child.sent(), [] as [&str; 0]);
-    // The next prompt has a deadline of its own.
+    // The next prompt has its own deadline.
     child.answered(json!({ "stopReason": "cancelled" }));
     child.take_order(Order::Prompt { content: vec![Content::text("go on")], editor: None });
     child.take_order(Order::Cancel);
@@ -280,7 +280,7 @@ async fn a_question_that_the_child_withdraws_is_closed() {
     assert!(child.sent()[0].contains("-32800"));
 }
 
-/// An editor that shows forms, which nobody answers.
+/// An editor that shows forms and never answers them.
 struct FormEditor;
 
 impl Editor for FormEditor {

@@ -1,4 +1,4 @@
-//! How many bytes an event takes in memory. Limits count with it.
+//! Estimates how many bytes an event takes in memory, for limits.
 
 use serde_json::Value;
 

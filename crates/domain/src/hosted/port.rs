@@ -67,7 +67,8 @@ pub trait AgentLink: Send + 'static {
     /// child is gone.
     fn prompt(&self, content: Vec<Content>, editor: Option<Arc<dyn Editor>>) -> bool;
 
-    /// Asks the child to end the running prompt. A child that does not comply is ended after a while.
+    /// Asks the child to end the running prompt. A child that does not comply is killed after a
+    /// while.
     fn cancel(&self);
 
     /// Answers a question of the child: with the id of one of its options, or with None if it is cancelled.

@@ -254,6 +254,6 @@ pub struct StartSubAgent {
     pub task: SubAgentTask,
     /// Whether it continues its earlier conversation.
     pub resumes: bool,
-    /// Whether it may have sub-agents of its own.
+    /// Whether it may start sub-agents itself.
     pub may_delegate: bool,
 }

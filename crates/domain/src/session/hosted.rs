@@ -121,7 +121,8 @@ impl SessionMachine {
                 self.append(EventKind::Used { usage, window_used, window, cost, estimated: false });
             }
             AgentReport::Relayed { update, version } => self.append_hosted(HostedEvent::Relayed { update, version }),
-            // The actor compares the call with the rules and delivers the question as an input of its own.
+            // The actor compares the call with the rules and delivers the question as a separate
+            // input.
             AgentReport::Asked { .. } => {}
             AgentReport::Withdrew(question) => self.withdraw_agent_question(question),
             AgentReport::Waits(waits) => self.note_agent_wait(waits),

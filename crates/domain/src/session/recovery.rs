@@ -65,7 +65,8 @@ impl SessionMachine {
         }
     }
 
-    /// Continues from what the log leaves open: a waiting turn goes on waiting, and everything else is closed.
+    /// Continues from what the log leaves open: a waiting turn keeps waiting, and everything else
+    /// is closed.
     fn recover(&mut self) {
         self.end_background();
         if !self.state.is_waiting() {

@@ -1,6 +1,7 @@
-//! Limits on spending. Between two requests to the model, the machine compares what was spent with the limits. Beyond a
-//! limit, the user is asked before the turn continues. That is a permission question about a call that exists only in
-//! the log, and it is therefore shown, answered and kept across restarts like every other.
+//! Limits on spending. Between two requests to the model, the machine compares what was spent with
+//! the limits. Beyond a limit, the user is asked before the turn continues. The question is a
+//! permission question about a call that exists only in the log, so it is shown, answered and kept
+//! across restarts like every other one.
 
 use super::activity::Activity;
 use super::effect::{Effect, Purpose, StartTurn, TurnOrder};

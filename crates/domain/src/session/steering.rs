@@ -1,9 +1,10 @@
 //! Steering: prompts that join the running turn.
 //!
-//! A steering prompt waits until the turn is between two requests to its model: all calls of the last response have
-//! their outcomes. Then its message is appended as a [`EventKind::UserMessage`] with a [`SteeringPrompt`], and the next
-//! request holds it. With that event the prompt is inserted. The end of the turn answers it together with the prompt
-//! that started the turn. If the turn ends before the prompt is inserted, the prompt becomes a turn of its own.
+//! A steering prompt waits until the turn is between two requests to its model: all calls of the
+//! last response have their outcomes. Then its message is appended as a [`EventKind::UserMessage`]
+//! with a [`SteeringPrompt`], and the next request holds it. With that event the prompt is
+//! inserted. The end of the turn answers it together with the prompt that started the turn. If the
+//! turn ends before the prompt is inserted, the prompt starts a new turn.
 
 use super::activity::Activity;
 use super::effect::{Effect, Purpose, TurnOrder};

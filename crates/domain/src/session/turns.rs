@@ -16,7 +16,8 @@ use crate::{
     TurnId, Usage,
 };
 
-/// How often hooks may send one turn back. A hook that always refuses must not keep the model busy for ever.
+/// How often hooks may send one turn back. A hook that always refuses must not keep the model busy
+/// forever.
 const SENT_BACK: u32 = 3;
 
 impl SessionMachine {

@@ -29,8 +29,8 @@ const SHORTEST: usize = 8;
 /// If a segment cannot be read as a whole, it is read in blocks of this size.
 const BLOCK: usize = 4096;
 
-/// How many bytes may be hashed in vain for one segment. Damage costs a few messages of at most 128 KB; a file that was
-/// made to keep the reader busy costs no more than this.
+/// How many bytes may be hashed without success in one segment. Damage costs a few messages of at
+/// most 128 KB; a file that was made to keep the reader busy costs no more than this.
 const HASH_BUDGET: usize = 64 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

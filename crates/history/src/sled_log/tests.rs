@@ -1,4 +1,4 @@
-//! Tests that everything that sled wrote is read, and that no other bytes make the reader fail.
+//! Tests that the reader reads everything that sled wrote, and that no bytes make it panic.
 
 use std::collections::BTreeMap;
 use std::fs;

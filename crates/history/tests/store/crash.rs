@@ -1,4 +1,4 @@
-//! kill -9 at any instant: everything that was acknowledged is there afterwards.
+//! Kills the process at random instants: everything that was acknowledged is there afterwards.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -16,7 +16,8 @@ use crate::support::{append, child, child_folder, compacted, events, id, meta, o
 const KILLS: u64 = 20;
 const SESSIONS: u64 = 4;
 
-/// Submits without end, from where the sessions stand, and prints `session number` for each record that is settled.
+/// Submits records endlessly, continuing the existing sessions, and prints `session number` for
+/// each settled record.
 #[test]
 fn submitting_child() {
     let Some(folder) = child_folder() else { return };

@@ -1,4 +1,4 @@
-//! Stores that cannot be read, and an environment that refuses.
+//! Damaged stores, and folders that cannot be used.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -28,7 +28,7 @@ fn files(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     paths.filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix))).collect()
 }
 
-/// Where the status says that the broken store is.
+/// Returns the path of the broken store, according to the status.
 fn moved_aside(status: &StoreStatus) -> &Path {
     match status {
         StoreStatus::Open { moved_aside: Some(path) } => path,
@@ -96,7 +96,7 @@ async fn damage_in_the_middle_costs_only_the_sessions_it_hit() {
     }
     assert!(!hits.is_empty());
 
-    // Where sled reads the damaged pages only when they are asked for, the first commit to the session finds the damage.
+    // If sled reads the damaged pages lazily, the first commit to the session finds the damage.
     let store = open(&folder);
     let more = || append(meta("s10", 99, 21), vec![prompt(20, "y"), prompt(21, "z")]);
     if settled_status(&store) == (StoreStatus::Open { moved_aside: None }) {
@@ -153,7 +153,7 @@ impl Flipped {
         usize::try_from(self.random).unwrap() % below
     }
 
-    /// Makes the next copy and says where the bit is.
+    /// Makes the next copy and returns the position of the flipped bit.
     fn make(&mut self, copy: &Path) -> (usize, usize) {
         fs::create_dir_all(copy.join("blobs")).unwrap();
         for file in files(&self.original, "").into_iter().filter(|file| file.is_file()) {
@@ -204,7 +204,7 @@ async fn salvage_brings_no_deleted_session_back() {
         keep(&store, delete(&name(session))).unwrap();
     }
     drop(store);
-    // Without its snapshot sled needs all of the log, in which the deleted sessions still are.
+    // Without its snapshot, sled needs the whole log, which still contains the deleted sessions.
     let mut flipped = Flipped::new(folder);
     for trial in 0..20 {
         let copy = home.path().join("copy");

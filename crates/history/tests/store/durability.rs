@@ -8,7 +8,7 @@ use tempfile::tempdir;
 
 use crate::support::{append, compacted, events, keep, meta, numbers, open, outcome, prompt, submit, text};
 
-/// A store that would let text wait for ever.
+/// Opens a store that would let text wait forever.
 fn patient(folder: &std::path::Path) -> Store {
     Store::open(folder.to_owned(), Settings { soon: Duration::from_secs(3600), ..Settings::default() })
 }

@@ -1,4 +1,4 @@
-//! A session that writes more than the disk takes holds up its own records only.
+//! A session that writes faster than the disk delays only its own records.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,10 +12,11 @@ use crate::support::{append, keep, meta, open, outcome, prompt, submit, text};
 const RECORDS: u64 = 500;
 const SIZE: usize = 64 << 10;
 
-/// Commits that may end before a record that comes beside a flood is written: the one under way, and its own.
+/// How many commits may end before a record that arrives during a flood is written: the current
+/// one, and its own.
 const COMMITS: usize = 2;
 
-/// How many records of the flood fit into a commit of 256 KB, with the last one reaching over its end.
+/// How many records of the flood fit into a commit of 256 KB, including one that exceeds it.
 const PER_COMMIT: usize = 5;
 
 #[test]

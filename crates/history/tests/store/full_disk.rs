@@ -1,4 +1,5 @@
-//! A full disk: refused, not lost; readable meanwhile; and over when there is room again.
+//! A full disk: writes are refused and nothing is lost, reads work, and writes work again when
+//! there is room.
 //!
 //! The disk is a limit on the size of this process's files, which the kernel enforces with an error in the middle of a
 //! write, like a disk without room.
@@ -45,7 +46,8 @@ async fn full_disk_child() {
         assert!(matches!(&error, HistoryError::Write(reason) if reason == "file too large"), "{error}");
         assert!(matches!(store.status(), StoreStatus::Failing { .. }), "{:?}", store.status());
 
-        // Reads go on, and show what was acknowledged and nothing else. So does every later attempt to write.
+        // Reads continue, and show what was acknowledged and nothing else. Every later write is
+        // refused, too.
         for _ in 0..3 {
             assert_eq!(numbers(&store, "a").await, (1..refused).collect::<Vec<_>>(), "round {round}");
             let again = keep(&store, append(meta("a", refused, refused), vec![prompt(refused, &"y".repeat(800_000))]));

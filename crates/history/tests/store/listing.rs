@@ -110,7 +110,8 @@ async fn a_folder_lists_its_own_sessions_and_a_session_can_move() {
     assert_eq!(names(&list(&store, Some("/x"), None, 10).await), ["c"]);
     assert_eq!(names(&list(&store, Some("/x/y"), None, 10).await), ["a", "b"]);
     assert_eq!(names(&list(&store, Some("/"), None, 10).await), [""; 0]);
-    // One that was opened by another name of its folder is found under the real one, and nowhere else.
+    // A session that was opened under another name of its folder is found under the real name, and
+    // nowhere else.
     add(&store, SessionMeta { real_cwd: Some(PathBuf::from("/x")), ..in_cwd("d", 5, "/link") });
     assert_eq!(names(&list(&store, Some("/x"), None, 10).await), ["d", "c"]);
     assert_eq!(names(&list(&store, Some("/link"), None, 10).await), [""; 0]);

@@ -1,4 +1,5 @@
-//! Sessions that are made of what is there already: a copy of another, or a log that comes in parts.
+//! Sessions created from existing events: a copy of another session, or a log that arrives in
+//! parts.
 
 use std::sync::mpsc;
 
@@ -42,7 +43,7 @@ async fn a_copy_equals_its_original_and_is_visible_only_when_complete() {
     let (original, mut copied) = (events(&store, "a").await, events(&store, "b").await);
     assert_eq!(copied.pop(), Some(prompt(91, "its own")));
     assert_eq!(copied, original[..90]);
-    // Independent from then on.
+    // The copy is independent from then on.
     keep(&store, delete("a")).unwrap();
     assert_eq!(numbers(&store, "b").await, (1..=91).collect::<Vec<u64>>());
     drop(store);

@@ -1,8 +1,8 @@
-//! What a receipt calls synced survives the loss of power.
+//! Events that a receipt calls synced survive the loss of power.
 //!
-//! The disk is played by a copy: each sync copies the database's file as it is then, and nothing that is written later is
-//! in the copy. Power is lost by opening the copy. Of sled's other files only its parameters are there, which it syncs
-//! itself when it makes the store.
+//! A copy stands in for the disk: each sync copies the database's file, so nothing that is written
+//! later is in the copy. Opening the copy simulates the loss of power. Of sled's other files, only
+//! its parameters are copied, which sled syncs itself when it creates the store.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -31,7 +31,7 @@ fn recording(folder: &Path) -> (Store, Image) {
     (Store::open(folder.to_owned(), Settings { sync, ..Settings::default() }), image)
 }
 
-/// The store as it is after the power is back.
+/// Opens the store as it is after the power is back.
 fn after_power_loss(original: &Path, image: &Image, folder: &Path) -> Store {
     fs::create_dir_all(folder).unwrap();
     fs::copy(original.join("conf"), folder.join("conf")).unwrap();
@@ -55,7 +55,8 @@ async fn everything_that_a_receipt_calls_synced_survives_the_loss_of_power() {
         });
         assert_eq!(durability[2], Settled::Synced);
         expected.extend(records);
-        // What another session has only written may be lost; it must not take along what was synced.
+        // Events of another session that are only written may be lost, but synced ones must not be
+        // lost with them.
         keep(&store, append(meta("b", first, first), vec![compacted(first)])).unwrap();
         let back = after_power_loss(&folder, &image, &home.path().join(format!("after-{round}")));
         assert_eq!(events(&back, "a").await, expected, "after round {round}");

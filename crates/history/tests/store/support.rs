@@ -95,7 +95,7 @@ pub(crate) fn delete(session: &str) -> (SessionId, RecordEntry) {
     (id(session), RecordEntry::Delete)
 }
 
-/// Submits and returns where the receipt will arrive.
+/// Submits a record and returns the channel for its receipt.
 pub(crate) fn submit(store: &Store, (session, entry): (SessionId, RecordEntry)) -> mpsc::Receiver<Outcome> {
     let (stamped, receipt) = mpsc::channel();
     let receipt_of = Receipt::new(move |outcome| {
@@ -123,7 +123,7 @@ pub(crate) async fn numbers(store: &Store, session: &str) -> Vec<u64> {
     events(store, session).await.iter().map(|event| event.number).collect()
 }
 
-/// The status once the store has been opened, or not.
+/// Waits until the store has been opened or has failed to open, and returns its status.
 pub(crate) fn settled_status(store: &Store) -> StoreStatus {
     let deadline = Instant::now() + PATIENCE;
     while store.status() == StoreStatus::Opening {

@@ -44,7 +44,7 @@ impl RedirectListener {
         &self.uri
     }
 
-    /// Waits for the browser. A request with another state gets an error, and the wait goes on.
+    /// Waits for the browser. A request with another state gets an error, and the wait continues.
     ///
     /// # Errors
     ///

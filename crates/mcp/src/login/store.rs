@@ -92,8 +92,8 @@ impl StoredLogins {
         self.work(move |this| this.read(&server)).await
     }
 
-    /// Replaces or deletes a login, if it is still this one. Returns false if another process has changed it. A new
-    /// login that cannot be written is used all the same, as long as acpd runs.
+    /// Replaces or deletes a login, if it is still this one. Returns false if another process has
+    /// changed it. A new login that cannot be written is still used, as long as acpd runs.
     pub(crate) async fn replace(self: &Arc<Self>, old: Login, new: Option<Login>) -> io::Result<bool> {
         let unsaved = new.clone().map(|new| (old.clone(), new));
         let replace = move |this: &Self| {

@@ -153,9 +153,9 @@ fn response<'a>(parts: &[&'a Part], provider: &str) -> Vec<PartJson<'a>> {
     said
 }
 
-/// Puts a signature where it came: on a part with the last `bytes` of the text, or on a part of its
-/// own if it had no text. Parts with and without a signature are never joined. A signature that was
-/// recorded without this number goes to the last part.
+/// Puts a signature where it came from: on a part with the last `bytes` of the text, or on a
+/// separate part if it had no text. Parts with and without a signature are never joined. A
+/// signature that was recorded without this number goes to the last part.
 fn sign<'a>(said: &mut Vec<PartJson<'a>>, signed_by: &'a Value, bytes: Option<usize>) {
     match (said.last_mut(), bytes) {
         (Some(PartJson::Text { signature: signature @ None, .. }), None) => *signature = Some(signed_by),

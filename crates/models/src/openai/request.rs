@@ -24,8 +24,8 @@ pub(crate) fn body<'a>(spec: &'a Spec, service: &Service, base: &str, request: &
         messages.push(object! { "role": "system", "content": &request.system });
     }
     let with_calls = with_calls(&entries);
-    // An outcome is text in this API. Its images follow in the user's next message, or in a message
-    // of their own.
+    // An outcome is text in this API. Its images follow in the user's next message, or in a
+    // separate message.
     let mut pictures: Vec<&Content> = Vec::new();
     for (at, entry) in entries.iter().enumerate() {
         match entry {

@@ -152,8 +152,8 @@ impl Git {
         Ok(entries(&self.run(at, &["worktree", "list", "--porcelain"]).await?))
     }
 
-    /// Lists the files of a checkout that have changes. `untracked` is what git's option of that name takes.
-    /// Git does not look into submodules, because each has a configuration of its own.
+    /// Lists the files of a checkout that have changes. `untracked` is what git's option of that
+    /// name takes. Git does not look into submodules, because each has its own configuration.
     pub(super) async fn changes(&self, at: impl Into<At<'_>>, untracked: &str) -> Result<Vec<String>, WorktreeError> {
         let untracked = format!("--untracked-files={untracked}");
         let status = ["status", "--porcelain=v1", &untracked, "--ignore-submodules=dirty"];

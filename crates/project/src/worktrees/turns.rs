@@ -1,4 +1,5 @@
-//! Lets the requests about one repository change its worktrees one after another, whichever session makes them.
+//! Lets the requests about one repository change its worktrees one after another, no matter which
+//! session makes them.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -172,7 +172,8 @@ fn forbidden(error: &reqwest::Error) -> Option<Forbidden> {
     causes(error).find_map(|cause| cause.downcast_ref::<Forbidden>().cloned())
 }
 
-/// Returns the last message in the chain of an error: reqwest says first what it was doing, and last what went wrong.
+/// Returns the last message in the chain of an error: reqwest first reports what it was doing, and
+/// last what went wrong.
 fn innermost(error: &reqwest::Error) -> String {
     causes(error).last().map_or_else(|| error.to_string(), ToString::to_string)
 }

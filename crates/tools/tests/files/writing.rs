@@ -31,7 +31,7 @@ async fn a_new_file_is_created_with_its_folders_and_shown_as_a_diff() {
     assert_eq!(project.text("src/deep/new.rs"), "fn main() {}\n");
     assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no temporary file is left");
 
-    // What the model wrote itself it has seen.
+    // A file that the model wrote itself counts as seen.
     project.call("write_file", json!({"path": "src/deep/new.rs", "content": "x"})).await;
     assert_eq!(project.text("src/deep/new.rs"), "x");
 }

@@ -1,4 +1,4 @@
-//! Commands that go on after their call, and what ends them.
+//! Commands that continue after their call, and what ends them.
 
 use domain::TurnId;
 use domain::tool::Toolbox;

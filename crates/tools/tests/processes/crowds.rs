@@ -1,4 +1,4 @@
-//! Commands with many processes: none is left when they end, and a command that only multiplies is ended.
+//! Commands with many processes: none is left when they end, and a fork bomb is killed.
 
 use process::carries_tag;
 
@@ -28,7 +28,7 @@ pub(super) async fn five_hundred_processes_that_replace_themselves_end_with_thei
         r() { read -t 1 -u 9; r & exit 0; }; export -f r; \
         echo $$ >> pids; for i in $(seq 250); do r & setsid bash -c 'trap \"\" INT TERM HUP; r' & done; wait; sleep 600";
     let started = bench.start(command, 1).await;
-    // Some are always on their way from one to the next.
+    // At any time some of them are being replaced by their successors.
     until_within(Duration::from_secs(60), || (carriers(&owner).len() > 450).then_some(())).await;
     assert_eq!(started.cancel().await.verdict, OutcomeKind::Cancelled);
     assert_eq!(carriers(&owner), [0; 0], "outlived the call");
@@ -36,7 +36,8 @@ pub(super) async fn five_hundred_processes_that_replace_themselves_end_with_thei
 
 pub(super) async fn a_command_that_doubles_itself_is_killed_at_its_limit() {
     let (bench, owner) = marked(100);
-    // It stops at 511 by itself, so that a failure of this test does not take the machine along.
+    // It stops at 511 processes by itself, so that a failure of this test does not bring down the
+    // machine.
     let command = "trap '' INT TERM; b() { [ $1 = 0 ] && exec sleep 600; b $(($1 - 1)) & b $(($1 - 1)) & wait; }; b 8";
     let outcome = bench.bash(command).await;
     let text = "[more than 100 processes at once; the command and everything it started was killed]";

@@ -1,4 +1,4 @@
-//! Commands in the sandbox: tables of attempts to escape, and ordinary work that goes on.
+//! Commands in the sandbox: tables of attempts to escape, and ordinary work that still succeeds.
 
 use std::net::{TcpListener, UdpSocket};
 use std::os::unix::fs::symlink;
@@ -172,8 +172,8 @@ fn bench_at_home(mode: Mode) -> Bench {
     bench
 }
 
-/// Outside the sandbox, a plain search may be allowed for good because the kernel keeps it from acpd's own files. Other
-/// commands that go through the same folder ask every time.
+/// Outside the sandbox, a plain search may be allowed permanently because the kernel keeps it from
+/// acpd's own files. Other commands that go through the same folder need approval every time.
 pub(super) async fn a_search_in_the_home_folder_runs_without_reading_acpds_own_files() {
     let bench = bench_at_home(Mode::Full);
     fs::write(bench.folder.path().join("work/notes"), "sk-none").unwrap();
@@ -193,7 +193,7 @@ pub(super) async fn a_search_in_the_home_folder_runs_without_reading_acpds_own_f
     assert_eq!((found.verdict, found.text.as_str()), (OutcomeKind::Completed, "./work/notes\n"));
 }
 
-/// Commands that read their input are shells, as far as anyone can tell.
+/// A command that reads its input may be a shell, so its input is treated like a command.
 pub(super) async fn input_for_a_command_is_no_way_around_the_sandbox_or_to_acpds_own_files() {
     let mut bench = bench_at_home(Mode::Full);
     let start = json!({"command": "bash", "background": true, "input": true});
@@ -206,7 +206,7 @@ pub(super) async fn input_for_a_command_is_no_way_around_the_sandbox_or_to_acpds
     for text in ["cat .local/state/acpd/keys/one\n", "cat ~/.local/sta", "acpd ctl allow x\n"] {
         assert_eq!(card(&bench, "bg1", text).await.unwrap().access, Access::AskEveryTime, "{text}");
     }
-    // The person has changed the mode since.
+    // The user has changed the mode since then.
     bench.site = Arc::new(CallSite { mode: Mode::Sandbox, ..(*bench.site).clone() });
     let refused = card(&bench, "bg1", "touch ../outside\n").await.unwrap_err();
     assert!(refused.starts_with("`bg1` was started outside the sandbox"), "{refused}");

@@ -1,4 +1,5 @@
-//! Where commands run, what becomes of long output, and background commands that are written to or end unseen.
+//! The folder in which commands run, long output, and background commands that are written to or
+//! that end unnoticed.
 
 use domain::tool::{HooksRun, Toolbox};
 

@@ -1,4 +1,4 @@
-//! Pages from a real server on loopback, which the settings allow unless a test says otherwise.
+//! Pages from a real server on loopback, which the settings allow by default.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -14,10 +14,10 @@ use super::*;
 /// Deep enough to overflow the stack, and not so deep that parsing takes long.
 const DEPTH: usize = 3_000;
 
-/// Answers by path, one thread a connection. Lives as long as the test binary.
+/// Answers by path, with one thread per connection. Lives as long as the test binary.
 struct Server {
     port: u16,
-    /// Says the path of each request that was held open, when its client has gone away.
+    /// Receives the path of each request that was held open, when its client has disconnected.
     left: mpsc::Receiver<String>,
 }
 
@@ -39,7 +39,7 @@ impl Server {
         Self { port, left }
     }
 
-    /// The same over TLS, and the certificate of the authority that vouches for it.
+    /// Starts the same server with TLS, and returns the certificate of its authority.
     fn start_secure() -> (Self, String) {
         let authority_key = rcgen::KeyPair::generate().unwrap();
         let mut authority = rcgen::CertificateParams::new(Vec::new()).unwrap();
@@ -104,7 +104,7 @@ fn serve(mut stream: impl Read + Write, port: u16, leave: &mpsc::Sender<String>)
         }
         other => panic!("asked for {other}"),
     };
-    // A client that has heard enough goes away.
+    // A client that has read enough disconnects.
     let _ = stream.write_all(&answer).and_then(|()| stream.flush());
 }
 
@@ -159,7 +159,7 @@ pub(super) async fn a_page_over_tls_is_fetched_only_from_a_server_with_a_trusted
     let stranger = bench_with(|_| {}).fetch(&url).await;
     assert_eq!(stranger.verdict, OutcomeKind::Failed);
     assert!(stranger.text.contains("certificate"), "{}", stranger.text);
-    // Vouched for by that name only.
+    // The certificate is valid for that name only.
     let by_name = bench_with(|web| {
         web.certificates = vec![file.clone()];
         web.allow_private.push(private("localhost"));

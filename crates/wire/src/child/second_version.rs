@@ -7,7 +7,7 @@
 //!   session only grows, so updates become pieces of text ([`Messages`]) and complete contents ([`Calls`]).
 //! - A permission question names its subject, which need not be a call.
 //!
-//! Updates that have no counterpart stay as they are, for clients of version 2.
+//! Updates that have no counterpart stay unchanged, for clients of version 2.
 
 mod calls;
 mod messages;

@@ -19,7 +19,7 @@ pub(super) struct Pace {
 
 impl Pace {
     /// Adds keys that arrived now to those that are not returned yet. Letters that did not arrive
-    /// alone become pasted ones. Enter may follow a letter, as people are used to it.
+    /// alone become pasted ones. Enter may follow a letter, because many users press it.
     pub(super) fn add(&mut self, typed: &mut VecDeque<Key>, arrived: Vec<Key>, now: Instant) {
         if arrived.is_empty() {
             return;

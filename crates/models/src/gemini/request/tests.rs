@@ -192,7 +192,7 @@ fn replayed(chunks: &[Value]) -> Value {
 fn a_signature_returns_in_the_part_that_it_came_in() {
     let call = |name: &str| json!({ "functionCall": { "name": name, "args": {}, "id": name } });
     let signature = |signature: &str| json!({ "text": "", "thoughtSignature": signature });
-    // After a call, in a part of its own, also if text came before.
+    // After a call, in a separate part, even if text came before.
     let after = replayed(&[json!([{ "text": "Look" }]), json!([call("a"), call("b")]), json!([signature("s")])]);
     assert_eq!(after, json!([{ "text": "Look" }, call("a"), call("b"), signature("s")]));
     let between = replayed(&[json!([call("a"), signature("s"), call("b")])]);

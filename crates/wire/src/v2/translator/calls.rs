@@ -1,7 +1,8 @@
 //! Tool calls and the terminals of shell commands.
 //!
-//! A shell command is a terminal that acpd owns, under the id of its call. It outlives the call if the
-//! command goes on in the background. The call of a sub-agent in the background stays in progress.
+//! A shell command is a terminal that acpd owns, under the id of its call. It outlives the call if
+//! the command continues in the background. The call of a sub-agent in the background stays in
+//! progress.
 
 use std::path::Path;
 
@@ -153,7 +154,7 @@ impl Translator {
         }
     }
 
-    /// Marks a call as waiting for the user, or as going on.
+    /// Marks a call as waiting for the user, or as continuing.
     pub(super) fn wait(&mut self, id: &CallId, waits: bool, output: &mut EventOutput) {
         if waits {
             self.reveal(id, output);
@@ -200,7 +201,8 @@ impl Translator {
                 if call.command().is_some() {
                     shown.insert(0, content::terminal_content(id));
                 } else {
-                    // The model has its outcome, but the work goes on, so the call is not over for the client.
+                    // The model has its outcome, but the work continues, so the call is not over
+                    // for the client.
                     update["status"] = json!("in_progress");
                     update["capabilities"] = json!({ "cancel": {} });
                 }

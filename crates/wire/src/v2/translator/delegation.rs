@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use super::Translator;
 
 impl Translator {
-    /// Whether a question is open among the calls of a sub-agent, or of the turn itself, and none of them can go on
-    /// before the user has answered. Calls that have not started wait for those before them.
+    /// Whether a question is open among the calls of a sub-agent, or of the turn itself, and none
+    /// of them can continue before the user has answered. Calls that have not started wait for
+    /// those before them.
     pub(super) fn is_blocked(&self, within: Option<&CallId>) -> bool {
         let mut is_asked = false;
         for (id, call) in self.calls.iter().filter(|(id, _)| self.within.get(*id) == within) {
@@ -23,7 +24,8 @@ impl Translator {
         is_asked
     }
 
-    /// The updates that show which calls wait for the user: a call that has started and cannot go on is paused.
+    /// The updates that show which calls wait for the user: a call that has started and cannot
+    /// continue is paused.
     pub(super) fn pause(&mut self) -> Vec<Value> {
         let open = self.calls.iter().filter(|(id, call)| call.is_started && !self.hidden.contains(*id));
         let background = self.background.values().filter(|work| work.is_agent()).map(|work| &work.call);

@@ -19,7 +19,7 @@ pub(super) struct State {
 #[derive(Clone, Debug, PartialEq)]
 enum Background {
     Terminal(CallId),
-    /// Work without a process of its own.
+    /// Work without its own process.
     Call(CallId),
 }
 
@@ -44,7 +44,7 @@ enum Foreground {
     /// No turn runs. The reason is why the last one ended.
     Idle(Option<StopReason>),
     Running,
-    /// Nothing can go on before the user has answered.
+    /// Nothing can continue before the user has answered.
     RequiresAction,
 }
 
@@ -75,7 +75,8 @@ impl Translator {
     pub(super) fn state(&self) -> State {
         let foreground = match &self.turn {
             None => Foreground::Idle(self.stopped.clone()),
-            // A child agent does not say which of its calls goes on while the user fills in a form.
+            // A child agent does not report which of its calls continues while the user fills in a
+            // form.
             Some(turn) if turn.is_paused || self.is_blocked(None) => Foreground::RequiresAction,
             Some(_) => Foreground::Running,
         };
