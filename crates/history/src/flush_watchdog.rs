@@ -1,9 +1,10 @@
 //! Wakes a commit that sled forgot after a failed write.
 //!
-//! When the write of a batch's first buffer fails, sled 0.34.7 keeps the error but does not notify the thread that
-//! waits in `flush` (`Log::exit_reservation`), which then waits for ever. A second `flush` finds the error and wakes
-//! all waiters. The watchdog's thread calls it when a commit takes suspiciously long. The committer starts it; it
-//! sleeps while nothing is committed, ends with the `FlushWatchdog`, and never writes.
+//! When the write of a batch's first buffer fails, sled 0.34.7 keeps the error but does not notify
+//! the thread that waits in `flush` (`Log::exit_reservation`), which then waits forever. A second
+//! `flush` finds the error and wakes all waiters. The watchdog's thread calls it when a commit
+//! takes suspiciously long. The committer starts it; it sleeps while nothing is committed, ends
+//! with the `FlushWatchdog`, and never writes.
 
 use std::io;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};

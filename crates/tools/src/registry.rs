@@ -69,7 +69,8 @@ fn built_in() -> Vec<Arc<dyn Tool>> {
 /// The reason when a request of a child agent is refused.
 const DENIED: &str = "a rule of the configuration forbids this or may forbid it";
 
-/// All tools of all sessions. The state of a session comes with its `CallSite`, except its background commands.
+/// All tools of all sessions. A session's state, except its background commands, is in its
+/// `CallSite`.
 pub struct Registry {
     settings: Swap<Settings>,
     tools: Vec<Arc<dyn Tool>>,
@@ -111,7 +112,7 @@ impl Registry {
         Arc::new(AccessLimits { protected_paths, pinned_roots: Arc::clone(&self.pinned_roots) })
     }
 
-    /// Returns a text for the model about background commands that have ended since the last report.
+    /// Returns a text for the model about background commands that ended since the last report.
     fn ended_commands(&self, session: &SessionId) -> Option<String> {
         let ended = self.background.take_ended(session);
         let line = |kept: &Arc<BackgroundCommand>| {
@@ -216,7 +217,7 @@ impl Toolbox for Registry {
         if McpHost::names(&request.tool) {
             let planned = self.mcp.plan(request, &site);
             return Box::pin(async move {
-                // The decision about the call needs the project's rules, and reading them may block.
+                // The decision needs the project's rules, and reading them may block.
                 let _ = tokio::task::spawn_blocking(move || rules.learn(&site)).await;
                 planned
             });
@@ -279,7 +280,7 @@ impl Toolbox for Registry {
     fn rule(&self, card: &ToolCard, cwd: &Path) -> BoxFuture<'static, Option<Verdict>> {
         let (rules, card, cwd) = (Arc::clone(&self.rules), card.clone(), cwd.to_owned());
         let compared = tokio::task::spawn_blocking(move || {
-            // A call of a child agent was not planned here, so the project's rules may not have been read yet.
+            // A child agent's call was not planned here, so the project's rules may be unread.
             rules.learn_folder(&cwd);
             rules.verdict(&card, &cwd)
         });
@@ -408,7 +409,7 @@ impl ClientRules for Registry {
     }
 }
 
-/// Returns the title of a refused call. Its input may be invalid, so the title uses whatever it finds.
+/// Returns the title of a refused call, from whatever its input contains, which may be invalid.
 fn refused_title(tool: &dyn Tool, input: &Value) -> String {
     let object =
         ["path", "file_path", "command", "cmd", "pattern", "url"].iter().find_map(|key| input.get(key)?.as_str());

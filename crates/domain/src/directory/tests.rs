@@ -346,7 +346,7 @@ impl World {
             let Some(sender) = self.mail.keys().next().copied() else { break };
             self.deliver(sender);
         }
-        assert!(self.opening.is_empty(), "callers wait for ever: {:?}", self.opening);
+        assert!(self.opening.is_empty(), "callers wait forever: {:?}", self.opening);
         assert!(self.wishes.is_empty(), "wishes are never confirmed: {:?}", self.wishes);
         assert!(self.drains.is_empty(), "the daemon never stops: {:?}", self.table);
         for id in &self.ids {

@@ -1,7 +1,7 @@
 //! Translates a session's log into what a client receives, live and on load alike.
 //!
-//! It receives the events of one session in order, starting where the client's cursor starts. It does
-//! no I/O, chooses no request ids, and does not know which questions and prompts its client has open.
+//! It receives one session's events in order, starting at the client's cursor. It does no I/O,
+//! chooses no request ids, and does not know which questions and prompts its client has open.
 
 mod hosted;
 
@@ -85,8 +85,8 @@ impl Translator {
         self.menu.models = models;
     }
 
-    /// What a client that starts at event `next` needs first: the open calls, unless it has seen them,
-    /// and the earlier questions that are still unanswered.
+    /// The first messages for a client that starts at event `next`: the open calls, unless it has
+    /// seen them, and the unanswered earlier questions.
     pub fn catch_up(&mut self, seen: PriorView, next: u64) -> Vec<Outbound> {
         let mut said = Vec::new();
         for (id, open) in self.calls.iter().filter(|(id, _)| !self.hidden.contains(id)) {
@@ -187,7 +187,7 @@ impl Translator {
                 vec![Outbound::Answer { turn: prompt.clone(), origin: Some(origin.clone()), answer }]
             }
             EventKind::TurnEnded { turn, origin, message, reason, usage, steering } => {
-                // Without a place: a reader that was cut off before the answer must start again at this event.
+                // No place: a reader that was cut off before the answer must start again here.
                 let ended = self.compactions.turn_ended(reason).map(|ended| self.unplaced(&ended));
                 let mut said: Vec<Outbound> = ended.into_iter().collect();
                 said.extend(self.turn_ended(turn, origin, message.as_ref(), reason, usage));
@@ -212,7 +212,7 @@ impl Translator {
             // This version has no state for a call that waits.
             | EventKind::CallPaused { .. }
             | EventKind::CallResumed { .. }
-            // This version has no terminals of the agent; the output is shown when the model next reads it.
+            // This version has no agent terminals; the output is shown when the model reads it.
             | EventKind::BackgroundOutput { .. }
             | EventKind::BackgroundEnded { .. }
             | EventKind::ResponseSealed { .. }
@@ -221,7 +221,7 @@ impl Translator {
         }
     }
 
-    /// A passing notice is sent as a notice to clients that show those, and only live. Other clients receive a message.
+    /// Sends a passing notice, live only, to clients that show notices; others receive a message.
     fn noticed(&self, event: &Event, message: &MessageId, text: &str, passing: bool) -> Vec<Outbound> {
         if !(passing && self.viewer.capabilities.notices) {
             return vec![self.say(Speaker::Agent, text, message.as_str(), self.place(event))];
@@ -248,7 +248,7 @@ impl Translator {
         content: &[Content],
         steering: Option<&SteeringPrompt>,
     ) -> Vec<Outbound> {
-        // Only the first message of a turn is the prompt; hooks and steering prompts may add others.
+        // Only the first message of a turn is the prompt; hooks and steering may add others.
         let is_first = !std::mem::replace(&mut self.is_inserted, true);
         let is_own = match steering {
             Some(joined) => self.is_own(&joined.origin),
@@ -313,7 +313,7 @@ impl Translator {
         self.update(event, &acp::SessionUpdate::ToolCallUpdate(update))
     }
 
-    /// A question is asked when the cursor passes it, unless it was settled before the client attached.
+    /// Asks a question when the cursor passes it, unless it was settled before the attach.
     fn ask(&self, event: &Event, question: &Question) -> Option<Outbound> {
         let open = self.open_questions.iter().any(|open| open.question.id == question.id);
         (event.number > self.head || open).then(|| self.question(question))
@@ -385,7 +385,7 @@ impl Translator {
     ) -> Vec<Outbound> {
         let mut said = Vec::new();
         if let StopReason::Failed(failure) = reason {
-            // Without a place: a reader that was cut off before the answer must start again at this event.
+            // No place: a reader that was cut off before the answer must start again here.
             said.push(self.say(Speaker::Agent, &failure.message, turn.as_str(), None));
         }
         let answer = self.prompt_answer(reason, usage, message);
@@ -454,8 +454,8 @@ impl Translator {
     }
 }
 
-/// A `tool_call` or `tool_call_update` with the fields of an update. Unlike the schema's type, it always writes
-/// `status` and `kind`.
+/// A `tool_call` or `tool_call_update` with the fields of an update. Unlike the schema's type, it
+/// always writes `status` and `kind`.
 #[derive(Serialize)]
 struct CallUpdate {
     #[serde(rename = "sessionUpdate")]

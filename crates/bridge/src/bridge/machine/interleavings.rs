@@ -424,7 +424,7 @@ impl World {
                 break;
             }
         }
-        assert!(self.stdin.is_empty(), "the editor waits for ever: {:?}", self.stdin);
+        assert!(self.stdin.is_empty(), "the editor waits forever: {:?}", self.stdin);
         let left: Vec<_> = self.due.iter().filter(|(_, due)| **due > 0).collect();
         assert!(left.is_empty(), "left without an answer: {left:?}");
         self.step(Input::EditorClosed);
