@@ -119,10 +119,10 @@ const HEAD: &str = "| what | acpd | floor | ratio | goal |\n|---|---|---|---|---
 const PREFACE: &str = "\
 # Performance
 
-Written by `cargo bench --bench figures -- --write`; do not edit. A model server streams as fast
-as it is read, a real daemon asks it, and clients read what real bridges deliver. The floor,
-measured in the same run, is an agent that only relays the model's stream to its stdout: it has no
-history, no actors and no permissions. Ratios carry over to other machines better than times do.
+Written by `cargo bench --bench figures -- --write`; do not edit. A model server streams as fast as
+it is read, a real daemon sends requests to it, and clients read what real bridges deliver. The
+floor, measured in the same run, is an agent that only relays the model's stream to its stdout: it
+has no history, no actors and no permissions. Ratios carry over to other machines better than times.
 
 A chunk is one event of the model's stream. Chunks that arrive together are sent and stored
 together.
@@ -131,33 +131,34 @@ together.
 const REASONS: &str = "\
 ## Why a goal is missed
 
-- **Start**: `acpd acp` loads acpd and then becomes the small program of the bridge. Loading acpd
-  at a random address takes about 1 ms of it; a fixed address would be faster and less safe. With
-  no daemon, acpd is loaded two more times, to detach the daemon and to be it.
-- **Prompt to model**: one disk sync, and the notes, memory and skills of the user and the
-  project, which are read for each prompt, so that an edit counts at once.
+- **Start**: `acpd acp` loads acpd, which then replaces itself with the small program of the bridge.
+  Loading acpd at a random address takes about 1 ms; a fixed address would be faster but less safe.
+  Without a running daemon, acpd is loaded two more times: to detach the daemon, and as the daemon.
+- **Prompt to model**: each prompt waits for one disk sync and reads the notes, memory and skills of
+  the user and the project, so that edits take effect at once.
 - **Prompt to model after 1,000 turns**: the whole conversation is escaped and copied into a new
   buffer for each request, and again by the kernel on both sides of the socket. Keeping the bytes
-  of earlier messages would save the first of these and double the memory of a session. The bench
-  turns summaries off: by default they keep a conversation below 0.8 MB, a tenth of this one.
+  of earlier messages would avoid the first copy but double the memory of a session. The bench
+  turns summaries off; by default they keep a conversation below 0.8 MB, a tenth of this one.
 - **100 streams, 99th percentile**: model server, daemon, ten bridges and ten clients share the
   cores.
-- **Longest wait after the last text, 50 streams**: the end of a turn is synced behind the text
-  that all streams have sent before it. 10 to 85 ms in three runs.
+- **Longest wait after the last text, 50 streams**: the end of a turn is synced after the text that
+  all streams have sent before it. It took 10 to 85 ms in three runs.
 - **Bytes written and stored, chunks of 4 B**: the lengths of the chunks are stored, so that a
-  client can resume in the middle. sled writes a page again when it has changed often, and keeps
-  replaced pages until it reuses their segment.
-- **Resident memory of the daemon**: 20 to 25 MB of it are pages of the program, and 16 MB are
-  sled's cache. Sessions stay in memory for ten minutes after their last client has left. About 30
-  MB after 50 streams are free memory between pieces that are in use. The C library returns it
-  only on request (`malloc_trim`), which needs unsafe code, and acpd has none. jemalloc
-  and mimalloc were tried: after 50 streams they kept 24 and 42 MB more, a minute later 10 and 40
-  MB more.
+  client can resume in the middle. sled rewrites a page that has changed often, and keeps replaced
+  pages until it reuses their segment.
+- **Resident memory of the daemon**: 20 to 25 MB are pages of the program, and 16 MB are sled's
+  cache. Sessions stay in memory for ten minutes after their last client has detached. About 30 MB
+  after 50 streams are fragmentation: free memory between pieces that are in use. The C library
+  returns it only on request (`malloc_trim`), which needs unsafe code, and acpd has none. jemalloc
+  and mimalloc were tried: after 50 streams they kept 24 and 42 MB more, and a minute later 10 and
+  40 MB more.
 - **Bridge, private**: stacks and buffers of two threads, and relocated data of the C library.
-- **Wake-ups**: seven threads of sled look for work once a second; there is no setting for that,
-  and we do not carry a patched sled ([dependencies.md](dependencies.md)).
-- **Program**: HTTP server and client, TLS, MCP, terminal, syntax definitions, PDF and image
-  readers. A build from nothing takes 570 s of processor time, nearly 5 minutes on two free cores.
+- **Wake-ups**: seven threads of sled look for work once a second. No setting changes that, and we
+  do not maintain a patched sled ([dependencies.md](dependencies.md)).
+- **Program**: it contains an HTTP server and client, TLS, MCP, terminal rendering, syntax
+  definitions, and PDF and image readers. A full build takes 570 s of processor time, nearly
+  5 minutes on two idle cores.
 ";
 
 /// Describes the measurement: the commit, the machine, and how busy it was.

@@ -27,7 +27,7 @@ const PROJECT_AGENTS: [&str; 1] = [".acpd/agents"];
 /// The most skills, and the most agents, that are used in one folder.
 const MOST: usize = 64;
 
-/// The most bytes of one description in the instructions, and of all of them together.
+/// The most characters of one description in the instructions, and the most bytes of all of them.
 const DESCRIPTION: usize = 400;
 const LISTED: usize = 12 << 10;
 
