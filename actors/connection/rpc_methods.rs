@@ -102,7 +102,7 @@ impl Connection {
         if matches!(self.client.phase, Phase::Initialized { .. }) {
             let error = RpcError::invalid_request(
                 "this connection is initialized already",
-                "go on with it, or open another connection",
+                "continue with it, or open another connection",
             );
             return self.answer(&id, Err::<Value, _>(error), ctx);
         }

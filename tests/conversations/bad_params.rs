@@ -54,7 +54,7 @@ async fn initialize_needs_an_integer_version_and_comes_once() {
         zed    > 6 initialize {"protocolVersion":99999,"clientInfo":{"name":7},"clientCapabilities":{"fs":7}}
         zed    < 6 = {"protocolVersion":2
         zed    > 7 initialize {"protocolVersion":1}
-        zed    < 7 error {"code":-32600,"message":"this connection is initialized already","data":{"advice":"go on with it, or open another connection"}}"#]]
+        zed    < 7 error {"code":-32600,"message":"this connection is initialized already","data":{"advice":"continue with it, or open another connection"}}"#]]
     .assert_eq(&transcript.join("\n"));
 }
 

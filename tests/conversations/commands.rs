@@ -31,7 +31,7 @@ async fn commands_are_answered_without_the_model_and_it_does_not_see_them() {
         - `/skills`: Show the skills and custom agents that can be used here
         - `/undo`: Put files back to what they were before the last turn that changed any
         - `/redo`: Make the changes again that were undone last
-        - `/worktree [a name | status | merge | leave | remove [name] [--ignored]]`: Move the session into a git worktree of its own, or merge or remove that worktree"},"messageId":"#2"}
+        - `/worktree [a name | status | merge | leave | remove [name] [--ignored]]`: Move the session into its own git worktree, or merge or remove that worktree"},"messageId":"#2"}
         zed    < 3 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#3"}}}
         zed    > 4 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"/mode"}]}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"The mode is `full`. There are `full`, `read-only`, `safe`, `sandbox`, `plan`."},"messageId":"#4"}

@@ -307,7 +307,7 @@ async fn a_command_that_takes_too_long_is_killed_in_the_terminal() {
     at.zed.receive("terminal/release").await;
     at.zed.answer(prompt).await;
     let transcript = at.transcript();
-    assert!(transcript.contains("results: zzz\n[timed out after 500 ms; the command was ended]"), "{transcript}");
+    assert!(transcript.contains("results: zzz\n[timed out after 500 ms; the command was stopped]"), "{transcript}");
 }
 
 #[actix::test]

@@ -68,7 +68,7 @@ async fn wrong_params_name_the_field() {
     }
     expect![[r#"
         zed    > 2 initialize {"protocolVersion":1}
-        zed    < 2 error {"code":-32600,"message":"this connection is initialized already","data":{"advice":"go on with it, or open another connection"}}
+        zed    < 2 error {"code":-32600,"message":"this connection is initialized already","data":{"advice":"continue with it, or open another connection"}}
         zed    > 3 session/new {}
         zed    < 3 error {"code":-32602,"message":"Invalid params","data":{"cwd":"Required"}}
         zed    > 4 session/new {"cwd":7}

@@ -151,9 +151,9 @@ async fn reject_always_denies_without_asking_again() {
     expect![[r##"
         zed    > 4 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"again"}]}
         model  < user: touch it | agent: [touch] | results: Permission denied: the user declined this call. | agent: Done. | user: again
-        model  < user: touch it | agent: [touch] | results: Permission denied: the user declined this call. | agent: Done. | user: again | agent: [touch] | results: Permission denied: the user has declined calls like this one for good.
+        model  < user: touch it | agent: [touch] | results: Permission denied: the user declined this call. | agent: Done. | user: again | agent: [touch] | results: Permission denied: the user has permanently declined calls like this one.
         zed    < update {"sessionUpdate":"tool_call","toolCallId":"#6","kind":"edit","status":"pending","title":"touch {\"file\":\"a\"}","name":"touch","rawInput":{"file":"a"}}
-        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#6","kind":"edit","status":"failed","content":[{"type":"content","content":{"type":"text","text":"Permission denied: the user has declined calls like this one for good."}}],"rawOutput":{"text":"Permission denied: the user has declined calls like this one for good."}}
+        zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#6","kind":"edit","status":"failed","content":[{"type":"content","content":{"type":"text","text":"Permission denied: the user has permanently declined calls like this one."}}],"rawOutput":{"text":"Permission denied: the user has permanently declined calls like this one."}}
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Done."},"messageId":"#7"}
         zed    < 4 = {"stopReason":"end_turn","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#8"}}}
     "##]].assert_eq(&scene.transcript.take());

@@ -148,7 +148,7 @@ fn answers_after_kills(home: &Home, answer: &str) {
     let session = editor.open(&home.work());
     let prompt = |editor: &mut Peer| {
         let mut answered = editor.prompt(&session, HELLO);
-        if answered["error"]["message"] == "the agent `sdk` was ended by signal 9" {
+        if answered["error"]["message"] == "the agent `sdk` was killed by signal 9" {
             // The prompt reached the dead agent before acpd had noticed its end.
             answered = editor.prompt(&session, HELLO);
         }

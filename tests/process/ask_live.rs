@@ -128,7 +128,11 @@ fn leaving_a_turn_says_that_the_daemon_goes_on() {
     terminal.shows("press Ctrl-C again to leave at once");
     terminal.type_in(CTRL_C);
     assert_eq!(terminal.wait().code(), Some(130));
-    assert!(terminal.screen().contains("the daemon goes on, and `acpd ask --session "), "{}", terminal.screen());
+    assert!(
+        terminal.screen().contains("the turn continues in the daemon; `acpd ask --session "),
+        "{}",
+        terminal.screen()
+    );
 }
 
 #[test]

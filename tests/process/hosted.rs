@@ -320,7 +320,7 @@ fn a_shared_agent_is_one_process_for_its_sessions_and_ends_with_the_last() {
     signal(pids(&home)[0], Signal::KILL);
     gone(&pids(&home));
     let mut answer = two.prompt(&second, "hello");
-    if answer["error"]["message"] == "the agent `shell` was ended by signal 9" {
+    if answer["error"]["message"] == "the agent `shell` was killed by signal 9" {
         answer = two.prompt(&second, "hello");
     }
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");

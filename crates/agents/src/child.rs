@@ -114,7 +114,7 @@ pub(crate) fn with_last_line(mut failure: AgentFailure, last_line: &LastLine) ->
 pub(crate) fn describe(agent: &str, ended: &CommandExit) -> String {
     match ended {
         CommandExit::Exited(code) => format!("the agent `{agent}` ended with exit status {code}"),
-        CommandExit::Signalled(signal) => format!("the agent `{agent}` was ended by signal {signal}"),
+        CommandExit::Signalled(signal) => format!("the agent `{agent}` was killed by signal {signal}"),
         CommandExit::Failed(reason) => format!("the agent `{agent}` cannot be started: {reason}"),
         CommandExit::TooMany(most) => format!("the agent `{agent}` had more than {most} processes"),
         CommandExit::Lost => format!("the helper process of the agent `{agent}` was killed"),

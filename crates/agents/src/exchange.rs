@@ -265,7 +265,7 @@ impl Exchange {
             self.report(AgentReport::Waits(false));
         }
         let (agent, seconds) = (&self.order.agent, self.timeouts.cancel.as_secs());
-        let failure = format!("the agent `{agent}` did not end its turn within {seconds} s and was ended");
+        let failure = format!("the agent `{agent}` did not end its turn within {seconds} s and was stopped");
         self.deadline = Some(Deadline { at: Instant::now() + self.timeouts.cancel, failure });
     }
 

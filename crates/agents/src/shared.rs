@@ -134,7 +134,7 @@ impl Host {
             reason = self.serve(stdout, stdin, &mut members) => reason,
             ended = process.ended() => Some(describe(&agent, &ended)),
             () = stopped.notified() => {
-                Some(format!("the agent `{agent}` was ended, because it failed in another session"))
+                Some(format!("the agent `{agent}` was stopped, because it failed in another session"))
             }
         };
         let reason = match reason {

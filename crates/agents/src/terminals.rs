@@ -297,7 +297,7 @@ fn status(exit: &TerminalExit) -> Value {
 }
 
 fn trouble(error: &EditorError) -> RpcError {
-    RpcError::internal(error.to_string(), "go on without the terminal")
+    RpcError::internal(error.to_string(), "continue without the terminal")
 }
 
 fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -41,7 +41,7 @@ impl fmt::Display for NoAnswer {
         match self.pid.and_then(state) {
             Some('T' | 't') => {
                 let pid = self.pid.unwrap_or_default();
-                write!(f, ": it is stopped; `kill -CONT {pid}` lets it go on")
+                write!(f, ": it is stopped; `kill -CONT {pid}` resumes it")
             }
             _ => Ok(()),
         }

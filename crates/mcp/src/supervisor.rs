@@ -307,7 +307,7 @@ impl Supervisor {
     async fn ended(&self, ending: &CommandExit) -> String {
         let how = match ending {
             CommandExit::Exited(code) => format!("it ended with exit status {code}"),
-            CommandExit::Signalled(signal) => format!("it was ended by signal {signal}"),
+            CommandExit::Signalled(signal) => format!("it was killed by signal {signal}"),
             CommandExit::Failed(reason) => return reason.clone(),
             CommandExit::TooMany(most) => format!("it had more than {most} processes"),
             CommandExit::Lost => return "its helper process was killed".to_owned(),

@@ -200,7 +200,7 @@ impl Failure {
         } else if status == 429 && is_out_of_quota(&words, delay) {
             (FailureKind::Model, "the account has no quota left", "check the plan and the billing", RetryAdvice::Never)
         } else if is_unknown_model(status, &words) {
-            let advice = "choose another model; `acpd doctor` says which there are";
+            let advice = "choose another model; `acpd models` lists them";
             (FailureKind::UnknownModel, "no such model", advice, RetryAdvice::Never)
         } else {
             sort_status(status, again)

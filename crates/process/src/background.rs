@@ -37,7 +37,7 @@ const MAX_CANCELLED: usize = 64;
 /// Why a background command cannot be kept or found, worded for the model.
 #[derive(Debug, thiserror::Error)]
 pub enum BackgroundError {
-    #[error("the turn was cancelled; the command was ended")]
+    #[error("the turn was cancelled; the command was stopped")]
     TurnCancelled,
     #[error("{MAX_RUNNING} background commands are running already; end one with bash_stop: {running}")]
     TooMany { running: String },

@@ -204,7 +204,10 @@ impl CommandResult {
         match (self.interruption, &self.exit) {
             (Some(Interruption::Cancelled), _) => "stopped, with everything it started".to_owned(),
             (Some(Interruption::TimedOut(timeout)), _) => {
-                format!("timed out after {} ms; the command and everything it started was ended", timeout.as_millis())
+                format!(
+                    "timed out after {} ms; the command and everything it started were stopped",
+                    timeout.as_millis()
+                )
             }
             (None, CommandExit::Exited(code)) => format!("exit status {code}"),
             (None, CommandExit::Signalled(signal)) => format!("ended by signal {signal}{}", signal_name(*signal)),
@@ -213,7 +216,7 @@ impl CommandResult {
                 format!("more than {most} processes at once; the command and everything it started was killed")
             }
             (None, CommandExit::Lost) => {
-                "the command's helper process was killed; what was left of the command was ended".to_owned()
+                "the command's helper process was killed; what was left of the command was stopped".to_owned()
             }
         }
     }

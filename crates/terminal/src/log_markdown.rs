@@ -99,7 +99,7 @@ fn describe(kind: &EventKind) -> Option<String> {
             format!("# Session in {}\n\nAgent: {agent}", cwd.display())
         }
         EventKind::Created { cwd, model, .. } => format!("# Session in {}\n\nModel: {model}", cwd.display()),
-        EventKind::Hosted { event: HostedEvent::Unprompted } => "*The agent went on without a prompt.*".to_owned(),
+        EventKind::Hosted { event: HostedEvent::Unprompted } => "*The agent worked without a prompt.*".to_owned(),
         EventKind::Reopened => "*The daemon ended here without warning, and the session was opened again.*".to_owned(),
         EventKind::UserMessage { content, .. } => {
             let said: Vec<String> = content.iter().map(Content::as_text).collect();
@@ -148,9 +148,9 @@ fn describe(kind: &EventKind) -> Option<String> {
 fn decided(decision: Decision) -> &'static str {
     match decision {
         Decision::Chose(Choice::AllowOnce) => "Allowed",
-        Decision::Chose(Choice::AllowAlways) => "Allowed for good",
+        Decision::Chose(Choice::AllowAlways) => "Always allowed",
         Decision::Chose(Choice::RejectOnce) => "Rejected",
-        Decision::Chose(Choice::RejectAlways) => "Rejected for good",
+        Decision::Chose(Choice::RejectAlways) => "Always rejected",
         Decision::Cancelled => "Cancelled",
         Decision::Unanswered => "Left unanswered",
         Decision::Dismissed => "Closed without an answer",
@@ -170,7 +170,7 @@ fn ended(reason: &StopReason) -> Option<String> {
     Some(match reason {
         StopReason::EndTurn => return None,
         StopReason::MaxTokens => "The answer was cut off at the output limit.".to_owned(),
-        StopReason::MaxTurnRequests => "The turn was ended after too many requests.".to_owned(),
+        StopReason::MaxTurnRequests => "The turn ended after too many requests.".to_owned(),
         StopReason::Refusal => "The model refused.".to_owned(),
         StopReason::Cancelled => "Cancelled.".to_owned(),
         StopReason::Interrupted => "The turn was interrupted.".to_owned(),

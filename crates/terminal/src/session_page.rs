@@ -34,7 +34,7 @@ pub fn render(details: &SessionDetails, stats: &SessionStats, viewport: Viewport
         page.line("worktree", &format!("{}, branch {}, of {repository}", worktree.name, worktree.branch));
     }
     page.line("created", &format!("{} ago, last changed {} ago", age(card.created), age(card.updated)));
-    page.line("attached", &or(&card.clients.join(", "), "nobody"));
+    page.line("attached", &or(&card.clients.join(", "), "none"));
     page.line("log", &format!("{} events, {} messages, {}", details.events, card.messages, stats.turns()));
     page.line("tokens", &tokens(&card.usage, details.window_used));
     if let Some(cost) = &card.cost {

@@ -89,7 +89,7 @@ impl Tool for BashTool {
                 "type": "object",
                 "properties": {
                     "command": {"type": "string", "description": "The command, for example `cargo test -p parser`."},
-                    "timeout_ms": {"type": "integer", "description": format!("Milliseconds before the command is ended. Default {default}, at most {most}.")},
+                    "timeout_ms": {"type": "integer", "description": format!("Milliseconds before the command is stopped. Default {default}, at most {most}.")},
                     "background": {"type": "boolean", "description": "Leave the command running and return at once. It has no timeout unless one is given. Default: false."},
                     "workdir": {"type": "string", "description": "The folder to run in, inside the session's folders. Default: the working folder."},
                     "input": {"type": "boolean", "description": "Only with `background`: keep the standard input open for bash_input. Default: false."},

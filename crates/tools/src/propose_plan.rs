@@ -75,7 +75,7 @@ impl Tool for ProposePlanTool {
         }
         let choice = |mode: Mode| InquiryChoice {
             id: mode.id().to_owned(),
-            label: format!("Approve; go on in the mode \"{}\"", mode.name()),
+            label: format!("Approve and continue in the mode \"{}\"", mode.name()),
             description: Some(mode.description().to_owned()),
         };
         let inquiry = Inquiry {

@@ -307,7 +307,7 @@ async fn a_timeout_ends_the_command_and_says_so() {
     let bench = Bench::new();
     let input = json!({"command": "echo before; sleep 600", "timeout_ms": 200});
     let outcome = call(&bench.registry, &bench.site, "bash", input).await;
-    let text = "before\n[timed out after 200 ms; the command and everything it started was ended]";
+    let text = "before\n[timed out after 200 ms; the command and everything it started were stopped]";
     assert_eq!((outcome.verdict, outcome.text.as_str()), (OutcomeKind::Failed, text));
     assert_eq!(outcome.raw["timedOut"], true);
 }
@@ -382,7 +382,7 @@ async fn the_session_dies_with_a_killed_helper() {
     let started =
         bench.start("echo $$ >> pids; sh -c 'echo $$ >> pids; sleep 600; true' & until [ $(wc -l < pids) = 2 ]; do :; done; kill -9 $PPID; sleep 600", 2).await;
     let outcome = started.running.await.unwrap();
-    assert_eq!(outcome.text, "[the command's helper process was killed; what was left of the command was ended]");
+    assert_eq!(outcome.text, "[the command's helper process was killed; what was left of the command was stopped]");
     until(|| started.pids.iter().all(|pid| !is_alive(*pid)).then_some(())).await;
 }
 

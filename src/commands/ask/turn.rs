@@ -216,8 +216,9 @@ impl Conversation {
         self.output.abandon()?;
         let id = &self.session;
         let short = id.get(id.len().saturating_sub(12)..).unwrap_or(id);
-        self.output
-            .remark(&format!("left; the daemon goes on, and `acpd ask --session {short}` returns to the session"))?;
+        self.output.remark(&format!(
+            "the turn continues in the daemon; `acpd ask --session {short}` returns to the session"
+        ))?;
         Ok(Ending::Cancelled)
     }
 

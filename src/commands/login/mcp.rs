@@ -75,7 +75,7 @@ fn configured<'a>(config: &'a Config, server: &str) -> anyhow::Result<&'a Server
     }
     let names = config.mcp.servers.iter().filter(|(_, server)| server.is_remote()).map(|(name, _)| name.as_str());
     let near = near::did_you_mean(server, names);
-    let hint = near.unwrap_or_else(|| "name one of the configuration, or give the address of another".to_owned());
+    let hint = near.unwrap_or_else(|| "name a configured server, or give a URL".to_owned());
     bail!("there is no MCP server `{server}`; {hint}");
 }
 

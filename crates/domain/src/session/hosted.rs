@@ -161,7 +161,7 @@ impl SessionMachine {
             return false;
         }
         if self.unprompted > UNPROMPTED {
-            self.notice_passing("The agent went on without a prompt for too long; the rest is not shown.".to_owned());
+            self.notice_passing("The agent worked without a prompt for too long; the rest is not shown.".to_owned());
             return false;
         }
         if self.state.settings.hosted.as_ref().is_some_and(|hosted| !hosted.unprompted) {

@@ -17,7 +17,7 @@ pub const COMMANDS: [(&str, &str, Option<&str>); 10] = [
     ("redo", "Make the changes again that were undone last", None),
     (
         "worktree",
-        "Move the session into a git worktree of its own, or merge or remove that worktree",
+        "Move the session into its own git worktree, or merge or remove that worktree",
         Some("a name | status | merge | leave | remove [name] [--ignored]"),
     ),
 ];

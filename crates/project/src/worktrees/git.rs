@@ -135,7 +135,7 @@ impl Git {
             CommandExit::Exited(code) => Ok((code, text)),
             CommandExit::Failed(reason) => Err(WorktreeError::Git(reason)),
             CommandExit::Signalled(signal) => Err(WorktreeError::Git(format!("ended by signal {signal}"))),
-            CommandExit::TooMany(_) | CommandExit::Lost => Err(WorktreeError::Git("it was ended".to_owned())),
+            CommandExit::TooMany(_) | CommandExit::Lost => Err(WorktreeError::Git("it was killed".to_owned())),
         }
     }
 

@@ -145,7 +145,7 @@ impl Terminal {
             (TerminalEnd::Exited(_), None, None) => Some("the editor did not say how the command ended".to_owned()),
             (TerminalEnd::Cancelled, ..) => Some("stopped".to_owned()),
             (TerminalEnd::TimedOut, ..) => {
-                Some(format!("timed out after {} ms; the command was ended", limit.as_millis()))
+                Some(format!("timed out after {} ms; the command was stopped", limit.as_millis()))
             }
             (TerminalEnd::Lost(EditorError::Gone), ..) => Some(GONE.to_owned()),
             (TerminalEnd::Lost(EditorError::Refused(reason)), ..) => {

@@ -71,7 +71,7 @@ pub(super) async fn cancelling_a_turn_ends_what_it_started_and_nothing_else() {
 
     // A call that was about to start something when its turn was cancelled.
     let late = call(&bench.registry, &bench.site, "bash", json!({"command": "sleep 600", "background": true})).await;
-    assert_eq!(late.text, "the turn was cancelled; the command was ended");
+    assert_eq!(late.text, "the turn was cancelled; the command was stopped");
     bench.registry.close(&earlier.session);
 }
 

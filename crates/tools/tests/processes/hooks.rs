@@ -96,7 +96,7 @@ pub(super) async fn a_guard_that_fails_has_not_agreed() {
         (json!({"command": "echo oops; exit 1"}), "the hook `echo oops; exit 1` failed: exit status 1: oops"),
         (
             json!({"command": "sleep 600", "timeout_ms": 100}),
-            "the hook `sleep 600` failed: timed out after 100 ms; the command and everything it started was ended",
+            "the hook `sleep 600` failed: timed out after 100 ms; the command and everything it started were stopped",
         ),
     ];
     for (hook, failure) in cases {
