@@ -1,8 +1,9 @@
 //! The session's end of the link to a child. Sending an order never blocks, and no order is lost while the child runs.
 //!
-//! Nothing bounds the channel, because the number of waiting orders is bounded by what they are: a session sends the
-//! next prompt only after the end of the last one, cancels a prompt once, and answers each open question once. Clients
-//! can change settings as often as they like, so those have a limit of their own.
+//! Nothing bounds the channel, because the number of waiting orders is bounded by what they are: a
+//! session sends the next prompt only after the end of the last one, cancels a prompt once, and
+//! answers each open question once. Clients can change settings as often as they like, so these
+//! have a separate limit.
 
 use std::sync::Arc;
 

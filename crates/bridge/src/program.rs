@@ -1,7 +1,7 @@
 //! The small program `acpd-bridge`: its arguments and its exit status.
 //!
-//! acpd executes it in its own place for `acpd acp`, with arguments that are already checked and an
-//! environment that follows over a socket.
+//! `acpd acp` replaces itself with it, with arguments that are already checked and an environment
+//! that follows over a socket.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! Bounds on what a provider may send: each event, each tool call, each answer and each list. Pure.
 //!
 //! No provider comes near them. They keep a broken or hostile server from filling the daemon's
-//! memory, which all sessions share. `docs/configuration.md` lists them.
+//! memory, which all sessions share. `docs/models.md` lists them.
 
 use crate::failure::Failure;
 

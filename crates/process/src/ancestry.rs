@@ -1,5 +1,6 @@
-//! Tells whether a process descends from another one, or from a command of the daemon that has left its process tree.
-//! The daemon checks every process that connects, because a command must not answer its own permission question.
+//! Determines whether a process descends from another one, or from a command of the daemon that has
+//! left its process tree. The daemon checks every process that connects, because a command must not
+//! answer its own permission question.
 
 use std::io;
 

@@ -5,9 +5,10 @@
 //! Landlock and seccomp apply to a thread and what it starts. The helper itself therefore stays free to end its
 //! descendants and to clean up, and the command cannot reach it.
 //!
-//! The helper lives in a session of its own without a terminal, so neither a prompt on /dev/tty nor the daemon's Ctrl-C
-//! reaches the command. It does not use PR_SET_PDEATHSIG: that signal comes when the *thread* that started the helper ends,
-//! which in the daemon may be a pool thread. The end of the control socket reports the daemon's death reliably.
+//! The helper runs in its own session without a terminal, so neither a prompt on /dev/tty nor the
+//! daemon's Ctrl-C reaches the command. It does not use PR_SET_PDEATHSIG: that signal comes when
+//! the *thread* that started the helper ends, which in the daemon may be a pool thread. The end of
+//! the control socket reports the daemon's death reliably.
 
 use std::ffi::OsString;
 use std::fs::File;

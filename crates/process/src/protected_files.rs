@@ -1,9 +1,9 @@
 //! acpd's own files: its state, keys, token, socket and configuration. No tool of an agent reads or changes them,
 //! whatever the session's folders, mode and approval are.
 //!
-//! A protected file is recognised by its path without symlinks and by device and inode, so an alias of it is protected
-//! too. The files are looked up anew for every call, because one may be created later. The lookup blocks, so it must
-//! not run on an actor's thread.
+//! A protected file is recognised by its path without symlinks and by device and inode, so an alias
+//! of it is protected too. The files are looked up again for every call, because one may be created
+//! later. The lookup blocks, so it must not run on an actor's thread.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
