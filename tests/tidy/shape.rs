@@ -1,10 +1,13 @@
-//! What a file looks like: its first line, its length and its name.
+//! What a file looks like: its first line, its length, its name and the width of its comments.
 
-use crate::source::{File, count, hold, tree};
+use crate::source::{File, comment_lines, count, hold, tree};
 
-/// Lines of a file, and of one in a `tests` folder.
+/// The maximum number of lines of a file, and of one in a `tests` folder.
 const LONGEST: usize = 500;
 const LONGEST_TEST: usize = 800;
+
+/// The maximum width of a comment. Code may be wider, see `rustfmt.toml`.
+const WIDEST_COMMENT: usize = 100;
 
 fn unopened(files: &[File]) -> Vec<String> {
     let bad = files.iter().filter(|file| file.is_rust() && !file.text.starts_with("//!"));
@@ -26,6 +29,22 @@ fn mod_files(files: &[File]) -> Vec<String> {
     bad.map(|file| format!("{}: name it after what is in it, beside its folder: `x.rs` and `x/`", file.path)).collect()
 }
 
+/// Comments that are too wide. Tables and fenced text cannot be wrapped.
+fn wide_comments(files: &[File]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for file in files.iter().filter(|file| file.is_rust()) {
+        let mut is_fenced = false;
+        for (number, line) in comment_lines(&file.text) {
+            let text = line.trim_start().trim_start_matches(['/', '!']).trim_start();
+            is_fenced ^= text.starts_with("```");
+            if !is_fenced && !text.starts_with('|') && line.chars().count() > WIDEST_COMMENT {
+                complaints.push(format!("{}:{number}: wrap the comment at {WIDEST_COMMENT} columns", file.path));
+            }
+        }
+    }
+    complaints
+}
+
 #[test]
 fn every_file_says_what_it_is() {
     hold(unopened(&tree()));
@@ -42,6 +61,11 @@ fn modules_are_named_after_what_is_in_them() {
 }
 
 #[test]
+fn comments_are_wrapped() {
+    hold(wide_comments(&tree()));
+}
+
+#[test]
 fn the_shape_of_a_file_is_checked() {
     assert_eq!(count(unopened, "src/a.rs", "use std::fs;\n//! late"), 1);
     assert_eq!(count(unopened, "src/a.rs", "//! A."), 0);
@@ -49,4 +73,8 @@ fn the_shape_of_a_file_is_checked() {
     assert_eq!(count(too_long, "crates/x/tests/a.rs", &"\n".repeat(501)), 0);
     assert_eq!(count(too_long, "tests/a.rs", &"\n".repeat(801)), 1);
     assert_eq!(count(mod_files, "src/a/mod.rs", ""), 1);
+    let wide = "a ".repeat(60);
+    assert_eq!(count(wide_comments, "src/a.rs", &format!("//! {wide}\n    // {wide}\n")), 2);
+    let exempt = format!("/// ```text\n/// {wide}\n/// ```\n/// | {wide} |\nf(r\"\n// {wide}\n\"); // {wide}\n");
+    assert_eq!(count(wide_comments, "src/a.rs", &exempt), 0);
 }

@@ -1,4 +1,4 @@
-//! The text files of the repository, and Rust sources without comments and strings.
+//! The text files of the repository, Rust sources without comments and strings, and their comments.
 
 use std::fs;
 use std::path::Path;
@@ -75,6 +75,17 @@ pub(crate) fn code(text: &str) -> String {
         rest = &rest[skip..];
     }
     out
+}
+
+/// The lines of a Rust source that are comments and nothing else, with their numbers. Text in a
+/// string does not count, even if it looks like a comment.
+pub(crate) fn comment_lines(text: &str) -> Vec<(usize, &str)> {
+    // `code` leaves a space for a comment, and nothing for a line inside a string.
+    let code = code(text);
+    let lines = (1..).zip(text.lines()).zip(code.lines());
+    let comments = lines
+        .filter(|((_, line), code)| line.trim_start().starts_with("//") && !code.is_empty() && code.trim().is_empty());
+    comments.map(|(line, _)| line).collect()
 }
 
 /// Where a raw string that starts here ends.
@@ -188,6 +199,12 @@ fn comments_and_strings_are_no_code() {
     assert!(!code.contains("sled"), "{code}");
     assert!(code.contains("let b") && code.contains("d()"), "{code}");
     assert_eq!(code.lines().count(), source.lines().count());
+}
+
+#[test]
+fn comment_lines_are_told_from_strings_and_code() {
+    let source = "// a\nlet b = r\"\n// c\n\"; // d\n    /// e\n\"\n// f\"\n";
+    assert_eq!(comment_lines(source), [(1, "// a"), (5, "    /// e")]);
 }
 
 #[test]
