@@ -12,13 +12,13 @@ mod cancelling;
 mod client_requests;
 mod configuring;
 mod ctl_methods;
-mod draft;
 mod elicitations;
 mod folders;
 mod frame_reader;
 mod goodbye;
 mod importing;
 mod long_answers;
+mod new_session_guard;
 mod opening;
 mod outbox;
 mod prompting;
@@ -45,7 +45,7 @@ use wire::request::Delivery;
 use wire::rpc::{self, Incoming, Pending, RequestHeader};
 use wire::{ClientCapabilities, ClientNotification, Id, ProtocolVersion, RpcError};
 
-use attachment::{Announced, Attachment, CursorYield};
+use attachment::{Attachment, CommandsChanged, CursorYield};
 use elicitations::Elicitations;
 use frame_reader::{Inbound, inbound};
 use importing::Importing;
@@ -53,7 +53,7 @@ use long_answers::LONG_ANSWERS;
 use outbox::Outbox;
 use requests::{OPEN_REQUESTS, Requests};
 
-use crate::directory::{Arrive, Depart};
+use crate::directory::{RegisterConnection, UnregisterConnection};
 use crate::mail::{DeathNotice, tell};
 use crate::runtime::Runtime;
 use crate::{session, spans};
@@ -137,7 +137,8 @@ struct Client {
     bridge: Option<String>,
     /// Whether the client connects for a single prompt.
     one_shot: bool,
-    /// The agent that answers the sessions of this client, unless it names another one for a session.
+    /// The agent that answers the sessions of this client, unless it names another one for a
+    /// session.
     agent: Option<String>,
     environment: Arc<Environment>,
 }
@@ -224,7 +225,7 @@ impl Connection {
         let death_notice = {
             let (id, runtime) = (id.clone(), runtime.clone());
             DeathNotice::new(move |_| {
-                tell(&runtime.directory(), Depart(id));
+                tell(&runtime.directory(), UnregisterConnection(id));
             })
         };
         Self {
@@ -386,15 +387,16 @@ impl Connection {
     }
 
     /// Registers with the directory, and again with each directory that replaces it.
-    fn arrive(&self, ctx: &mut Context<Self>) {
+    fn register(&self, ctx: &mut Context<Self>) {
         let mut directories = self.runtime.directories();
-        let arrive = Arrive { id: self.id.clone(), card: self.card.subscribe(), queued: self.outbox.queued() };
-        tell(&self.runtime.directory(), arrive);
+        let register =
+            RegisterConnection { id: self.id.clone(), card: self.card.subscribe(), queued: self.outbox.queued() };
+        tell(&self.runtime.directory(), register);
         // The runtime outlives its connections, so this does not end early.
         let replaced = async move { directories.changed().await.is_ok() };
         ctx.spawn(replaced.into_actor(self).map(|replaced, this, ctx| {
             if replaced {
-                this.arrive(ctx);
+                this.register(ctx);
             }
         }));
     }
@@ -417,7 +419,7 @@ impl Actor for Connection {
 
     fn started(&mut self, ctx: &mut Context<Self>) {
         tracing::info!(parent: &self.span, "connected");
-        self.arrive(ctx);
+        self.register(ctx);
         self.await_drain(ctx);
     }
 
@@ -450,7 +452,7 @@ impl StreamHandler<Inbound> for Connection {
 
 impl StreamHandler<CursorYield> for Connection {
     fn handle(&mut self, yielded: CursorYield, ctx: &mut Context<Self>) {
-        self.take_from_cursor(yielded, ctx);
+        self.handle_cursor_item(yielded, ctx);
     }
 
     fn finished(&mut self, _: &mut Context<Self>) {
@@ -458,8 +460,8 @@ impl StreamHandler<CursorYield> for Connection {
     }
 }
 
-impl StreamHandler<Announced> for Connection {
-    fn handle(&mut self, announced: Announced, _: &mut Context<Self>) {
+impl StreamHandler<CommandsChanged> for Connection {
+    fn handle(&mut self, announced: CommandsChanged, _: &mut Context<Self>) {
         self.announce(&announced);
     }
 

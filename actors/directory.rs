@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Message, MessageResult, ResponseFuture};
 use domain::card::{ConnectionCard, SessionCard};
-use domain::directory::{Effect, End, Input, PermitId, SessionTable};
+use domain::directory::{Effect, Input, PermitId, SessionExit, SessionTable};
 pub(crate) use domain::directory::{Incarnation, LogRetention};
 use domain::history::{History, HistoryError, Receipt, Record, RecordEntry, StoreStatus};
 pub(crate) use domain::session::eviction::EvictionReason;
@@ -39,18 +39,18 @@ pub(crate) struct Open(pub(crate) SessionId);
 #[rtype(result = "Option<Addr<Session>>")]
 pub(crate) struct Find(pub(crate) SessionId);
 
-/// Enters a session that a connection has just spawned under a new id.
+/// Registers a session that a connection has just spawned under a new id.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Enter {
+pub(crate) struct Register {
     pub(crate) id: SessionId,
     pub(crate) live: LiveSession,
 }
 
-/// Enters a session that a connection has restored from its log.
+/// Registers a session that a connection has restored from its log.
 #[derive(Message)]
 #[rtype(result = "()")]
-struct EnterAgain {
+struct RegisterReopened {
     id: SessionId,
     permit: PermitId,
     live: LiveSession,
@@ -59,7 +59,7 @@ struct EnterAgain {
 /// Returns a permit that was not used.
 #[derive(Message)]
 #[rtype(result = "()")]
-struct Abandon {
+struct ReleasePermit {
     id: SessionId,
     permit: PermitId,
 }
@@ -104,7 +104,7 @@ struct Deleted {
 /// Adds a connection to the list.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Arrive {
+pub(crate) struct RegisterConnection {
     pub(crate) id: ConnectionId,
     pub(crate) card: watch::Receiver<ConnectionCard>,
     pub(crate) queued: watch::Receiver<usize>,
@@ -113,7 +113,7 @@ pub(crate) struct Arrive {
 /// Removes a connection from the list.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Depart(pub(crate) ConnectionId);
+pub(crate) struct UnregisterConnection(pub(crate) ConnectionId);
 
 /// Asks for everything that is in memory.
 #[derive(Message)]
@@ -146,16 +146,16 @@ pub(crate) struct OpenPermit {
 }
 
 impl OpenPermit {
-    pub(crate) fn enter(mut self, live: LiveSession) {
+    pub(crate) fn register(mut self, live: LiveSession) {
         self.used = true;
-        tell(&self.directory, EnterAgain { id: self.id.clone(), permit: self.permit, live });
+        tell(&self.directory, RegisterReopened { id: self.id.clone(), permit: self.permit, live });
     }
 }
 
 impl Drop for OpenPermit {
     fn drop(&mut self) {
         if !self.used {
-            tell(&self.directory, Abandon { id: self.id.clone(), permit: self.permit });
+            tell(&self.directory, ReleasePermit { id: self.id.clone(), permit: self.permit });
         }
     }
 }
@@ -182,7 +182,7 @@ pub(crate) struct Directory {
     table: SessionTable,
     sessions: HashMap<Incarnation, LiveSession>,
     callers: Callers,
-    connections: HashMap<ConnectionId, Arrive>,
+    connections: HashMap<ConnectionId, RegisterConnection>,
     history: Arc<dyn History>,
     toolbox: Arc<dyn Toolbox>,
     /// How long empty sessions of an earlier daemon are kept.
@@ -275,31 +275,31 @@ impl Handler<Find> for Directory {
     }
 }
 
-impl Handler<Enter> for Directory {
+impl Handler<Register> for Directory {
     type Result = ();
 
-    fn handle(&mut self, Enter { id, live }: Enter, ctx: &mut Context<Self>) {
+    fn handle(&mut self, Register { id, live }: Register, ctx: &mut Context<Self>) {
         let incarnation = live.incarnation;
         self.sessions.insert(incarnation, live);
-        self.step(Input::Enter { id, incarnation, permit: None }, ctx);
+        self.step(Input::Register { id, incarnation, permit: None }, ctx);
     }
 }
 
-impl Handler<EnterAgain> for Directory {
+impl Handler<RegisterReopened> for Directory {
     type Result = ();
 
-    fn handle(&mut self, EnterAgain { id, permit, live }: EnterAgain, ctx: &mut Context<Self>) {
+    fn handle(&mut self, RegisterReopened { id, permit, live }: RegisterReopened, ctx: &mut Context<Self>) {
         let incarnation = live.incarnation;
         self.sessions.insert(incarnation, live);
-        self.step(Input::Enter { id, incarnation, permit: Some(permit) }, ctx);
+        self.step(Input::Register { id, incarnation, permit: Some(permit) }, ctx);
     }
 }
 
-impl Handler<Abandon> for Directory {
+impl Handler<ReleasePermit> for Directory {
     type Result = ();
 
-    fn handle(&mut self, Abandon { id, permit }: Abandon, ctx: &mut Context<Self>) {
-        self.step(Input::Abandon { id, permit }, ctx);
+    fn handle(&mut self, ReleasePermit { id, permit }: ReleasePermit, ctx: &mut Context<Self>) {
+        self.step(Input::ReleasePermit { id, permit }, ctx);
     }
 }
 
@@ -341,12 +341,12 @@ impl Handler<SessionStopped> for Directory {
 
     fn handle(&mut self, SessionStopped { id, incarnation, cause }: SessionStopped, ctx: &mut Context<Self>) {
         let live = self.sessions.remove(&incarnation);
-        let end = match cause {
-            StopCause::Panicked => End::Panicked,
-            StopCause::Stopped if live.is_some_and(|live| live.is_empty()) => End::Empty,
-            StopCause::Stopped => End::InUse,
+        let exit = match cause {
+            StopCause::Panicked => SessionExit::Panicked,
+            StopCause::Stopped if live.is_some_and(|live| live.is_empty()) => SessionExit::Empty,
+            StopCause::Stopped => SessionExit::InUse,
         };
-        self.step(Input::Stopped { id, incarnation, end }, ctx);
+        self.step(Input::Stopped { id, incarnation, exit }, ctx);
     }
 }
 
@@ -358,18 +358,18 @@ impl Handler<Deleted> for Directory {
     }
 }
 
-impl Handler<Arrive> for Directory {
+impl Handler<RegisterConnection> for Directory {
     type Result = ();
 
-    fn handle(&mut self, arrive: Arrive, _: &mut Context<Self>) {
-        self.connections.insert(arrive.id.clone(), arrive);
+    fn handle(&mut self, connection: RegisterConnection, _: &mut Context<Self>) {
+        self.connections.insert(connection.id.clone(), connection);
     }
 }
 
-impl Handler<Depart> for Directory {
+impl Handler<UnregisterConnection> for Directory {
     type Result = ();
 
-    fn handle(&mut self, Depart(id): Depart, _: &mut Context<Self>) {
+    fn handle(&mut self, UnregisterConnection(id): UnregisterConnection, _: &mut Context<Self>) {
         self.connections.remove(&id);
     }
 }

@@ -20,6 +20,6 @@ mod turn;
 
 pub use connection::{Peer, Transport};
 pub use directory::Overview;
-pub use ports::{AgentLimits, Ports, Settings, Unattended, WhenBusy};
-pub use runtime::{RehearsalError, Rehearse, Reload, ReloadError, Runtime, Shutdown};
+pub use ports::{AgentLimits, BusyPolicy, Ports, RuntimeSettings, UnattendedPolicy};
+pub use runtime::{CheckRestart, Reload, ReloadError, RestartError, Runtime, Shutdown};
 pub use tail::Backlog;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::account::Accounts;
-use domain::briefing::Briefing;
 use domain::budget::{Ledger, SpendingLimits};
 use domain::history::History;
 use domain::hosted::Agents;
+use domain::instructions::Instructions;
 use domain::model::Catalogue;
-pub use domain::session::{AgentLimits, Unattended, WhenBusy};
+pub use domain::session::{AgentLimits, BusyPolicy, UnattendedPolicy};
 use domain::tool::Toolbox;
 use domain::worktree::Worktrees;
 use domain::{Approval, BaseEnvironment, DaemonFolders, ExtrasPolicy, Folders, Mode};
@@ -26,26 +26,26 @@ pub struct Ports {
     pub folders: Arc<dyn Folders>,
     pub worktrees: Arc<dyn Worktrees>,
     pub accounts: Arc<dyn Accounts>,
-    pub briefing: Arc<dyn Briefing>,
+    pub instructions: Arc<dyn Instructions>,
     pub ledger: Arc<dyn Ledger>,
     /// The events that all sessions have appended and the history has not written yet.
     pub backlog: Arc<Backlog>,
-    pub settings: Settings,
+    pub settings: RuntimeSettings,
 }
 
 /// The settings that shape sessions and connections. It has more than fifteen fields because each
 /// of them is one key of the configuration, which `src/assemble` sets one by one.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct RuntimeSettings {
     /// The mode of a new session.
     pub mode: Mode,
     pub approval: Approval,
-    pub when_busy: WhenBusy,
-    pub unattended: Unattended,
+    pub when_busy: BusyPolicy,
+    pub unattended: UnattendedPolicy,
     /// The maximum number of model requests in one turn.
     pub max_requests: u32,
-    /// The number of used tokens beyond which older messages are summarised, if that is less than four fifths of the
-    /// window; 0 for no such limit.
+    /// The number of used tokens beyond which older messages are summarised, if that is less than
+    /// four fifths of the window; 0 for no such limit.
     pub compact_tokens: u64,
     /// The limits beyond which the user is asked before more is spent.
     pub spending: SpendingLimits,
@@ -74,13 +74,13 @@ pub struct Settings {
     pub base: Arc<BaseEnvironment>,
 }
 
-impl Default for Settings {
+impl Default for RuntimeSettings {
     fn default() -> Self {
         Self {
             mode: Mode::default(),
             approval: Approval::default(),
-            when_busy: WhenBusy::Refuse,
-            unattended: Unattended::Wait,
+            when_busy: BusyPolicy::Refuse,
+            unattended: UnattendedPolicy::Wait,
             max_requests: 100,
             compact_tokens: 200_000,
             spending: SpendingLimits::default(),

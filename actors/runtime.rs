@@ -18,17 +18,17 @@ use crate::connection::{self, Connection, Peer};
 use crate::directory::{Describe, Directory, Drain, Find, Overview};
 use crate::mail::DeathNotice;
 use crate::outbox_gate::OutboxBudget;
-use crate::ports::{Ports, Settings};
+use crate::ports::{Ports, RuntimeSettings};
 
 #[derive(Clone)]
 pub struct Runtime(Arc<RuntimeState>);
 
 /// Reloads the configuration. Resolves with the changes and the settings for new sessions and
 /// connections.
-pub type Reload = dyn Fn() -> BoxFuture<'static, Result<(ReloadCard, Settings), ReloadError>> + Send + Sync;
+pub type Reload = dyn Fn() -> BoxFuture<'static, Result<(ReloadCard, RuntimeSettings), ReloadError>> + Send + Sync;
 
 /// Checks whether a restarted daemon could start.
-pub type Rehearse = dyn Fn() -> BoxFuture<'static, Result<(), RehearsalError>> + Send + Sync;
+pub type CheckRestart = dyn Fn() -> BoxFuture<'static, Result<(), RestartError>> + Send + Sync;
 
 /// Why a reload left the configuration unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,7 +42,7 @@ pub enum ReloadError {
 /// Why the next daemon could not start, in its own words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct RehearsalError(pub String);
+pub struct RestartError(pub String);
 
 struct RuntimeState {
     ports: Swap<Ports>,
@@ -51,7 +51,7 @@ struct RuntimeState {
     /// Held while a configuration is read and replaced: of two reloads the later one takes effect.
     reloading: Mutex<()>,
     /// Checks whether the installed program could start. Set by the program.
-    rehearse: OnceLock<Box<Rehearse>>,
+    check_restart: OnceLock<Box<CheckRestart>>,
     directory: Swap<Addr<Directory>>,
     /// The number of directories that have been replaced.
     directories: watch::Sender<u32>,
@@ -60,7 +60,7 @@ struct RuntimeState {
     shutdown: watch::Sender<Option<Shutdown>>,
     /// True once the daemon is stopped and will not restart. A connection holds a receiver until it
     /// has sent the goodbye to its client.
-    leaving: watch::Sender<bool>,
+    stopping: watch::Sender<bool>,
     /// True once all sessions have been evicted. A connection holds a receiver until its last
     /// answers are written.
     drained: watch::Sender<bool>,
@@ -110,11 +110,11 @@ impl Runtime {
             ports: Swap::new(ports),
             reload: OnceLock::new(),
             reloading: Mutex::new(()),
-            rehearse: OnceLock::new(),
+            check_restart: OnceLock::new(),
             arbiters,
             next_arbiter: AtomicUsize::new(0),
             shutdown: watch::Sender::new(None),
-            leaving: watch::Sender::new(false),
+            stopping: watch::Sender::new(false),
             drained: watch::Sender::new(false),
             draining: AtomicBool::new(false),
             long_answers: Arc::new(Semaphore::new(LONG_ANSWERS)),
@@ -223,15 +223,15 @@ impl Runtime {
 
     /// Sends a goodbye to the bridges, after which none of them starts another daemon by itself.
     /// Resolves when all goodbyes are written, or after the deadline: a bridge may not be reading.
-    pub async fn say_goodbye(&self, deadline: Duration) {
-        self.0.leaving.send_replace(true);
-        if tokio::time::timeout(deadline, self.0.leaving.closed()).await.is_err() {
+    pub async fn send_goodbyes(&self, deadline: Duration) {
+        self.0.stopping.send_replace(true);
+        if tokio::time::timeout(deadline, self.0.stopping.closed()).await.is_err() {
             tracing::debug!("some bridges did not receive the goodbye in time");
         }
     }
 
-    pub(crate) fn leaving(&self) -> watch::Receiver<bool> {
-        self.0.leaving.subscribe()
+    pub(crate) fn stopping(&self) -> watch::Receiver<bool> {
+        self.0.stopping.subscribe()
     }
 
     /// Whether the sessions are being evicted.
@@ -271,7 +271,7 @@ impl Runtime {
     }
 
     /// Whether the daemon is about to stop. No new turns begin then.
-    pub(crate) fn is_leaving(&self) -> bool {
+    pub(crate) fn is_stopping(&self) -> bool {
         self.0.shutdown.borrow().is_some()
     }
 
@@ -297,15 +297,15 @@ impl Runtime {
 
     /// Sets the function that checks before a restart whether it would succeed. Only the first call
     /// counts.
-    pub fn on_restart(&self, rehearse: Box<Rehearse>) {
-        let _ = self.0.rehearse.set(rehearse);
+    pub fn on_restart(&self, check_restart: Box<CheckRestart>) {
+        let _ = self.0.check_restart.set(check_restart);
     }
 
     /// Reports why a restarted daemon could not start, as far as that can be determined while this
     /// one runs.
-    pub(crate) async fn rehearse(&self) -> Result<(), RehearsalError> {
-        match self.0.rehearse.get() {
-            Some(rehearse) => rehearse().await,
+    pub(crate) async fn check_restart(&self) -> Result<(), RestartError> {
+        match self.0.check_restart.get() {
+            Some(check_restart) => check_restart().await,
             None => Ok(()),
         }
     }
@@ -326,7 +326,7 @@ impl Runtime {
     }
 
     /// Whether such a session exists, in memory or stored.
-    pub async fn knows(&self, session: &SessionId) -> bool {
+    pub async fn session_exists(&self, session: &SessionId) -> bool {
         let live = self.directory().send(Find(session.clone())).await;
         live.is_ok_and(|live| live.is_some())
             || self.ports().history.find(session.clone()).await.is_ok_and(|found| found.is_some())

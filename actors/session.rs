@@ -31,21 +31,21 @@ use std::sync::Arc;
 use actix::{Actor, ActorContext, Addr, AsyncContext as _, Context, WeakRecipient};
 use domain::card::{ActivityCard, OpenQuestion, Proposal, SessionCard};
 use domain::editor::Editor;
-use domain::session::{Activity, Effect, Input, Reply, SessionMachine, SessionPolicy};
-use domain::state::Asked;
+use domain::session::{Activity, Effect, Input, InputReply, SessionMachine, SessionPolicy};
+use domain::state::AskedQuestion;
 use domain::{EnteredFolders, Environment, Grant, Millis, ModelId, SeenFiles, SessionId, SessionState};
 use tokio::sync::watch;
 
 pub(crate) use background::CancelWork;
 pub(crate) use domain::session::eviction::{BeingEvicted, Requester};
-pub(crate) use domain::session::input::Beginning;
-pub(crate) use domain::session::{PromptRefused, PromptTaken};
+pub(crate) use domain::session::input::SessionStart;
+pub(crate) use domain::session::{PromptAccepted, PromptRefused};
 pub(crate) use eviction::{Cancel, EvictSession, Withdraw};
 pub(crate) use hosted::{ConfigureAgent, StartAgent};
 pub(crate) use mcp_servers::SetServers;
 pub(crate) use messages::{
     Attach, Attached, AttachmentGuard, BridgeReturn, Configure, DescribeDetails, DescribeHead, DescribePermissions,
-    LendEditor, PostNotice, Prompt, Recorded, Rename, SetEnvironment, SetRoots, StartAt,
+    PostNotice, Prompt, Recorded, Rename, ReturnEditor, SetEnvironment, SetRoots, StartAt,
 };
 pub(crate) use prompt_expansion::offered;
 pub(crate) use questions::{AnswerOpen, AnswerQuestion, CannotAnswer};
@@ -63,9 +63,9 @@ use crate::ports::Ports;
 use crate::tail::Tail;
 
 /// What a session is made from.
-pub(crate) struct Seed {
+pub(crate) struct SessionInit {
     pub(crate) state: SessionState,
-    pub(crate) beginning: Beginning,
+    pub(crate) start: SessionStart,
 }
 
 /// The parts of the daemon that a session uses.
@@ -94,7 +94,7 @@ pub(crate) struct Session {
     timers: Timers,
     servers: ServerEvents,
     /// Taken when the actor starts.
-    start: Option<(Beginning, ParentGone)>,
+    start: Option<(SessionStart, ParentGone)>,
     span: tracing::Span,
     /// The span of the running turn.
     turn_span: tracing::Span,
@@ -118,12 +118,12 @@ struct ToolContext {
 }
 
 impl Session {
-    pub(crate) fn spawn(seed: Seed, parts: SessionParts, arbiter: &actix::ArbiterHandle) -> Addr<Session> {
-        Session::start_in_arbiter(arbiter, move |_| Session::new(seed, parts))
+    pub(crate) fn spawn(init: SessionInit, parts: SessionParts, arbiter: &actix::ArbiterHandle) -> Addr<Session> {
+        Session::start_in_arbiter(arbiter, move |_| Session::new(init, parts))
     }
 
-    fn new(seed: Seed, parts: SessionParts) -> Self {
-        let Seed { state, beginning } = seed;
+    fn new(init: SessionInit, parts: SessionParts) -> Self {
+        let SessionInit { state, start } = init;
         let SessionParts { ports, evict, eviction_refused, stopped, incarnation, card, parent_gone, span } = parts;
         let death_notice = {
             let id = state.id.clone();
@@ -140,7 +140,7 @@ impl Session {
         };
         let tail = Arc::new(Tail::after(state.head.number, ports.backlog.clone()));
         Self {
-            machine: SessionMachine::new(state, &beginning, policy),
+            machine: SessionMachine::new(state, &start, policy),
             log: LogWriter::new(tail, ports.history.clone()),
             ports,
             directory: DirectoryLinks { evict, eviction_refused },
@@ -150,7 +150,7 @@ impl Session {
             hosted: HostedWork::default(),
             timers: Timers::default(),
             servers: ServerEvents::default(),
-            start: Some((beginning, parent_gone)),
+            start: Some((start, parent_gone)),
             span,
             turn_span: tracing::Span::none(),
             _death_notice: death_notice,
@@ -167,7 +167,7 @@ impl Session {
 
     /// Passes an input to the machine and carries out the effects. An effect that completes at once
     /// may produce a further input, which is processed after the remaining effects of this one.
-    fn deliver(&mut self, input: Input, ctx: &mut Context<Self>) -> Option<Reply> {
+    fn deliver(&mut self, input: Input, ctx: &mut Context<Self>) -> Option<InputReply> {
         let mut reply = None;
         let mut inputs = VecDeque::from([input]);
         while let Some(input) = inputs.pop_front() {
@@ -251,7 +251,7 @@ pub(crate) fn describe(
             .open
             .questions
             .iter()
-            .map(|Asked { question, .. }| {
+            .map(|AskedQuestion { question, .. }| {
                 let card = state.open.calls.get(&question.call).map(|open| &open.card);
                 OpenQuestion {
                     id: question.id.clone(),
@@ -282,9 +282,9 @@ impl Actor for Session {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        if let Some((beginning, parent_gone)) = self.start.take() {
+        if let Some((start, parent_gone)) = self.start.take() {
             parent_gone.stop_child::<Self>(ctx);
-            self.deliver(Input::Opened(beginning), ctx);
+            self.deliver(Input::Opened(start), ctx);
         }
         if let Some(reports) = self.ports.toolbox.background_reports(&self.state().id) {
             ctx.add_stream(reports);

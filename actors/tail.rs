@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use domain::history::{HistoryError, Settled};
+use domain::history::{CommitLevel, HistoryError};
 use domain::{Durability, Event};
 use tokio::sync::{Notify, watch};
 
@@ -157,7 +157,7 @@ impl Tail {
 
     /// Records that the events from `first` to `number` are as safe as `settled` says. Ignored if
     /// an earlier event is not written: they will be submitted again together with it.
-    pub(crate) fn settle(&self, first: u64, number: u64, settled: Settled) {
+    pub(crate) fn settle(&self, first: u64, number: u64, settled: CommitLevel) {
         let uncommitted = {
             let mut ring = self.ring();
             if first > ring.written + 1 {
@@ -171,7 +171,7 @@ impl Tail {
         };
         self.progress.send_modify(|progress| {
             progress.written = progress.written.max(number);
-            if settled == Settled::Synced {
+            if settled == CommitLevel::Synced {
                 progress.synced = progress.synced.max(number);
             }
             progress.failure = None;
@@ -337,7 +337,7 @@ mod tests {
         let tail = Tail::after(0, Arc::default());
         tail.push(text(1, UNCOMMITTED_LIMIT));
         assert!(tail.room().now_or_never().is_none());
-        tail.settle(1, 1, Settled::Written);
+        tail.settle(1, 1, CommitLevel::Written);
         assert!(tail.room().now_or_never().is_some());
     }
 
@@ -360,7 +360,7 @@ mod tests {
         assert!(modest.room().now_or_never().is_some());
         // A session continues when most of its own events are written, whatever the other sessions
         // have.
-        greedy.settle(1, 1, Settled::Written);
+        greedy.settle(1, 1, CommitLevel::Written);
         waiting.await.unwrap();
         // A session that ends releases what it held.
         drop((busy, modest));
@@ -377,13 +377,13 @@ mod tests {
         assert!(other.room().now_or_never().is_none());
         failed.fail(HistoryError::Lost);
         failed.push(text(2, 100));
-        other.settle(1, 1, Settled::Written);
+        other.settle(1, 1, CommitLevel::Written);
         assert_eq!(bytes(), 0);
         assert!(failed.is_full() && other.room().now_or_never().is_some());
         assert!(failed.retry() && bytes() > ALL_UNCOMMITTED_LIMIT);
         failed.fail(HistoryError::Lost);
         // A record from before the failure wrote this event; the rest is retried.
-        failed.settle(1, 1, Settled::Written);
+        failed.settle(1, 1, CommitLevel::Written);
         assert!(!failed.is_full() && bytes() > 0);
         failed.fail(HistoryError::Lost);
         drop(failed);

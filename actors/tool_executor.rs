@@ -55,8 +55,8 @@ pub(crate) enum ExecutorReport {
     Delegated(SubAgentRequest, oneshot::Sender<Outcome>),
     /// The user has agreed to another mode. The outcome of the switch is returned over the channel.
     ModeAgreed(Mode, oneshot::Sender<Outcome>),
-    /// The hooks before the call agree to it. The outcome is returned over the channel if the call must not run after
-    /// all; the channel closes if the call is being cancelled.
+    /// The hooks before the call agree to it. The outcome is returned over the channel if the call
+    /// must not run after all; the channel closes if the call is being cancelled.
     HooksAgreed(oneshot::Sender<Option<Outcome>>),
     Ended(Outcome),
     /// The executor is gone. If it has not reported an end before, it crashed.
@@ -94,7 +94,7 @@ impl SessionLog {
     }
 }
 
-pub(crate) struct Assignment {
+pub(crate) struct CallTask {
     pub(crate) span: tracing::Span,
     pub(crate) call: CallId,
     pub(crate) request: ToolRequest,
@@ -122,7 +122,7 @@ pub(crate) struct ToolExecutor {
 
 enum Phase {
     /// Not started yet.
-    Assigned {
+    New {
         request: ToolRequest,
         recorded: Option<Box<ToolCard>>,
         site: Arc<CallSite>,
@@ -144,8 +144,8 @@ struct CallRunner {
 }
 
 impl ToolExecutor {
-    pub(crate) fn new(assignment: Assignment) -> Self {
-        let Assignment { span, call, request, recorded, site, toolbox, log, parent, parent_gone, cancel_timeout } =
+    pub(crate) fn new(assignment: CallTask) -> Self {
+        let CallTask { span, call, request, recorded, site, toolbox, log, parent, parent_gone, cancel_timeout } =
             assignment;
         let death_notice = {
             let (call, parent) = (call.clone(), parent.clone());
@@ -158,7 +158,7 @@ impl ToolExecutor {
             parent,
             log,
             cancel_timeout,
-            phase: Phase::Assigned { request, recorded, site, toolbox, parent_gone },
+            phase: Phase::New { request, recorded, site, toolbox, parent_gone },
             cancel: watch::Sender::new(false),
             span,
             _death_notice: death_notice,
@@ -224,7 +224,7 @@ impl CallRunner {
     async fn run(self, job: Box<dyn Job>, call_host: Arc<CallHost>) -> Outcome {
         let card = job.card().clone();
         let host: Arc<dyn ToolHost> = call_host.clone();
-        match self.consult(HookPoint::BeforeTool { card: &card }, &host).await {
+        match self.run_hooks(HookPoint::BeforeTool { card: &card }, &host).await {
             HookVerdict::NoHooks => {}
             // The user may have set another mode while the hooks ran.
             HookVerdict::Agreed => {
@@ -239,13 +239,13 @@ impl CallRunner {
         if outcome.verdict == OutcomeKind::Cancelled {
             return outcome;
         }
-        let consulted = self.consult(HookPoint::AfterTool { card: &card, outcome: &outcome }, &host).await;
-        let hooks = match &consulted {
+        let verdict = self.run_hooks(HookPoint::AfterTool { card: &card, outcome: &outcome }, &host).await;
+        let hooks = match &verdict {
             HookVerdict::NoHooks => HooksRun::None,
             HookVerdict::Agreed | HookVerdict::Refused(_) => HooksRun::Some,
             HookVerdict::Cancelled => return outcome,
         };
-        if let HookVerdict::Refused(reason) = consulted {
+        if let HookVerdict::Refused(reason) = verdict {
             outcome.text.push_str(&format!("\n[a hook says: {reason}]"));
         }
         let Some(completed) = self.toolbox.complete(&outcome, hooks, &self.site) else { return outcome };
@@ -255,8 +255,8 @@ impl CallRunner {
         }
     }
 
-    async fn consult(&self, moment: HookPoint<'_>, host: &Arc<dyn ToolHost>) -> HookVerdict {
-        let Some(asked) = self.toolbox.consult(moment, &self.site) else { return HookVerdict::NoHooks };
+    async fn run_hooks(&self, point: HookPoint<'_>, host: &Arc<dyn ToolHost>) -> HookVerdict {
+        let Some(asked) = self.toolbox.run_hooks(point, &self.site) else { return HookVerdict::NoHooks };
         tokio::select! {
             refusal = asked => refusal.map_or(HookVerdict::Agreed, HookVerdict::Refused),
             () = host.cancelled() => HookVerdict::Cancelled,
@@ -277,7 +277,7 @@ impl Actor for ToolExecutor {
 
     fn started(&mut self, ctx: &mut Context<Self>) {
         let assigned = std::mem::replace(&mut self.phase, Phase::Over);
-        let Phase::Assigned { request, recorded, site, toolbox, parent_gone } = assigned else {
+        let Phase::New { request, recorded, site, toolbox, parent_gone } = assigned else {
             unreachable!("an actor starts once");
         };
         parent_gone.stop_child::<Self>(ctx);
@@ -320,7 +320,7 @@ impl Handler<CancelTool> for ToolExecutor {
                 self.cancel.send_replace(true);
                 ctx.run_later(self.cancel_timeout, |this, ctx| this.end(Outcome::cancelled(), ctx));
             }
-            Phase::Assigned { .. } | Phase::Planning(_) | Phase::Ready(..) => self.end(Outcome::cancelled(), ctx),
+            Phase::New { .. } | Phase::Planning(_) | Phase::Ready(..) => self.end(Outcome::cancelled(), ctx),
             Phase::Over => {}
         }
     }

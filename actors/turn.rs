@@ -2,7 +2,7 @@
 //! The `Session` starts the turn, holds its guard, and records everything it does. The actor ends
 //! with its turn. It runs no tool and writes no log.
 
-mod bursts;
+mod coalesce;
 mod compaction;
 mod endings;
 mod estimate;
@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, StreamHandler, WeakRecipient, WrapFuture};
-use domain::briefing::Brief;
 use domain::conversation::Conversation;
 use domain::event::RequestedCall;
+use domain::instructions::SystemPrompt;
 use domain::model::{Delta, Model, ModelError, ModelRequest};
 use domain::session::TurnReport;
 use domain::session::effect::{Purpose, Unfinished};
@@ -24,7 +24,7 @@ use domain::{CallId, Environment, MessageId, StopReason, ThoughtLevel, TurnFailu
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 
-use self::bursts::Bursts;
+use self::coalesce::Coalesced;
 use self::compaction::Threshold;
 use self::endings::Endings;
 use self::estimate::RequestEstimate;
@@ -70,8 +70,8 @@ pub(crate) struct TurnBudget {
     pub(crate) requests: u32,
     /// The maximum number of tokens, sent and received; 0 for no limit.
     pub(crate) tokens: u64,
-    /// The number of tokens beyond which older messages are summarised, however large the window is;
-    /// 0 for no limit.
+    /// The number of tokens beyond which older messages are summarised, however large the window
+    /// is; 0 for no limit.
     pub(crate) compact_tokens: u64,
 }
 
@@ -87,7 +87,7 @@ pub(crate) struct TurnTask {
     pub(crate) purpose: Purpose,
     pub(crate) model: Arc<dyn Model>,
     /// The instructions at the start of the conversation; the first request takes them.
-    pub(crate) briefing: Option<BoxFuture<'static, Brief>>,
+    pub(crate) system_prompt: Option<BoxFuture<'static, SystemPrompt>>,
     pub(crate) tools: Vec<ToolSpec>,
     pub(crate) thought: ThoughtLevel,
     pub(crate) scope: RequestScope,
@@ -220,7 +220,7 @@ impl Turn {
 
     /// Asks the model, after summarising older messages if its window is nearly full.
     fn go_on(&mut self, ctx: &mut Context<Self>) {
-        self.take_up_switch();
+        self.apply_model_switch();
         // The count of the last request does not include what came after it, such as long outcomes.
         let expected = estimate::conversation(self.task.conversation.messages(), &self.task.tools, self.window());
         let (used, threshold) = (self.task.window_used.max(expected), self.threshold());
@@ -243,7 +243,7 @@ impl Turn {
     }
 
     fn summarise(&mut self, then: Purpose, kept_from: Option<MessageId>, form: SummaryForm, ctx: &mut Context<Self>) {
-        self.take_up_switch();
+        self.apply_model_switch();
         self.phase = Phase::Summarising { summary: String::new(), shown: 0, then, kept_from, form };
         self.ask(ctx);
     }
@@ -267,7 +267,7 @@ impl Turn {
         compaction::least_kept_from(&self.task.conversation, self.window())
     }
 
-    fn take_up_switch(&mut self) {
+    fn apply_model_switch(&mut self) {
         if let Some(SwitchModel { model, thought }) = self.switch.take() {
             self.task.thought = thought;
             self.task.model = model.unwrap_or_else(|| self.task.model.clone());
@@ -287,19 +287,19 @@ impl Turn {
         self.visible = false;
         self.endings.begin();
         let (tail, after) = (self.task.tail.clone(), self.task.after);
-        let briefing = self.task.briefing.take();
+        let system_prompt = self.task.system_prompt.take();
         let ready = async move {
-            let system = match briefing {
-                Some(briefing) => Some(briefing.await),
+            let system = match system_prompt {
+                Some(system_prompt) => Some(system_prompt.await),
                 None => None,
             };
             tail.until_synced(after).await.map(|()| system)
         };
         ctx.spawn(ready.into_actor(self).map(|ready, this, ctx| match ready {
             Ok(system) => {
-                if let Some(Brief { text, notices }) = system {
+                if let Some(SystemPrompt { text, notices }) = system {
                     this.system = text;
-                    notices.into_iter().for_each(|text| this.report(TurnReport::Noticed { text }));
+                    notices.into_iter().for_each(|text| this.report(TurnReport::Notice { text }));
                 }
                 this.stream(ctx);
             }
@@ -312,7 +312,7 @@ impl Turn {
     }
 
     fn stream(&mut self, ctx: &mut Context<Self>) {
-        self.take_up_switch();
+        self.apply_model_switch();
         let conversation = &self.task.conversation;
         let (messages, tools) = match &self.phase {
             Phase::Answering { .. } => {
@@ -338,7 +338,7 @@ impl Turn {
         tracing::debug!(parent: &self.task.span, model = %self.task.model.info().id, "asks the model");
         let answer = self.task.span.in_scope(|| self.task.model.respond(request));
         let tail = self.task.tail.clone();
-        ctx.add_stream(Bursts::new(answer).then(move |delta| {
+        ctx.add_stream(Coalesced::new(answer).then(move |delta| {
             let tail = tail.clone();
             async move {
                 tail.room().await;
@@ -358,7 +358,7 @@ impl Turn {
                 }
             }
             (Delta::DocumentsAsText { documents, bytes }, _) => self.estimate.count_text(documents, bytes),
-            (Delta::Notice(text), _) => self.report(TurnReport::Noticed { text }),
+            (Delta::Notice(text), _) => self.report(TurnReport::Notice { text }),
             (Delta::Stopped(reason), _) => self.stopped = reason,
             (Delta::Text(text), Phase::Summarising { summary, .. }) => {
                 summary.push_str(&text);
@@ -376,7 +376,7 @@ impl Turn {
             (Delta::Text(text), Phase::Answering { .. }) => {
                 self.visible = true;
                 self.endings.has_spoken |= !text.trim().is_empty();
-                self.report(TurnReport::Said { message, text });
+                self.report(TurnReport::Text { message, text });
             }
             (Delta::Thought(text), Phase::Answering { .. }) => {
                 self.visible = true;
@@ -405,7 +405,7 @@ impl Actor for Turn {
             parent_gone.stop_child::<Self>(ctx);
         }
         if let Some(unfinished) = self.task.unfinished.take() {
-            return self.take_up(unfinished);
+            return self.restore_calls(unfinished);
         }
         match self.task.purpose {
             Purpose::Answer => self.go_on(ctx),

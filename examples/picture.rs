@@ -154,7 +154,8 @@ impl Stage {
         format!("\n## {what}\n\n````text\n{}\n````\n", lines.join("\n"))
     }
 
-    /// What a shell shows of `ask` whose answer goes to a file: stderr, the exit status, and the file.
+    /// What a shell shows of `ask` whose answer goes to a file: stderr, the exit status, and the
+    /// file.
     fn ask_in_a_pipe(&self, config: &str, prompt: &str) -> Answer<String> {
         let home = self.folder.join("home");
         fs::create_dir_all(home.join(".config/acpd"))?;

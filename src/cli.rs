@@ -12,9 +12,14 @@ use clap::{Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::ArgValueCompleter;
 use domain::Mode;
 
-pub use agents::{Agents, AgentsAction};
-pub use control::{Action, Answer, Ctl, Export, Gc, Logs, Reply, Search, SessionArgument, Sessions, SortBy, Top};
-pub use everyday::{Config, ConfigAction, Doctor, Editor, Install, Models, ModelsAction, Setup, Uninstall};
+pub use agents::{AgentsAction, AgentsArgs};
+pub use control::{
+    AnswerArgs, CtlAction, CtlArgs, ExportArgs, GcArgs, LogsArgs, PermissionArgs, SearchArgs, SessionArgument,
+    SessionsArgs, SortBy, TopArgs,
+};
+pub use everyday::{
+    ConfigAction, ConfigArgs, DoctorArgs, EditorName, InstallArgs, ModelsAction, ModelsArgs, SetupArgs, UninstallArgs,
+};
 
 use crate::commands::completions;
 
@@ -23,8 +28,8 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("ACPD_ORIGIN"));
 
 /// A coding agent that runs as a daemon and serves all your editors.
 ///
-/// Editors run `acpd acp` and speak the Agent Client Protocol with it. The agent, its sessions and their history live in
-/// one daemon, which starts on demand.
+/// Editors run `acpd acp` and speak the Agent Client Protocol with it. The agent, its sessions and
+/// their history live in one daemon, which starts on demand.
 #[derive(Debug, Parser)]
 #[command(name = "acpd", version = VERSION, propagate_version = true)]
 pub struct Cli {
@@ -58,12 +63,13 @@ impl Cli {
         Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
     }
 
-    /// Whether this command keeps running while the user works, instead of printing something and exiting.
+    /// Whether this command keeps running while the user works, instead of printing something and
+    /// exiting.
     pub fn stays(&self) -> bool {
         match &self.command {
             Command::Acp(args) => !args.login,
             Command::Ask(_) => true,
-            Command::Ctl(args) => matches!(args.action, Action::Top(_) | Action::Tail { .. }),
+            Command::Ctl(args) => matches!(args.action, CtlAction::Top(_) | CtlAction::Tail { .. }),
             _ => false,
         }
     }
@@ -71,26 +77,26 @@ impl Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    Serve(Serve),
-    Acp(Acp),
-    Ask(Ask),
-    Ctl(Ctl),
-    Login(Login),
-    Logout(Logout),
-    Setup(Setup),
-    Doctor(Doctor),
-    Models(Models),
-    Agents(Agents),
-    Config(Config),
-    Install(Install),
-    Uninstall(Uninstall),
-    Completions(Completions),
-    Man(Man),
+    Serve(ServeArgs),
+    Acp(AcpArgs),
+    Ask(AskArgs),
+    Ctl(CtlArgs),
+    Login(LoginArgs),
+    Logout(LogoutArgs),
+    Setup(SetupArgs),
+    Doctor(DoctorArgs),
+    Models(ModelsArgs),
+    Agents(AgentsArgs),
+    Config(ConfigArgs),
+    Install(InstallArgs),
+    Uninstall(UninstallArgs),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
 }
 
 /// Run the daemon in the foreground.
 #[derive(Clone, Debug, Args)]
-pub struct Serve {
+pub struct ServeArgs {
     /// Read this configuration file instead of the default one.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -99,8 +105,8 @@ pub struct Serve {
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 
-    /// Also listen for HTTP and WebSocket clients, on an address such as `127.0.0.1:7341`. Short for `--set
-    /// http.listen=ADDRESS`.
+    /// Also listen for HTTP and WebSocket clients, on an address such as `127.0.0.1:7341`. Short
+    /// for `--set http.listen=ADDRESS`.
     #[arg(long, value_name = "ADDRESS")]
     pub http: Option<String>,
 
@@ -125,22 +131,25 @@ pub struct Serve {
 ///
 /// Starts the daemon if none is running, and ends when stdin ends. The sessions stay in the daemon.
 #[derive(Debug, Args)]
-pub struct Acp {
+pub struct AcpArgs {
     /// Store a provider's key instead, like `acpd login`. Editors run this in a terminal.
     #[arg(long)]
     pub login: bool,
 
-    /// The agent that answers this editor's sessions: a name from `[agents]` in the configuration, or `native`.
+    /// The agent that answers this editor's sessions: a name from `[agents]` in the configuration,
+    /// or `native`.
     #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(completions::agents))]
     pub agent: Option<String>,
 }
 
-/// Store the key of a model provider, in a file that only you can read, or log in to another agent or an MCP server.
+/// Store the key of a model provider, in a file that only you can read, or log in to another agent
+/// or an MCP server.
 ///
-/// Asks for the provider and the key, checks the key with the provider, and stores it. With --agent, it runs the login of
-/// that agent, which keeps its own key. With --mcp, you log in with a browser, which may run on another machine.
+/// Asks for the provider and the key, checks the key with the provider, and stores it. With
+/// --agent, it runs the login of that agent, which keeps its own key. With --mcp, you log in with a
+/// browser, which may run on another machine.
 #[derive(Debug, Default, Args)]
-pub struct Login {
+pub struct LoginArgs {
     /// The provider, such as `anthropic`.
     #[arg(add = ArgValueCompleter::new(completions::providers))]
     pub provider: Option<String>,
@@ -170,7 +179,7 @@ pub struct Login {
 
 /// Remove the stored key of a provider, or of all providers, or the login to an MCP server.
 #[derive(Debug, Args)]
-pub struct Logout {
+pub struct LogoutArgs {
     /// The provider, such as `anthropic`. Without it, acpd asks whether to remove all keys.
     #[arg(conflicts_with = "all", add = ArgValueCompleter::new(completions::stored_providers))]
     pub provider: Option<String>,
@@ -187,19 +196,20 @@ pub struct Logout {
 
 /// Send a prompt to the agent, in the current folder.
 ///
-/// Prints the answer on stdout, and everything else (tool calls, questions, notices) on stderr. Without TEXT it reads the
-/// prompt from stdin, or starts a conversation at a terminal. With TEXT, it sends the contents of stdin along as context.
+/// Prints the answer on stdout, and everything else (tool calls, questions, notices) on stderr.
+/// Without TEXT it reads the prompt from stdin, or starts a conversation at a terminal. With TEXT,
+/// it sends the contents of stdin along as context.
 ///
 /// The session stays in the history: continue it with `--continue`, or open it in an editor.
 #[derive(Debug, Args)]
 #[command(after_help = ASK_EXIT_CODES)]
-pub struct Ask {
+pub struct AskArgs {
     /// The prompt. Several words are joined.
     #[arg(value_name = "TEXT")]
     pub text: Vec<String>,
 
-    /// Connect to a daemon over HTTP, at an address such as `http://127.0.0.1:7341`. The agent works in the folder with the
-    /// same path on the daemon's machine.
+    /// Connect to a daemon over HTTP, at an address such as `http://127.0.0.1:7341`. The agent
+    /// works in the folder with the same path on the daemon's machine.
     ///
     /// The token is read from --token-file, from ACPD_TOKEN, or from your own daemon's token file.
     #[arg(long, value_name = "ADDRESS")]
@@ -213,7 +223,8 @@ pub struct Ask {
     #[arg(short = 'c', long = "continue", conflicts_with = "session")]
     pub newest: bool,
 
-    /// Continue a session that you choose from a list, by typing some letters of its title or folder.
+    /// Continue a session that you choose from a list, by typing some letters of its title or
+    /// folder.
     #[arg(short, long, conflicts_with_all = ["session", "newest"])]
     pub resume: bool,
 
@@ -252,10 +263,10 @@ const ASK_EXIT_CODES: &str = "Exit status: 0 answered; 1 failed; 2 the command l
 
 /// Print a shell completion script, which also completes sessions, models, providers and agents.
 ///
-/// Bash: `source <(acpd completions bash)` in ~/.bashrc. Zsh: `source <(acpd completions zsh)` in ~/.zshrc, after compinit.
-/// Fish: `acpd completions fish > ~/.config/fish/completions/acpd.fish`.
+/// Bash: `source <(acpd completions bash)` in ~/.bashrc. Zsh: `source <(acpd completions zsh)` in
+/// ~/.zshrc, after compinit. Fish: `acpd completions fish > ~/.config/fish/completions/acpd.fish`.
 #[derive(Debug, Args)]
-pub struct Completions {
+pub struct CompletionsArgs {
     /// The shell that will read the script.
     pub shell: Shell,
 }
@@ -269,7 +280,7 @@ pub enum Shell {
 
 /// Print the man page, or write the man pages of all commands to a folder.
 #[derive(Debug, Args)]
-pub struct Man {
+pub struct ManArgs {
     /// The folder for `acpd.1`, `acpd-ask.1` and so on, such as ~/.local/share/man/man1.
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,

@@ -1,4 +1,5 @@
-//! A client of the daemon, for `ask` and `ctl`: sends requests, and receives answers, requests and notifications.
+//! A client of the daemon, for `ask` and `ctl`: sends requests, and receives answers, requests and
+//! notifications.
 //!
 //! One task owns the client and handles the messages that arrive. The client reads only the
 //! envelope of a message; its owner interprets the contents.
@@ -37,7 +38,7 @@ pub struct Client {
     /// The process id of the daemon, if the system reports it.
     listener: Option<u32>,
     /// How long the daemon may be silent.
-    patience: Duration,
+    timeout: Duration,
     /// The HTTP connection, if there is one. It must be dropped last, after the pipe to it is
     /// closed.
     _remote: Option<Remote>,
@@ -145,12 +146,13 @@ impl Client {
             sent: 0,
             received: 0,
             listener: None,
-            patience: timeout(deadline::DEFAULT),
+            timeout: timeout(deadline::DEFAULT),
             _remote: remote,
         }
     }
 
-    /// Sends a request and waits for its answer. Other messages that arrive meanwhile are kept for `next`.
+    /// Sends a request and waits for its answer. Other messages that arrive meanwhile are kept for
+    /// `next`.
     ///
     /// # Errors
     ///
@@ -166,7 +168,7 @@ impl Client {
             let received_before = self.received;
             // An answer with a long log takes a while. A status request shows whether the daemon is
             // alive.
-            match tokio::time::timeout(self.patience / 2, self.answer_to(method, &request)).await {
+            match tokio::time::timeout(self.timeout / 2, self.answer_to(method, &request)).await {
                 Ok(answer) => return answer,
                 Err(_) if asked_again && self.received == received_before => return Err(self.silent().into()),
                 Err(_) => {
@@ -196,12 +198,12 @@ impl Client {
 
     /// Returns the error for a daemon that did not answer in time.
     pub fn silent(&self) -> NoAnswer {
-        NoAnswer { pid: self.listener, waited: self.patience }
+        NoAnswer { pid: self.listener, waited: self.timeout }
     }
 
     /// Returns how long the daemon may be silent.
-    pub fn patience(&self) -> Duration {
-        self.patience
+    pub fn timeout(&self) -> Duration {
+        self.timeout
     }
 
     /// Sends a request without waiting for its answer.
@@ -251,7 +253,7 @@ impl Client {
     async fn write(&mut self, message: &[u8]) -> anyhow::Result<()> {
         let bytes = encode(Framing::Lines, message);
         // If the daemon does not read, a write blocks as soon as the kernel's buffer is full.
-        let Ok(written) = tokio::time::timeout(self.patience, self.writer.write_all(&bytes)).await else {
+        let Ok(written) = tokio::time::timeout(self.timeout, self.writer.write_all(&bytes)).await else {
             return Err(self.silent().into());
         };
         match written {

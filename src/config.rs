@@ -21,28 +21,28 @@ use std::time::Duration;
 use ::hooks::{Hooks, Notify};
 use ::mcp::McpSettings;
 use ::policy::Permissions;
-use acpd_actors::{Unattended, WhenBusy};
+use acpd_actors::{BusyPolicy, UnattendedPolicy};
 use agents::AgentsSettings;
 use domain::{Approval, Mode};
 use models::ModelsConfig;
 use serde::{Deserialize, Deserializer, de};
 
-pub use budget::Budget;
+pub use budget::BudgetConfig;
 pub use layers::Layers;
-pub use network::Network;
+pub use network::NetworkConfig;
 pub use overview::ShownSetting;
-pub use protocol::Protocol;
+pub use protocol::ProtocolConfig;
 pub use resolved_network::{ResolvedNetwork, Source};
-pub use tools::{Sandbox, Tools, Web};
+pub use tools::{SandboxConfig, ToolsConfig, WebConfig};
 
 pub const DEFAULTS: &str = include_str!("defaults.toml");
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    pub session: Session,
-    pub budget: Budget,
-    pub protocol: Protocol,
+    pub session: SessionConfig,
+    pub budget: BudgetConfig,
+    pub protocol: ProtocolConfig,
     #[serde(default)]
     pub models: ModelsConfig,
     #[serde(default)]
@@ -56,21 +56,21 @@ pub struct Config {
     #[serde(default)]
     pub agents: AgentsSettings,
     pub diagnostics: lsp::Settings,
-    pub network: Network,
-    pub tools: Tools,
-    pub sandbox: Sandbox,
-    pub web: Web,
-    pub login: Login,
-    pub daemon: Daemon,
-    pub http: acpd_http::Settings,
-    pub limits: Limits,
-    pub history: History,
-    pub log: Log,
+    pub network: NetworkConfig,
+    pub tools: ToolsConfig,
+    pub sandbox: SandboxConfig,
+    pub web: WebConfig,
+    pub login: LoginConfig,
+    pub daemon: DaemonConfig,
+    pub http: acpd_http::HttpSettings,
+    pub limits: LimitsConfig,
+    pub history: HistoryConfig,
+    pub log: LogConfig,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Session {
+pub struct SessionConfig {
     #[serde(deserialize_with = "mode")]
     pub mode: Mode,
     #[serde(deserialize_with = "approval")]
@@ -79,16 +79,16 @@ pub struct Session {
     pub compact_tokens: u64,
     pub notes: Vec<String>,
     #[serde(deserialize_with = "when_busy")]
-    pub when_busy: WhenBusy,
+    pub when_busy: BusyPolicy,
     #[serde(deserialize_with = "unattended")]
-    pub unattended: Unattended,
+    pub unattended: UnattendedPolicy,
     #[serde(deserialize_with = "time")]
     pub idle_after: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Daemon {
+pub struct DaemonConfig {
     #[serde(deserialize_with = "exit_when_idle")]
     pub exit_when_idle: ExitWhenIdle,
 }
@@ -104,7 +104,7 @@ pub enum ExitWhenIdle {
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Login {
+pub struct LoginConfig {
     pub github: GithubLogin,
 }
 
@@ -119,20 +119,20 @@ pub struct GithubLogin {
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Limits {
+pub struct LimitsConfig {
     pub frame: usize,
     pub outbox: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct History {
+pub struct HistoryConfig {
     pub cache: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Log {
+pub struct LogConfig {
     pub filter: String,
 }
 
@@ -144,8 +144,8 @@ fn approval<'de, D: Deserializer<'de>>(value: D) -> Result<Approval, D::Error> {
     one_of(value, Approval::from_id, Approval::ALL.map(Approval::id))
 }
 
-fn when_busy<'de, D: Deserializer<'de>>(value: D) -> Result<WhenBusy, D::Error> {
-    one_of(value, WhenBusy::from_id, WhenBusy::ALL.map(WhenBusy::id))
+fn when_busy<'de, D: Deserializer<'de>>(value: D) -> Result<BusyPolicy, D::Error> {
+    one_of(value, BusyPolicy::from_id, BusyPolicy::ALL.map(BusyPolicy::id))
 }
 
 /// Parses `auto`, `off`, or a time.
@@ -175,11 +175,11 @@ fn time<'de, D: Deserializer<'de>>(value: D) -> Result<Duration, D::Error> {
 }
 
 /// Parses `wait`, `deny`, or a time.
-fn unattended<'de, D: Deserializer<'de>>(value: D) -> Result<Unattended, D::Error> {
+fn unattended<'de, D: Deserializer<'de>>(value: D) -> Result<UnattendedPolicy, D::Error> {
     let known = |given: &str| match given {
-        "wait" => Some(Unattended::Wait),
-        "deny" => Some(Unattended::Deny),
-        time => duration(time).map(Unattended::DenyAfter),
+        "wait" => Some(UnattendedPolicy::Wait),
+        "deny" => Some(UnattendedPolicy::Deny),
+        time => duration(time).map(UnattendedPolicy::DenyAfter),
     };
     one_of(value, known, ["wait", "deny", "a time such as 90s"])
 }
@@ -301,18 +301,18 @@ mod tests {
         let config = load(Path::new("/nowhere/config.toml"), [], &[]).unwrap();
         assert_eq!(
             config.session,
-            Session {
+            SessionConfig {
                 mode: Mode::Full,
                 approval: Approval::Ask,
                 max_requests: 100,
                 compact_tokens: 200_000,
                 notes: ::project::NOTE_NAMES.map(str::to_owned).to_vec(),
-                when_busy: WhenBusy::Refuse,
-                unattended: Unattended::Wait,
+                when_busy: BusyPolicy::Refuse,
+                unattended: UnattendedPolicy::Wait,
                 idle_after: Duration::from_secs(600),
             }
         );
-        assert_eq!(config.limits, Limits { frame: 64 << 20, outbox: 8 << 20 });
+        assert_eq!(config.limits, LimitsConfig { frame: 64 << 20, outbox: 8 << 20 });
     }
 
     #[test]
@@ -322,14 +322,14 @@ mod tests {
         let config = load_text(text, &environment, &["session.max_requests=5"]).unwrap();
         assert_eq!(
             config.session,
-            Session {
+            SessionConfig {
                 mode: Mode::Safe,
                 approval: Approval::AcceptEdits,
                 max_requests: 5,
                 compact_tokens: 200_000,
                 notes: ::project::NOTE_NAMES.map(str::to_owned).to_vec(),
-                when_busy: WhenBusy::Refuse,
-                unattended: Unattended::Wait,
+                when_busy: BusyPolicy::Refuse,
+                unattended: UnattendedPolicy::Wait,
                 idle_after: Duration::from_secs(600),
             }
         );

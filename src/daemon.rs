@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use acpd_actors::{Ports, Rehearse, Runtime, Shutdown};
+use acpd_actors::{CheckRestart, Ports, Runtime, Shutdown};
 use actix::{Arbiter, System};
 use anyhow::{Context, bail};
 use bridge::lock::{Attempt, Lock, LockHolder};
@@ -38,7 +38,7 @@ use crate::config::{self, Config, Loaded, ResolvedNetwork};
 use crate::http;
 use crate::launch::{self, beside, owner};
 use crate::metrics::{Metered, Metrics};
-use crate::paths::{Places, private_folder};
+use crate::paths::{Paths, private_folder};
 
 use self::admission::Admission;
 use self::listening_socket::{ListeningSocket, Locks, SocketTaken};
@@ -78,46 +78,46 @@ pub enum DaemonExit {
     Restart(Handover),
 }
 
-/// Serves until a signal or a client asks the daemon to stop or restart. `rehearse` checks whether
-/// a restart would succeed; `ready` is called when clients can connect.
+/// Serves until a signal or a client asks the daemon to stop or restart. `check_restart` checks
+/// whether a restart would succeed; `ready` is called when clients can connect.
 pub fn run(
-    places: &Places,
+    paths: &Paths,
     loaded: Loaded,
     inherited: Option<Inherited>,
-    rehearse: Box<Rehearse>,
+    check_restart: Box<CheckRestart>,
     ready: impl FnOnce() -> anyhow::Result<()>,
 ) -> anyhow::Result<DaemonExit> {
-    private_folder(places.socket_folder())?;
-    private_folder(&places.state)?;
+    private_folder(paths.socket_folder())?;
+    private_folder(&paths.state)?;
     let config = loaded.config.clone();
     let is_activated = inherited.as_ref().is_some_and(|inherited| !inherited.ours);
     // A service manager restarts the daemon for a client of the socket, but not for an HTTP client.
-    let patience = idle::limit(config.daemon.exit_when_idle, is_activated && config.http.listen.is_none());
-    let locks = take_locks(places, inherited.as_ref())?;
+    let idle_limit = idle::limit(config.daemon.exit_when_idle, is_activated && config.http.listen.is_none());
+    let locks = take_locks(paths, inherited.as_ref())?;
     let system = System::new();
     let (store, parting, locks) = system.block_on(async {
-        let mut socket = ListeningSocket::open(places, inherited, locks)?;
+        let mut socket = ListeningSocket::open(paths, inherited, locks)?;
         let routes = outbound(&config);
-        let Assembled { mut ports, store, base, parts } = assemble(places, &config)?;
+        let Assembled { mut ports, store, base, parts } = assemble(paths, &config)?;
         let metrics = config.http.listen.is_some().then(|| metered(&mut ports));
         let arbiters: Vec<Arbiter> = (0..cores()).map(|_| Arbiter::new()).collect();
         let runtime = Runtime::open(ports, arbiters.iter().map(Arbiter::handle).collect());
-        let http = metrics.map(|metrics| http::open(places, &config, &runtime, metrics)).transpose()?.flatten();
-        runtime.on_reload(reload::reloader(places, loaded, parts));
-        runtime.on_restart(rehearse);
+        let http = metrics.map(|metrics| http::open(paths, &config, &runtime, metrics)).transpose()?.flatten();
+        runtime.on_reload(reload::reloader(paths, loaded, parts));
+        runtime.on_restart(check_restart);
         let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("cannot listen for signals")?;
         ready()?;
-        actix::spawn(ask_login_shell(places.clone(), base, config.network.clone(), routes));
-        tracing::info!(socket = %places.socket.display(), version = env!("CARGO_PKG_VERSION"), "ready");
+        actix::spawn(ask_login_shell(paths.clone(), base, config.network.clone(), routes));
+        tracing::info!(socket = %paths.socket.display(), version = env!("CARGO_PKG_VERSION"), "ready");
         notify_manager(&[NotifyState::Ready]);
-        let admission = Admission::new(runtime.clone(), owner(places));
-        let (parting, locks) = match serve(&mut socket, &admission, &runtime, patience, &mut signals).await {
+        let admission = Admission::new(runtime.clone(), owner(paths));
+        let (parting, locks) = match serve(&mut socket, &admission, &runtime, idle_limit, &mut signals).await {
             Shutdown::Stop => {
                 tracing::info!("stopping");
                 notify_manager(&[NotifyState::Stopping]);
                 // From here on another daemon may be started; it waits for our locks.
                 let locks = socket.close();
-                runtime.say_goodbye(GOODBYE_DEADLINE).await;
+                runtime.send_goodbyes(GOODBYE_DEADLINE).await;
                 (DaemonExit::Stopped, locks)
             }
             Shutdown::Restart { .. } => {
@@ -168,12 +168,12 @@ fn outbound(config: &Config) -> Option<oneshot::Sender<()>> {
 ///
 /// It also sets the proxy if no other source does. Dropping `routes` reports that this is done.
 async fn ask_login_shell(
-    places: Places,
+    paths: Paths,
     base: Arc<BaseEnvironment>,
-    settings: config::Network,
+    settings: config::NetworkConfig,
     routes: Option<oneshot::Sender<()>>,
 ) {
-    match login_shell::environment(&places, runner()).await {
+    match login_shell::environment(&paths, runner()).await {
         Some(answered) => {
             base.replace(answered.over(&base.get()));
             if routes.is_some() {
@@ -186,11 +186,11 @@ async fn ask_login_shell(
 }
 
 /// Takes both locks: one daemon per socket, and one per state folder.
-fn take_locks(places: &Places, inherited: Option<&Inherited>) -> anyhow::Result<Locks> {
+fn take_locks(paths: &Paths, inherited: Option<&Inherited>) -> anyhow::Result<Locks> {
     let is_activated = inherited.is_some_and(|inherited| !inherited.ours);
-    let patience = if is_activated { DISPLACED_DEADLINE } else { PREDECESSOR_DEADLINE };
-    let deadline = Instant::now() + patience;
-    let socket = &places.socket;
+    let limit = if is_activated { DISPLACED_DEADLINE } else { PREDECESSOR_DEADLINE };
+    let deadline = Instant::now() + limit;
+    let socket = &paths.socket;
     // An inherited socket accepts connections before a daemon serves it, so a connection to it
     // proves nothing. When a daemon is killed while it starts a command, that child holds the lock
     // and the socket for a moment.
@@ -201,8 +201,8 @@ fn take_locks(places: &Places, inherited: Option<&Inherited>) -> anyhow::Result<
     let serves_elsewhere = |holder: Option<&LockHolder>| {
         is_there(holder) && holder.and_then(|holder| holder.socket.as_deref()).is_some_and(is_served)
     };
-    let uses = format!("a daemon already uses {}", places.state.display());
-    let keeping = wait_for(&places.daemon_lock(), deadline, serves_elsewhere, &uses)?;
+    let uses = format!("a daemon already uses {}", paths.state.display());
+    let keeping = wait_for(&paths.daemon_lock(), deadline, serves_elsewhere, &uses)?;
     Ok(Locks { serving, keeping })
 }
 
@@ -249,7 +249,7 @@ async fn serve(
     socket: &mut ListeningSocket,
     admission: &Admission,
     runtime: &Runtime,
-    patience: Option<Duration>,
+    idle_limit: Option<Duration>,
     signals: &mut Signals,
 ) -> Shutdown {
     let watchdog = actix::spawn(feed_watchdog());
@@ -269,7 +269,7 @@ async fn serve(
                     shutdown
                 }
             },
-            () = idle::over(runtime, patience) => {
+            () = idle::over(runtime, idle_limit) => {
                 tracing::info!("no client has been connected for a while");
                 break Shutdown::Stop;
             }
@@ -301,8 +301,8 @@ async fn stop_signal(signals: &mut Signals, runtime: &Runtime) -> i32 {
 }
 
 async fn feed_watchdog() {
-    let Some(patience) = sd_notify::watchdog_enabled() else { return };
-    let mut beat = tokio::time::interval(patience / 2);
+    let Some(timeout) = sd_notify::watchdog_enabled() else { return };
+    let mut beat = tokio::time::interval(timeout / 2);
     loop {
         beat.tick().await;
         notify_manager(&[NotifyState::Watchdog]);

@@ -7,6 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
+use bridge::deadline;
 use bridge::environment::{FLAG, replace_program};
 use bridge::program::Arguments;
 
@@ -57,7 +58,7 @@ fn is_harmless(name: &OsStr, value: &OsStr) -> bool {
         "NO_COLOR",
         "RUST_BACKTRACE",
         "ACPD_SOCKET",
-        "ACPD_PATIENCE",
+        deadline::VARIABLE,
         process::TAG_VARIABLE,
     ];
     let Some(name) = name.to_str() else { return false };

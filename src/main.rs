@@ -4,15 +4,15 @@ use std::io::{self, IsTerminal};
 use std::panic;
 use std::process::ExitCode;
 
-use acpd::cli::{Cli, ColorWhen, Command, Login};
+use acpd::cli::{Cli, ColorWhen, Command, LoginArgs};
 use acpd::client::Refused;
 use acpd::commands::ctl::NoDaemon;
 use acpd::commands::serve::CannotServe;
 use acpd::commands::session_lookup::NoSession;
 use acpd::commands::{self, Ending};
-use acpd::paths::Places;
+use acpd::paths::Paths;
 use acpd::{environment, launch};
-use domain::visible;
+use domain::escape;
 use terminal::style::ColorChoice;
 
 /// EX_CONFIG of sysexits.h. The systemd unit does not restart the service after this status; the
@@ -72,30 +72,30 @@ fn leave_quietly_when_unread() {
 }
 
 fn dispatch(cli: Cli) -> anyhow::Result<Ending> {
-    let places = Places::find(cli.socket.as_deref())?;
+    let paths = Paths::find(cli.socket.as_deref())?;
     // These subcommands use a running daemon, wherever it listens. The bridge and `ask` find it
     // each time they connect.
-    let places = match cli.command {
+    let paths = match cli.command {
         Command::Ctl(_) | Command::Doctor(_) | Command::Install(_) | Command::Uninstall(_) => {
-            launch::find_running(&places)
+            launch::find_running(&paths)
         }
-        _ => places,
+        _ => paths,
     };
     match cli.command {
-        Command::Serve(args) => commands::serve::run(&places, &args),
-        Command::Acp(args) if args.login => commands::login::run(&places, &Login::default()),
-        Command::Acp(args) => commands::acp::run(&places, args.agent),
-        Command::Ask(args) => commands::ask::run(&places, &args),
-        Command::Ctl(args) => commands::ctl::run(&places, &args),
-        Command::Login(args) => commands::login::run(&places, &args),
-        Command::Logout(args) => commands::login::forget(&places, &args),
-        Command::Setup(args) => commands::setup::run(&places, &args),
-        Command::Doctor(args) => commands::doctor::run(&places, &args),
-        Command::Models(args) => commands::models::run(&places, &args),
-        Command::Agents(args) => commands::agents::run(&places, &args),
-        Command::Config(args) => commands::config::run(&places, &args),
-        Command::Install(args) => commands::install::run(&places, &args),
-        Command::Uninstall(args) => commands::install::uninstall(&places, &args),
+        Command::Serve(args) => commands::serve::run(&paths, &args),
+        Command::Acp(args) if args.login => commands::login::run(&paths, &LoginArgs::default()),
+        Command::Acp(args) => commands::acp::run(&paths, args.agent),
+        Command::Ask(args) => commands::ask::run(&paths, &args),
+        Command::Ctl(args) => commands::ctl::run(&paths, &args),
+        Command::Login(args) => commands::login::run(&paths, &args),
+        Command::Logout(args) => commands::login::forget(&paths, &args),
+        Command::Setup(args) => commands::setup::run(&paths, &args),
+        Command::Doctor(args) => commands::doctor::run(&paths, &args),
+        Command::Models(args) => commands::models::run(&paths, &args),
+        Command::Agents(args) => commands::agents::run(&paths, &args),
+        Command::Config(args) => commands::config::run(&paths, &args),
+        Command::Install(args) => commands::install::run(&paths, &args),
+        Command::Uninstall(args) => commands::install::uninstall(&paths, &args),
         Command::Completions(args) => commands::completions::run(&args),
         Command::Man(args) => commands::man::run(&args),
     }
@@ -116,7 +116,7 @@ fn exit_code(result: anyhow::Result<Ending>) -> ExitCode {
             let text = format!("acpd: {error:#}");
             // The message may quote a server or a file, so invisible characters are escaped on a
             // terminal.
-            eprintln!("{}", if io::stderr().is_terminal() { visible::text(&text) } else { text.as_str().into() });
+            eprintln!("{}", if io::stderr().is_terminal() { escape::text(&text) } else { text.as_str().into() });
             if error.is::<NoDaemon>() {
                 ExitCode::from(3)
             } else if error.is::<NoSession>() {

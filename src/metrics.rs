@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use acpd_actors::Overview;
 use domain::history::{
-    History, HistoryError, ListQuery, Page, Receipt, Record, RecordEntry, SessionMeta, Settled, StoreStatus,
+    CommitLevel, History, HistoryError, ListQuery, Page, Receipt, Record, RecordEntry, SessionMeta, StoreStatus,
 };
 use domain::{Event, SessionId, Usage};
 use futures_util::future::BoxFuture;
@@ -210,10 +210,10 @@ impl Metrics {
         tool
     }
 
-    fn settled(&self, took: Duration, result: &Result<Settled, HistoryError>) {
+    fn settled(&self, took: Duration, result: &Result<CommitLevel, HistoryError>) {
         let outcome = match result {
-            Ok(Settled::Written) => "written",
-            Ok(Settled::Synced) => "synced",
+            Ok(CommitLevel::Written) => "written",
+            Ok(CommitLevel::Synced) => "synced",
             Err(_) => "failed",
         };
         self.commits.get_or_create(&Outcome { outcome }).inc();
@@ -252,7 +252,7 @@ impl History for Metered {
         let (metrics, began) = (self.metrics.clone(), Instant::now());
         let receipt = Receipt::new(move |result| {
             metrics.settled(began.elapsed(), &result);
-            receipt.stamp(result);
+            receipt.resolve(result);
         });
         self.history.submit(Record { session, entry, receipt });
     }

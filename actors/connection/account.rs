@@ -3,9 +3,9 @@
 
 use actix::{ActorFutureExt, Context, WrapFuture};
 use domain::MessageId;
-use domain::account::{AccountError, Login};
+use domain::account::{AccountError, DeviceLogin};
 use serde_json::{Value, json};
-use wire::facts::{ENV_METHOD, GITHUB_METHOD};
+use wire::answer_data::{ENV_METHOD, GITHUB_METHOD};
 use wire::{Id, RpcError, method, rpc};
 
 use super::{Connection, OwnRequest};
@@ -52,8 +52,8 @@ impl Connection {
 
     /// Shows the address and code where the client can display them: as an elicitation, in an open
     /// session, or in the answer.
-    fn show_login(&mut self, id: Id, login: Login, ctx: &mut Context<Self>) {
-        let Login { address, code, done } = login;
+    fn show_login(&mut self, id: Id, login: DeviceLogin, ctx: &mut Context<Self>) {
+        let DeviceLogin { address, code, done } = login;
         if self.capabilities().elicits_url {
             let elicitation = MessageId::new();
             let message = format!("Type the code {code} at the address that opens.");

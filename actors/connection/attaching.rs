@@ -3,18 +3,21 @@
 //! session.
 
 use actix::{AsyncContext, Context};
-use domain::briefing::SlashCommandCard;
+use domain::instructions::SlashCommandCard;
 use domain::state::SessionSettings;
-use domain::{Place, SessionId};
+use domain::{LogPosition, SessionId};
 use futures_util::{Stream, StreamExt, stream};
 use serde_json::json;
 use tokio::sync::watch;
-use wire::facts::Menu;
+use wire::answer_data::SessionOptions;
 use wire::translator::{TranslatorStart, Viewer};
 use wire::{Id, Translator};
 
 use super::Connection;
-use super::attachment::{Announced, Answering, Attachment, CursorYield, Load, Resume, SlashCommands, Start, Waiting};
+use super::attachment::{
+    AnswerWhen, AttachState, Attachment, CommandsChanged, CursorYield, PendingLoad, PendingReplies, Resume,
+    SlashCommands,
+};
 use super::client_requests::AskClient;
 use super::rpc_methods::OpenedSession;
 use crate::cursor::Cursor;
@@ -24,7 +27,7 @@ use crate::session::Attached;
 /// The state that an earlier attach to the same session passes on to the next one.
 #[derive(Default)]
 struct EarlierAttachment {
-    waiting: Waiting,
+    waiting: PendingReplies,
     asks: Vec<AskClient>,
     opened: bool,
     /// The number of the last event that was sent to a resuming bridge.
@@ -33,13 +36,13 @@ struct EarlierAttachment {
 
 impl Connection {
     /// Starts a cursor for a session that this client may now see.
-    pub(super) fn attach(&mut self, opened: OpenedSession, answer: Answering, ctx: &mut Context<Self>) {
+    pub(super) fn attach(&mut self, opened: OpenedSession, answer: AnswerWhen, ctx: &mut Context<Self>) {
         let OpenedSession { session, addr, mut attached, commands, servers } = opened;
         let session = &session;
-        let resumes = matches!(answer, Answering::Resume(_));
+        let resumes = matches!(answer, AnswerWhen::Resume(_));
         let translator = self.translator(session, &mut attached, resumes);
         let EarlierAttachment { mut waiting, asks, opened, brought } = self.take_over(session, ctx);
-        let opened = opened || matches!(answer, Answering::Now);
+        let opened = opened || matches!(answer, AnswerWhen::Now);
         let resume = resumes.then(|| self.resume(&mut attached, brought));
         let is_awaited = resume.as_ref().is_some_and(|resume| !resume.pending.is_empty());
         waiting.loading.extend(load(answer, attached.head));
@@ -51,7 +54,7 @@ impl Connection {
         let cursor = self.start_cursor(session, &attached, ctx);
         let changes = changes(attached.served.clone());
         let name = session.clone();
-        let changes = ctx.add_stream(changes.map(move |()| Announced { session: name.clone(), attach }));
+        let changes = ctx.add_stream(changes.map(move |()| CommandsChanged { session: name.clone(), attach }));
         let Attached { guard, tail, next, head, life, messages, served, folders, .. } = attached;
         let attachment = Attachment {
             attach,
@@ -60,11 +63,11 @@ impl Connection {
             tail,
             commands: SlashCommands { own: commands, served, changes },
             translator,
-            seen: Place { life, number: next.saturating_sub(1) },
-            start: Start {
-                head: Place { life, number: head },
+            seen: LogPosition { life, number: next.saturating_sub(1) },
+            start: AttachState {
+                head: LogPosition { life, number: head },
                 messages,
-                places: self.client.bridge.is_some(),
+                with_positions: self.client.bridge.is_some(),
                 resume,
                 worktree: folders.worktree,
             },
@@ -81,7 +84,7 @@ impl Connection {
             self.answer(&request, Ok(json!({})), ctx);
         }
         if is_awaited {
-            self.lend_editor(session, &addr, ctx);
+            self.return_editor(session, &addr, ctx);
         }
         // With nothing to replay, the cursor is already past the head.
         self.answer_load(session, next - 1, ctx);
@@ -100,11 +103,11 @@ impl Connection {
             viewer: Viewer {
                 connection: self.id.clone(),
                 bridge: self.client.bridge.clone(),
-                places: self.client.bridge.is_some(),
+                with_positions: self.client.bridge.is_some(),
                 capabilities: self.capabilities(),
                 extras,
             },
-            menu: Menu {
+            session_options: SessionOptions {
                 models: self.models_with(&model),
                 mode,
                 approval,
@@ -159,13 +162,13 @@ impl Connection {
 }
 
 /// The request to answer when the cursor has passed all earlier events, if there is one.
-fn load(answer: Answering, head: u64) -> Option<Load> {
+fn load(answer: AnswerWhen, head: u64) -> Option<PendingLoad> {
     let (id, resumes): (Id, bool) = match answer {
-        Answering::Now => return None,
-        Answering::Load(id) => (id, false),
-        Answering::Resume(id) => (id, true),
+        AnswerWhen::Now => return None,
+        AnswerWhen::Load(id) => (id, false),
+        AnswerWhen::Resume(id) => (id, true),
     };
-    Some(Load { head, id, resumes })
+    Some(PendingLoad { head, id, resumes })
 }
 
 fn changes(served: watch::Receiver<Vec<SlashCommandCard>>) -> impl Stream<Item = ()> {

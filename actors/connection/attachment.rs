@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use actix::{Addr, AsyncContext, Context, SpawnHandle};
-use domain::briefing::SlashCommandCard;
 use domain::event::Setting;
 use domain::history::HistoryError;
-use domain::{Event, EventKind, Origin, Place, QuestionId, SessionId, Worktree};
+use domain::instructions::SlashCommandCard;
+use domain::{Event, EventKind, LogPosition, PromptOrigin, QuestionId, SessionId, Worktree};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use wire::rpc;
@@ -35,15 +35,15 @@ pub(super) struct Attachment {
     pub(super) tail: Arc<Tail>,
     pub(super) commands: SlashCommands,
     pub(super) translator: Translator,
-    /// The place of the last event that the cursor passed.
-    pub(super) seen: Place,
-    pub(super) start: Start,
+    /// The position of the last event that the cursor passed.
+    pub(super) seen: LogPosition,
+    pub(super) start: AttachState,
     /// Whether a request to open the session has been answered. The session then stays open even if
     /// other such requests are withdrawn.
     pub(super) opened: bool,
     /// Whether the session has left memory; the next prompt reopens it.
     pub(super) ended: bool,
-    pub(super) waiting: Waiting,
+    pub(super) waiting: PendingReplies,
     /// Requests of tools to this client. Each waits until the cursor has passed all events that
     /// preceded it.
     pub(super) asks: Vec<AskClient>,
@@ -62,13 +62,13 @@ pub(super) struct SlashCommands {
 }
 
 /// The state of the session at the attach.
-pub(super) struct Start {
+pub(super) struct AttachState {
     /// Its last event, which the answer to a bridge names.
-    pub(super) head: Place,
+    pub(super) head: LogPosition,
     /// How many messages it had.
     pub(super) messages: u64,
-    /// Whether the client is a bridge, which needs to know places.
-    pub(super) places: bool,
+    /// Whether the client is a bridge, which needs the positions of events.
+    pub(super) with_positions: bool,
     pub(super) resume: Option<Resume>,
     /// The worktree in which it worked.
     pub(super) worktree: Option<Worktree>,
@@ -76,8 +76,8 @@ pub(super) struct Start {
 
 /// Requests and questions that wait for the cursor.
 #[derive(Default)]
-pub(super) struct Waiting {
-    pub(super) loading: Vec<Load>,
+pub(super) struct PendingReplies {
+    pub(super) loading: Vec<PendingLoad>,
     /// Close requests, which are answered when the cursor has read the session's end.
     pub(super) closing: Vec<Id>,
     /// Requests that are answered at the session's end and need nothing else.
@@ -87,16 +87,16 @@ pub(super) struct Waiting {
 }
 
 /// Reports that the slash commands of the session's MCP servers have changed.
-pub(super) struct Announced {
+pub(super) struct CommandsChanged {
     pub(super) session: SessionId,
     pub(super) attach: u64,
 }
 
 /// A request to open the session, answered when the cursor has passed all earlier events.
-pub(super) struct Load {
+pub(super) struct PendingLoad {
     pub(super) head: u64,
     pub(super) id: Id,
-    /// Whether the request comes from a bridge that continues after a place it has seen.
+    /// Whether the request comes from a bridge that continues after a position it has seen.
     pub(super) resumes: bool,
 }
 
@@ -110,20 +110,20 @@ pub(super) struct Resume {
 }
 
 /// When the request that opens a session is answered.
-pub(super) enum Answering {
+pub(super) enum AnswerWhen {
     /// The caller answers at once, because nothing is replayed.
     Now,
     /// When the cursor has passed all earlier events.
     Load(Id),
-    /// The same, for a bridge that continues after a place it has seen.
+    /// The same, for a bridge that continues after a position it has seen.
     Resume(Id),
 }
 
 impl Attachment {
     /// The answer to the request that opened the session.
     pub(super) fn opened_answer(&self, id: Option<&SessionId>) -> Value {
-        let mut opened = self.version.session_opened(id, self.translator.menu(), &self.all_commands());
-        if self.start.places {
+        let mut opened = self.version.session_opened(id, self.translator.session_options(), &self.all_commands());
+        if self.start.with_positions {
             opened["_meta"]["acpd"]["at"] = json!([self.start.head.life, self.start.head.number]);
         }
         if let Some(worktree) = &self.start.worktree {
@@ -215,7 +215,7 @@ impl Connection {
         }
     }
 
-    pub(super) fn take_from_cursor(&mut self, yielded: CursorYield, ctx: &mut Context<Self>) {
+    pub(super) fn handle_cursor_item(&mut self, yielded: CursorYield, ctx: &mut Context<Self>) {
         let CursorYield { session, attach, passed } = yielded;
         if self.attachments.get(&session).is_none_or(|attachment| attachment.attach != attach) {
             return;
@@ -234,7 +234,7 @@ impl Connection {
         }
     }
 
-    pub(super) fn announce(&mut self, Announced { session, attach }: &Announced) {
+    pub(super) fn announce(&mut self, CommandsChanged { session, attach }: &CommandsChanged) {
         if let Some(attachment) = self.attachments.get(session).filter(|attachment| attachment.attach == *attach) {
             self.outbox.push(&attachment.commands(session));
         }
@@ -249,7 +249,7 @@ impl Connection {
             None
         };
         let Some(attachment) = self.attachments.get_mut(session) else { return };
-        attachment.seen = event.place();
+        attachment.seen = event.position();
         if let Some(models) = models {
             attachment.translator.offer(models);
         }
@@ -361,7 +361,7 @@ impl Connection {
 
     /// The prompt that this client's bridge sent before it reconnected, if that prompt started the
     /// turn.
-    fn inherited(&self, session: &SessionId, number: u64, origin: Option<Origin>) -> Option<Id> {
+    fn inherited(&self, session: &SessionId, number: u64, origin: Option<PromptOrigin>) -> Option<Id> {
         let origin = origin?;
         let after = self.attachments.get(session)?.start.resume.as_ref()?.after;
         let earlier =
@@ -372,7 +372,7 @@ impl Connection {
 
     pub(super) fn answer_load(&mut self, session: &SessionId, passed: u64, ctx: &mut Context<Self>) {
         let Some(attachment) = self.attachments.get_mut(session) else { return };
-        let passed: Vec<Load> = attachment.waiting.loading.extract_if(.., |load| passed >= load.head).collect();
+        let passed: Vec<PendingLoad> = attachment.waiting.loading.extract_if(.., |load| passed >= load.head).collect();
         if passed.is_empty() {
             return;
         }

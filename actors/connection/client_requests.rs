@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use actix::{AsyncContext, Context, Handler, Message, WeakRecipient};
 use domain::editor::{
-    Editor, EditorCapabilities, EditorError, Elicitation, Elicited, Form, Lines, TerminalExit, TerminalId,
-    TerminalOrder, TerminalOutput,
+    Editor, EditorCapabilities, EditorError, Elicitation, Elicited, Form, LineRange, TerminalExit, TerminalId,
+    TerminalOutput, TerminalRequest,
 };
 use domain::{ConnectionId, QuestionId, SessionId};
 use futures_util::future::BoxFuture;
@@ -62,7 +62,7 @@ impl AskClient {
 /// An answer that a tool waits for. Dropping it withdraws the request. The order of the fields
 /// matters: the receiver is dropped first, and therefore the connection sees that the caller has
 /// given up.
-struct Awaited {
+struct PendingReply {
     reply: oneshot::Receiver<Answered>,
     _abandon: RequestGuard,
 }
@@ -230,7 +230,7 @@ impl ClientEditor {
     fn ask(&self, method: &'static str, params: Value) -> BoxFuture<'static, Result<Answered, EditorError>> {
         let (tell, reply) = oneshot::channel();
         let sent = self.send(method, params, Some(tell));
-        let mut awaited = Awaited { reply, _abandon: RequestGuard(self.tell.clone()) };
+        let mut awaited = PendingReply { reply, _abandon: RequestGuard(self.tell.clone()) };
         Box::pin(async move {
             if !sent {
                 return Err(EditorError::Gone);
@@ -277,7 +277,7 @@ impl Editor for ClientEditor {
         self.connection.clone()
     }
 
-    fn read_text(&self, path: PathBuf, lines: Option<Lines>) -> BoxFuture<'static, Result<String, EditorError>> {
+    fn read_text(&self, path: PathBuf, lines: Option<LineRange>) -> BoxFuture<'static, Result<String, EditorError>> {
         let params = client_requests::read_text(&self.session, path, lines);
         self.ask_briefly(method::FS_READ_TEXT_FILE, params, client_requests::text)
     }
@@ -287,8 +287,8 @@ impl Editor for ClientEditor {
         self.ask_patiently(method::FS_WRITE_TEXT_FILE, params, client_requests::done)
     }
 
-    fn open_terminal(&self, order: TerminalOrder) -> BoxFuture<'static, Result<TerminalId, EditorError>> {
-        let params = client_requests::open_terminal(&self.session, order);
+    fn open_terminal(&self, request: TerminalRequest) -> BoxFuture<'static, Result<TerminalId, EditorError>> {
+        let params = client_requests::open_terminal(&self.session, request);
         self.ask_patiently(method::TERMINAL_CREATE, params, client_requests::terminal_id)
     }
 

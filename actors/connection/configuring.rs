@@ -8,7 +8,7 @@ use domain::model::ModelInfo;
 use domain::state::SessionSettings;
 use domain::{Approval, Mode, ModelId, ThoughtLevel};
 use serde_json::{Value, json};
-use wire::facts::Menu;
+use wire::answer_data::SessionOptions;
 use wire::request::{self, ConfigureAnswer};
 use wire::{Id, RpcError};
 
@@ -25,10 +25,10 @@ impl Connection {
         let Some(attachment) = self.attachments.get(&configure.session) else {
             return self.answer(&id, Err::<Value, _>(RpcError::unknown_session()), ctx);
         };
-        let mut menu = attachment.translator.menu().clone();
-        if let Some(offer) = &menu.hosted {
+        let mut session_options = attachment.translator.session_options().clone();
+        if let Some(offer) = &session_options.hosted {
             return match agent_setting(&configure, offer) {
-                Ok(setting) => self.send_agent_setting(id, &configure, setting, menu, ctx),
+                Ok(setting) => self.send_agent_setting(id, &configure, setting, session_options, ctx),
                 Err(error) => self.answer(&id, Err::<Value, _>(error), ctx),
             };
         }
@@ -45,18 +45,19 @@ impl Connection {
         let sent = attachment.addr.send(session::Configure(setting));
         let models = match &setting_model {
             Some(model) => self.models_with(model),
-            None => menu.models.clone(),
+            None => session_options.models.clone(),
         };
         let version = self.version();
         let work = async move {
             let set = sent.await.map_err(|_| RpcError::internal("the session is not in memory", "load it again"))?;
             set.recorded.written().await.map_err(opening::unreadable)?;
-            menu.models = models;
+            session_options.models = models;
             let SessionSettings { mode, approval, model, thought, model_chosen: _, hosted: _ } = set.settings;
-            (menu.mode, menu.approval, menu.model, menu.thought) = (mode, approval, model, thought);
+            (session_options.mode, session_options.approval, session_options.model, session_options.thought) =
+                (mode, approval, model, thought);
             Ok(match configure.answer {
                 ConfigureAnswer::Empty => json!({}),
-                ConfigureAnswer::Options => json!({ "configOptions": version.config_options(&menu) }),
+                ConfigureAnswer::Options => json!({ "configOptions": version.config_options(&session_options) }),
             })
         };
         self.answer_later(id, work, ctx);
@@ -70,7 +71,7 @@ impl Connection {
         id: Id,
         configure: &request::Configure,
         setting: AgentSetting,
-        mut menu: Menu,
+        mut session_options: SessionOptions,
         ctx: &mut Context<Self>,
     ) {
         let Some(attachment) = self.attachments.get(&configure.session) else { return };
@@ -80,10 +81,10 @@ impl Connection {
             let set = sent.await.map_err(|_| RpcError::internal("the session is not in memory", "load it again"))?;
             let set = set.map_err(opening::agent_failed)?;
             set.recorded.written().await.map_err(opening::unreadable)?;
-            menu.hosted = Some(set.offer);
+            session_options.hosted = Some(set.offer);
             Ok(match answer {
                 ConfigureAnswer::Empty => json!({}),
-                ConfigureAnswer::Options => json!({ "configOptions": version.config_options(&menu) }),
+                ConfigureAnswer::Options => json!({ "configOptions": version.config_options(&session_options) }),
             })
         };
         self.answer_later(id, work, ctx);

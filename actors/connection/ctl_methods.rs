@@ -63,7 +63,7 @@ impl Connection {
     /// Replaces the daemon with the installed program, unless that program could not start.
     pub(super) fn restart(&mut self, id: Id, now: bool, ctx: &mut Context<Self>) {
         let (runtime, request) = (self.runtime.clone(), id.clone());
-        let work = async move { runtime.rehearse().await };
+        let work = async move { runtime.check_restart().await };
         let work = actix::fut::wrap_future(work).map(move |could, this: &mut Self, ctx| {
             let refused = |why| {
                 let message = format!("the daemon keeps running, because the next one could not start: {why}");
@@ -109,7 +109,7 @@ impl Connection {
 
     /// Lists the models that this client could choose, as far as the daemon knows them.
     pub(super) fn models(&mut self, id: Id, ctx: &mut Context<Self>) {
-        let known = self.runtime.ports().models.known(&self.whole_environment());
+        let known = self.runtime.ports().models.list_known(&self.whole_environment());
         let models = known.into_iter().map(|model| ModelName { id: model.id, name: model.name }).collect();
         let answer = serde_json::to_value(ModelsResult { models }).map_err(|error| opening::unwritable(&error));
         self.answer_at_length(id, std::future::ready(answer), ctx);

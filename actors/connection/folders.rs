@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use domain::link::file_uri;
+use domain::resource_link::file_uri;
 use wire::RpcError;
 
 use crate::runtime::Runtime;

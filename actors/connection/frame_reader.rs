@@ -75,7 +75,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
             }
             match self.next_frame().await? {
                 Err(error) => return Some(Err(error)),
-                Ok(frame) => match understand(frame, self.version()).await {
+                Ok(frame) => match decode_frame(frame, self.version()).await {
                     Frame::One(message) => return Some(Ok(message)),
                     Frame::Several(batch) => self.batch = Some(batch),
                 },
@@ -119,7 +119,7 @@ enum Frame {
     Several(Batch),
 }
 
-async fn understand(frame: Bytes, version: ProtocolVersion) -> Frame {
+async fn decode_frame(frame: Bytes, version: ProtocolVersion) -> Frame {
     let size = frame.len();
     let read = move || Batch::of(&frame).map_or_else(|| Frame::One(rpc::read_as(version, &frame)), Frame::Several);
     off_thread(size, read).await.unwrap_or_else(|| Frame::One(unread()))

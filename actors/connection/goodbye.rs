@@ -35,19 +35,19 @@ impl Connection {
     }
 
     pub(super) fn await_goodbye(&self, ctx: &mut Context<Self>) {
-        let mut leaving = self.runtime.leaving();
-        let until_leaving = async move {
+        let mut stopping = self.runtime.stopping();
+        let until_stopping = async move {
             // The runtime outlives its connections, so this does not end early.
-            let _ = leaving.wait_for(|leaving| *leaving).await;
-            leaving
+            let _ = stopping.wait_for(|stopping| *stopping).await;
+            stopping
         };
-        ctx.spawn(until_leaving.into_actor(self).then(|leaving, this, _| {
+        ctx.spawn(until_stopping.into_actor(self).then(|stopping, this, _| {
             this.outbox.push(&rpc::notification(method::GOODBYE, &serde_json::json!({})));
             let mut queued = this.outbox.queued();
             let written = async move {
                 let _ = queued.wait_for(|queued| *queued == 0).await;
                 // The runtime waits until every receiver is dropped.
-                drop(leaving);
+                drop(stopping);
             };
             written.into_actor(this)
         }));

@@ -7,24 +7,25 @@ use std::sync::Arc;
 use actix::{ActorFutureExt, Context, WrapFuture};
 use domain::event::Setting;
 use domain::history::RecordEntry;
-use domain::{Choice, Decision, Event, EventKind, MessageId, Place, SessionId};
+use domain::{Choice, Decision, Event, EventKind, LogPosition, MessageId, SessionId};
 use serde_json::{Value, json};
 use wire::request;
 use wire::{Id, RpcError};
 
-use super::draft::Draft;
+use super::new_session_guard::NewSessionGuard;
 use super::opening::{self, Opener};
 use super::{Connection, ctl_methods};
-use crate::ports::Settings;
+use crate::ports::RuntimeSettings;
 use crate::session;
 
-/// An import in progress. Dropping it unfinished deletes the parts that have arrived, and the session if it was opened.
+/// An import in progress. Dropping it unfinished deletes the parts that have arrived, and the
+/// session if it was opened.
 pub(super) struct Importing {
     by: Opener,
     session: SessionId,
-    draft: Draft,
-    /// The place of the last event that has arrived; number 0 before the first.
-    last: Place,
+    guard: NewSessionGuard,
+    /// The position of the last event that has arrived; number 0 before the first.
+    last: LogPosition,
 }
 
 /// The result of one part.
@@ -36,8 +37,8 @@ enum Part {
 impl Importing {
     fn new(by: Opener) -> Self {
         let session = SessionId::new();
-        let draft = Draft::new(&by.runtime, &session);
-        Self { by, session, draft, last: Place { life: 1, number: 0 } }
+        let guard = NewSessionGuard::new(&by.runtime, &session);
+        Self { by, session, guard, last: LogPosition { life: 1, number: 0 } }
     }
 
     async fn take(mut self, events: Vec<Event>, more: bool) -> Result<Part, RpcError> {
@@ -51,7 +52,7 @@ impl Importing {
         }
         let addr = opening::import(&self.by, &self.session).await?;
         ctl_methods::written(addr.send(session::DescribeHead).await).await?;
-        Ok(Part::Last(self.draft.finished(self.session)))
+        Ok(Part::Last(self.guard.finished(self.session)))
     }
 
     /// Checks that the log begins with its creation and that its numbers grow by one.
@@ -67,7 +68,7 @@ impl Importing {
             if event.life == u32::MAX {
                 return wrong("There is no life after this one");
             }
-            self.last = event.place();
+            self.last = event.position();
         }
         Ok(())
     }
@@ -75,7 +76,7 @@ impl Importing {
 
 /// Replaces the exporter's permissions with local defaults: the mode and approval setting of new
 /// sessions here, and no "always" grants.
-fn with_defaults(mut event: Event, settings: &Settings) -> Event {
+fn with_defaults(mut event: Event, settings: &RuntimeSettings) -> Event {
     match &mut event.kind {
         EventKind::Created { mode, approval, .. } => (*mode, *approval) = (settings.mode, settings.approval),
         EventKind::Configured { setting, .. } => match setting {

@@ -17,15 +17,15 @@ use tokio::sync::{oneshot, watch};
 use wire::RpcError;
 use wire::request::WantedWorktree;
 
-use super::draft::Draft;
 use super::folders::{check_folder, own_folder};
+use super::new_session_guard::NewSessionGuard;
 use super::rpc_methods::OpenedSession;
-use crate::directory::{Enter, Evict, EvictionReason, Incarnation, LiveSession, LogRetention, Open, Opening};
+use crate::directory::{Evict, EvictionReason, Incarnation, LiveSession, LogRetention, Open, Opening, Register};
 use crate::mail::{child_guard, tell};
 use crate::runtime::Runtime;
 use crate::session::{
-    Attach, Attached, Beginning, BeingEvicted, EnterWorktree, PostNotice, Rename, Seed, Session, SessionParts,
-    SetServers, StartAgent, describe,
+    Attach, Attached, BeingEvicted, EnterWorktree, PostNotice, Rename, Session, SessionInit, SessionParts,
+    SessionStart, SetServers, StartAgent, describe,
 };
 use crate::spans;
 
@@ -49,16 +49,16 @@ pub(super) struct Opener {
 
 /// Spawns a session under a new id and enters it in the directory.
 pub(super) fn create(by: &Opener, id: &SessionId, created: EventKind, real_cwd: PathBuf) -> Addr<Session> {
-    let beginning = Beginning::Created { event: Box::new(created), real_cwd };
-    enter(by, Seed { state: SessionState::new(id.clone()), beginning })
+    let start = SessionStart::Created { event: Box::new(created), real_cwd };
+    register(by, SessionInit { state: SessionState::new(id.clone()), start })
 }
 
 /// Spawns a session whose id is not known elsewhere yet.
-fn enter(by: &Opener, seed: Seed) -> Addr<Session> {
-    let id = seed.state.id.clone();
-    let live = spawn(by, seed);
+fn register(by: &Opener, init: SessionInit) -> Addr<Session> {
+    let id = init.state.id.clone();
+    let live = spawn(by, init);
     let addr = live.addr.clone();
-    tell(&by.runtime.directory(), Enter { id, live });
+    tell(&by.runtime.directory(), Register { id, live });
     addr
 }
 
@@ -87,25 +87,25 @@ pub(super) async fn open(by: &Opener, id: &SessionId) -> Result<Addr<Session>, R
     match opening.map_err(|_| RpcError::retry("the daemon is stopping"))? {
         Opening::Live(addr) => Ok(addr),
         Opening::Permit(permit) => {
-            let seed = revive(&by.runtime, id).await?;
+            let init = revive(&by.runtime, id).await?;
             // A waiting turn may continue before a client attaches, because `ctl` can answer its
             // question.
-            let kept = match seed.state.is_waiting() {
+            let kept = match init.state.is_waiting() {
                 true => Some(by.runtime.ports().toolbox.kept_servers(id).await),
                 false => None,
             };
-            let live = spawn(by, seed);
+            let live = spawn(by, init);
             let addr = live.addr.clone();
             if let Some(kept) = kept {
                 tell(&addr, SetServers { wanted: None, kept });
             }
-            permit.enter(live);
+            permit.register(live);
             Ok(addr)
         }
     }
 }
 
-async fn revive(runtime: &Runtime, id: &SessionId) -> Result<Seed, RpcError> {
+async fn revive(runtime: &Runtime, id: &SessionId) -> Result<SessionInit, RpcError> {
     let meta = runtime.ports().history.find(id.clone()).await.map_err(unreadable)?;
     let meta = meta.ok_or_else(RpcError::unknown_session)?;
     let mut state = SessionState::new(id.clone());
@@ -114,8 +114,8 @@ async fn revive(runtime: &Runtime, id: &SessionId) -> Result<Seed, RpcError> {
         return Err(RpcError::unknown_session());
     }
     state.adopt_stored(&meta);
-    let beginning = Beginning::from_log(&state, &meta);
-    Ok(Seed { state, beginning })
+    let start = SessionStart::from_log(&state, &meta);
+    Ok(SessionInit { state, start })
 }
 
 /// Creates a session with the history of another, independent from then on. It cannot be found
@@ -126,7 +126,7 @@ pub(super) async fn fork(
     to: &SessionId,
     cwd: Option<PathBuf>,
     extra_roots: Vec<PathBuf>,
-) -> Result<(Draft, Addr<Session>), RpcError> {
+) -> Result<(NewSessionGuard, Addr<Session>), RpcError> {
     let mut state = SessionState::new(to.clone());
     each_event(&by.runtime, from, |event| state.apply(event)).await?;
     if state.head.number == 0 {
@@ -136,7 +136,7 @@ pub(super) async fn fork(
         Some(cwd) => (cwd.clone(), check_folder(&by.runtime, "cwd", &cwd).await?),
         None => (state.folders.opened_in.clone(), own_folder(&by.runtime, &state.folders.opened_in).await?),
     };
-    let draft = Draft::new(&by.runtime, to);
+    let guard = NewSessionGuard::new(&by.runtime, to);
     store_entry(&by.runtime, to, RecordEntry::Copy { from: from.clone(), last: state.head.number }).await?;
     let created = EventKind::Created {
         cwd,
@@ -147,11 +147,11 @@ pub(super) async fn fork(
         agent: state.settings.hosted.as_ref().map(|hosted| hosted.agent.clone()),
     };
     let title = state.title.as_deref().map(fork_title);
-    let addr = enter(by, Seed { state, beginning: Beginning::Created { event: Box::new(created), real_cwd } });
+    let addr = register(by, SessionInit { state, start: SessionStart::Created { event: Box::new(created), real_cwd } });
     if let Some(title) = title {
         tell(&addr, Rename(title));
     }
-    Ok((draft, addr))
+    Ok((guard, addr))
 }
 
 /// A title that distinguishes a fork from its original, and a fork of a fork from both.
@@ -170,7 +170,7 @@ pub(super) async fn import(by: &Opener, id: &SessionId) -> Result<Addr<Session>,
     each_event(&by.runtime, id, |event| state.apply(event)).await?;
     // The log may come from another machine, so its folder may not exist here.
     let real_cwd = by.runtime.ports().folders.resolve(state.folders.opened_in.clone()).await.ok();
-    Ok(enter(by, Seed { state, beginning: Beginning::Imported { real_cwd } }))
+    Ok(register(by, SessionInit { state, start: SessionStart::Imported { real_cwd } }))
 }
 
 /// Gives an opened session its servers: those that the client names, which are stored for the next
@@ -205,7 +205,8 @@ pub(super) async fn with_first_servers(
     with_servers(runtime, opened, Some(servers)).await
 }
 
-/// Starts the child agent of a new session, if it has one. A session whose agent cannot be started is deleted.
+/// Starts the child agent of a new session, if it has one. A session whose agent cannot be started
+/// is deleted.
 pub(super) async fn start_agent(
     runtime: &Runtime,
     session: &SessionId,
@@ -263,10 +264,10 @@ async fn each_event(runtime: &Runtime, id: &SessionId, mut take: impl FnMut(&Arc
     }
 }
 
-fn spawn(by: &Opener, seed: Seed) -> LiveSession {
+fn spawn(by: &Opener, init: SessionInit) -> LiveSession {
     let (child_guard, parent_gone) = child_guard();
     let incarnation = Incarnation(INCARNATIONS.fetch_add(1, Ordering::Relaxed));
-    let card = watch::Sender::new(describe(&seed.state, ActivityCard::Idle, Vec::new(), Proposal::LISTED));
+    let card = watch::Sender::new(describe(&init.state, ActivityCard::Idle, Vec::new(), Proposal::LISTED));
     let card_seen = card.subscribe();
     let directory = by.runtime.directory();
     let parts = SessionParts {
@@ -277,10 +278,10 @@ fn spawn(by: &Opener, seed: Seed) -> LiveSession {
         incarnation,
         card,
         parent_gone,
-        span: spans::session(&by.span, &seed.state.id, by.trace.as_ref()),
+        span: spans::session(&by.span, &init.state.id, by.trace.as_ref()),
     };
     LiveSession {
-        addr: Session::spawn(seed, parts, &by.runtime.arbiter()),
+        addr: Session::spawn(init, parts, &by.runtime.arbiter()),
         incarnation,
         card: card_seen,
         _guard: child_guard,

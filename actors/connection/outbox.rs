@@ -23,7 +23,7 @@ const JOINED: usize = 256;
 const BEHIND: usize = 256 << 10;
 const BLOCK: usize = 512 << 10;
 /// How long a client may take to read the rest after its connection has ended.
-const LAST_CALL: Duration = Duration::from_secs(10);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) struct Outbox {
     frames: mpsc::UnboundedSender<Bytes>,
@@ -120,7 +120,7 @@ async fn write_all<W: AsyncWrite + Unpin>(
         };
         tokio::select! {
             written = write => written?,
-            () = last_call(&mut ended) => return Err(std::io::ErrorKind::TimedOut.into()),
+            () = drain_timeout(&mut ended) => return Err(std::io::ErrorKind::TimedOut.into()),
         }
         frames.clear();
         // The memory of a burst must not be kept forever.
@@ -133,7 +133,7 @@ async fn write_all<W: AsyncWrite + Unpin>(
 }
 
 /// Resolves some time after the connection has ended.
-async fn last_call(ended: &mut watch::Receiver<()>) {
+async fn drain_timeout(ended: &mut watch::Receiver<()>) {
     while ended.changed().await.is_ok() {}
-    tokio::time::sleep(LAST_CALL).await;
+    tokio::time::sleep(DRAIN_TIMEOUT).await;
 }

@@ -2,19 +2,19 @@
 //! answered when the turn has ended or when the message has been inserted.
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
-use domain::session::WhenBusy;
-use domain::{Origin, TurnId};
+use domain::session::BusyPolicy;
+use domain::{PromptOrigin, TurnId};
 use serde_json::Value;
 use wire::extension;
 use wire::request::{self, Delivery};
 use wire::{Id, RpcError};
 
 use super::{Connection, PendingPrompt};
-use crate::session::{self, PromptRefused, PromptTaken};
+use crate::session::{self, PromptAccepted, PromptRefused};
 
 impl Connection {
     pub(super) fn prompt(&mut self, id: Id, prompt: request::Prompt, ctx: &mut Context<Self>) {
-        if self.runtime.is_leaving() {
+        if self.runtime.is_stopping() {
             let error = RpcError::retry("the daemon is about to restart or stop");
             return self.answer(&id, Err::<Value, _>(error), ctx);
         }
@@ -36,12 +36,12 @@ impl Connection {
         let turn = TurnId::new();
         let (when_busy, needs_turn, request) = match delivery {
             Delivery::Prompt { when_busy } => (when_busy, false, id.raw().to_owned()),
-            Delivery::Insertion => (Some(WhenBusy::Steer), false, id.raw().to_owned()),
-            // A steering prompt is answered before the turn ends. A returning bridge must not get a second answer at
-            // that end.
-            Delivery::Steering { needs_turn } => (Some(WhenBusy::Steer), needs_turn, String::new()),
+            Delivery::Insertion => (Some(BusyPolicy::Steer), false, id.raw().to_owned()),
+            // A steering prompt is answered before the turn ends. A returning bridge must not get a
+            // second answer at that end.
+            Delivery::Steering { needs_turn } => (Some(BusyPolicy::Steer), needs_turn, String::new()),
         };
-        let origin = Origin { connection: self.id.clone(), bridge: self.client.bridge.clone(), request };
+        let origin = PromptOrigin { connection: self.id.clone(), bridge: self.client.bridge.clone(), request };
         let editor = self.as_editor(&session, &attachment.tail, ctx);
         let trace = self.requests.trace(&id);
         let dropped_if_cancelled = delivery == Delivery::Insertion;
@@ -60,7 +60,7 @@ impl Connection {
         self.prompts.pending.insert(turn.clone(), PendingPrompt { request: id, session, delivery });
         ctx.spawn(sent.into_actor(self).map(move |taken, this, ctx| {
             let error = match taken {
-                Ok(Ok(PromptTaken::Started | PromptTaken::Queued | PromptTaken::Steering)) => return,
+                Ok(Ok(PromptAccepted::Started | PromptAccepted::Queued | PromptAccepted::Steering)) => return,
                 Ok(Err(PromptRefused::NoTurn)) => return this.require_prompt(&turn, ctx),
                 Ok(Err(PromptRefused::Busy)) => RpcError::invalid_request(
                     "a prompt is running in this session",
@@ -82,15 +82,16 @@ impl Connection {
         }));
     }
 
-    /// Answers that the client must send its message as a prompt, because there is no running turn to join.
+    /// Answers that the client must send its message as a prompt, because there is no running turn
+    /// to join.
     fn require_prompt(&mut self, turn: &TurnId, ctx: &mut Context<Self>) {
         if let Some(prompt) = self.prompts.pending.remove(turn) {
             self.answer(&prompt.request, Ok(extension::steering_needs_prompt()), ctx);
         }
     }
 
-    /// Answers `_session/steering`, because its message is in the log. A `session/prompt` waits for the end of its
-    /// turn.
+    /// Answers `_session/steering`, because its message is in the log. A `session/prompt` waits for
+    /// the end of its turn.
     pub(super) fn note_inserted(&mut self, prompt: &TurnId, joined: bool, ctx: &mut Context<Self>) {
         let is_steering = |prompt: &PendingPrompt| matches!(prompt.delivery, Delivery::Steering { .. });
         if self.prompts.pending.get(prompt).is_some_and(is_steering)

@@ -6,7 +6,7 @@ use domain::SessionId;
 use serde_json::{Value, json};
 use wire::{Id, RpcError};
 
-use super::attachment::Answering;
+use super::attachment::AnswerWhen;
 use super::rpc_methods::written;
 use super::{Connection, opening};
 use crate::directory::Open;
@@ -49,7 +49,7 @@ impl Connection {
                 return this.answer(&id, Err::<Value, _>(RpcError::unknown_session()), ctx);
             }
             if !this.follows(&opened.session, &opened.addr) {
-                this.attach(opened, Answering::Now, ctx);
+                this.attach(opened, AnswerWhen::Now, ctx);
             }
             then(this, id, ctx);
         });

@@ -136,8 +136,8 @@ impl Connection {
         Opener { runtime: self.runtime.clone(), span: self.span.clone(), trace: self.requests.trace(id) }
     }
 
-    /// Runs the work of a request. The work is dropped if the request is withdrawn, and with it the draft of a session
-    /// that it creates.
+    /// Runs the work of a request. The work is dropped if the request is withdrawn, and with it the
+    /// guard of a session that it creates.
     pub(super) fn work_on(
         &mut self,
         id: &Id,

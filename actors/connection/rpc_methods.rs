@@ -6,19 +6,19 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use actix::{ActorFutureExt, Addr, Context, WrapFuture};
-use domain::briefing::{SlashCommandCard, Workplace};
 use domain::card::{ActivityCard, SessionCard, StatusCard};
 use domain::history::ListQuery;
+use domain::instructions::{SlashCommandCard, Workspace};
 use domain::{EventKind, FolderMismatch, SessionId};
 use serde_json::{Value, json};
+use wire::answer_data::AgentInfo;
 use wire::extension::{ConnectionsResult, HelloResult, SessionsResult};
-use wire::facts::AgentFacts;
 use wire::request::{self, ClientRequest};
 use wire::{Id, PriorView, ProtocolVersion, RpcError};
 
-use super::attachment::Answering;
-use super::draft::Draft;
+use super::attachment::AnswerWhen;
 use super::folders::{check_folder, check_folders, real_folder, same_folder};
+use super::new_session_guard::NewSessionGuard;
 use super::{Connection, Phase, opening};
 use crate::directory::{Describe, Evict, EvictionReason, LogRetention, Overview};
 use crate::mail::tell;
@@ -115,7 +115,7 @@ impl Connection {
         };
         let model = ports.models.find(&ports.models.default_model(&self.whole_environment()));
         let client = initialize.client.unwrap_or_default();
-        let facts = AgentFacts {
+        let info = AgentInfo {
             images: model.as_ref().is_some_and(|model| model.info().images),
             audio: model.as_ref().is_some_and(|model| model.info().audio),
             version: ports.settings.version,
@@ -128,7 +128,7 @@ impl Connection {
         let capabilities = version.capabilities(initialize.capabilities);
         self.client.phase = Phase::Initialized { client, capabilities };
         self.publish();
-        self.answer(&id, Ok(version.initialized(&facts)), ctx);
+        self.answer(&id, Ok(version.initialized(&info)), ctx);
     }
 
     fn hello(&mut self, id: Id, hello: request::Hello, ctx: &mut Context<Self>) {
@@ -221,7 +221,7 @@ impl Connection {
             let real_cwd = check_folder(&by.runtime, "cwd", &new.cwd).await?;
             check_folders(&by.runtime, &new.extra_roots).await?;
             if agent.is_none() {
-                ports.models.settle(&environment, MODELS_WITHIN).await;
+                ports.models.wait_for_lists(&environment, MODELS_WITHIN).await;
             }
             let settings = &ports.settings;
             let created = EventKind::Created {
@@ -232,7 +232,7 @@ impl Connection {
                 model: ports.models.default_model(&environment),
                 agent,
             };
-            let draft = Draft::new(&by.runtime, &session);
+            let guard = NewSessionGuard::new(&by.runtime, &session);
             let addr = opening::create(&by, &session, created, real_cwd);
             tell(&addr, session::SetEnvironment(attach.environment.clone()));
             if let Some(wanted) = new.worktree {
@@ -240,13 +240,13 @@ impl Connection {
             }
             opening::start_agent(&by.runtime, &session, &addr, new.servers.clone()).await?;
             let opened = attach_written(&by.runtime, session, addr, attach).await?;
-            Ok(draft.finished(opening::with_first_servers(&by.runtime, opened, new.servers).await))
+            Ok(guard.finished(opening::with_first_servers(&by.runtime, opened, new.servers).await))
         };
-        self.open_then(id, open, ctx, Self::greet);
+        self.open_then(id, open, ctx, Self::answer_opened);
     }
 
-    /// The agent that answers a new session: the one that the client names for it, that of the client's bridge, or the
-    /// configured default; None for the native engine.
+    /// The agent that answers a new session: the one that the client names for it, that of the
+    /// client's bridge, or the configured default; None for the native engine.
     fn chosen_agent(&self, named: Option<String>) -> Result<Option<String>, RpcError> {
         let agents = self.runtime.ports().agents.clone();
         let wanted = named.or_else(|| self.client.agent.clone()).or_else(|| agents.default_agent());
@@ -268,7 +268,7 @@ impl Connection {
         let attach = self.attach_as(StartAt::Head);
         let open = async move {
             check_folders(&by.runtime, &fork.extra_roots).await?;
-            let (draft, addr) = opening::fork(&by, &fork.session, &session, fork.cwd, fork.extra_roots).await?;
+            let (guard, addr) = opening::fork(&by, &fork.session, &session, fork.cwd, fork.extra_roots).await?;
             let servers = match fork.servers {
                 Some(servers) => servers,
                 None => by.runtime.ports().toolbox.kept_servers(&fork.session).await,
@@ -276,15 +276,15 @@ impl Connection {
             tell(&addr, session::SetEnvironment(attach.environment.clone()));
             opening::start_agent(&by.runtime, &session, &addr, servers.clone()).await?;
             let opened = attach_written(&by.runtime, session, addr, attach).await?;
-            Ok(draft.finished(opening::with_first_servers(&by.runtime, opened, servers).await))
+            Ok(guard.finished(opening::with_first_servers(&by.runtime, opened, servers).await))
         };
-        self.open_then(id, open, ctx, Self::greet);
+        self.open_then(id, open, ctx, Self::answer_opened);
     }
 
     /// Answers with a session that is new to this client, and sends its notifications afterwards.
-    fn greet(&mut self, id: Id, opened: OpenedSession, ctx: &mut Context<Self>) {
+    fn answer_opened(&mut self, id: Id, opened: OpenedSession, ctx: &mut Context<Self>) {
         let session = opened.session.clone();
-        self.attach(opened, Answering::Now, ctx);
+        self.attach(opened, AnswerWhen::Now, ctx);
         if let Some(attachment) = self.attachments.get(&session) {
             let commands = (!attachment.version.lists_commands_when_opened()).then(|| attachment.commands(&session));
             let opened = attachment.opened_answer(Some(&session));
@@ -316,7 +316,7 @@ impl Connection {
         self.open_then(id, opened, ctx, move |this, id, opened, ctx| {
             let (session, addr, next) = (opened.session.clone(), opened.addr.clone(), opened.attached.next);
             match from {
-                StartAt::Start => this.attach(opened, Answering::Load(id), ctx),
+                StartAt::Start => this.attach(opened, AnswerWhen::Load(id), ctx),
                 StartAt::Head if this.follows(&session, &addr) => {
                     tell(&addr, opened.servers);
                     this.resume_again(&session, &id, ctx);
@@ -324,11 +324,11 @@ impl Connection {
                 StartAt::Head => {
                     // The client will not see the end of the session that it followed before.
                     this.ended(&session, RpcError::retry("the session was closed and opened again"), ctx);
-                    this.attach(opened, Answering::Load(id), ctx);
+                    this.attach(opened, AnswerWhen::Load(id), ctx);
                     this.catch_up(&session, PriorView::Nothing, next, ctx);
                 }
                 StartAt::After(_) => {
-                    this.attach(opened, Answering::Resume(id), ctx);
+                    this.attach(opened, AnswerWhen::Resume(id), ctx);
                     this.catch_up(&session, PriorView::Everything, next, ctx);
                 }
             }
@@ -453,10 +453,11 @@ pub(super) async fn written(
     attached: Attached,
 ) -> Result<OpenedSession, RpcError> {
     attached.tail.until_written(attached.head).await.map_err(opening::unreadable)?;
-    let place = Workplace { cwd: attached.folders.cwd.clone(), extra_roots: Vec::new(), mode: attached.settings.mode };
+    let workspace =
+        Workspace { cwd: attached.folders.cwd.clone(), extra_roots: Vec::new(), mode: attached.settings.mode };
     let commands = match &attached.settings.hosted {
         Some(hosted) => hosted.offer.commands.as_ref().map(wire::child::read_commands).unwrap_or_default(),
-        None => session::offered(runtime.ports().briefing.commands(place).await),
+        None => session::offered(runtime.ports().instructions.commands(workspace).await),
     };
     Ok(OpenedSession { session, addr, attached, commands, servers: SetServers::default() })
 }

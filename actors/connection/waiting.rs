@@ -12,7 +12,7 @@ use super::opening::{self, Opener};
 use super::{Connection, PendingPrompt};
 use crate::mail::tell;
 use crate::runtime::Runtime;
-use crate::session::{LendEditor, Session};
+use crate::session::{ReturnEditor, Session};
 
 /// How many sessions are examined when the daemon starts, newest first, and how many of them are
 /// opened. Others come back when a client opens them.
@@ -57,7 +57,7 @@ impl Connection {
         let left = self.prompts.pending.extract_if(|_, prompt| prompt.session == *session);
         let left: Vec<Id> = left.map(|(_, PendingPrompt { request, .. })| request).collect();
         let is_draining = self.runtime.is_draining();
-        let comes_back = self.client.bridge.is_some() && !*self.runtime.leaving().borrow();
+        let comes_back = self.client.bridge.is_some() && !*self.runtime.stopping().borrow();
         for request in left {
             if is_draining && comes_back {
                 self.requests.close(&request);
@@ -70,10 +70,10 @@ impl Connection {
     }
 
     /// Lets the tools of a waiting turn use this client, which sent its prompt.
-    pub(super) fn lend_editor(&self, session: &SessionId, addr: &actix::Addr<Session>, ctx: &Context<Self>) {
+    pub(super) fn return_editor(&self, session: &SessionId, addr: &actix::Addr<Session>, ctx: &Context<Self>) {
         let Some(attachment) = self.attachments.get(session) else { return };
         if let Some(editor) = self.as_editor(session, &Arc::clone(&attachment.tail), ctx) {
-            tell(addr, LendEditor(editor));
+            tell(addr, ReturnEditor(editor));
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use domain::history::{ListQuery, Page, Record, SessionMeta, Settled, StoreStatus};
+use domain::history::{CommitLevel, ListQuery, Page, Record, SessionMeta, StoreStatus};
 use domain::{Durability, EventKind, Millis, Mode};
 use futures_util::future::{BoxFuture, ready};
 use futures_util::{FutureExt, StreamExt};
@@ -128,7 +128,7 @@ impl Stage {
     }
 
     /// Settles events as the committer does: the store has them first, then the receipt reports it.
-    fn settle(&mut self, many: usize, settled: Settled) {
+    fn settle(&mut self, many: usize, settled: CommitLevel) {
         let first = self.settled;
         let last = self.log.len().min(first + many);
         if first == last {
@@ -220,7 +220,7 @@ fn play(moves: Vec<Move>) {
             Move::End => stage
                 .append(EventKind::Configured { setting: domain::event::Setting::Mode(Mode::Full), automatic: false }),
             Move::Settle { many, synced } => {
-                stage.settle(many, if synced { Settled::Synced } else { Settled::Written });
+                stage.settle(many, if synced { CommitLevel::Synced } else { CommitLevel::Written });
             }
             Move::Attach { at } => readers.push(stage.attach(at)),
             Move::Read { who, steps } => {
@@ -235,8 +235,8 @@ fn play(moves: Vec<Move>) {
     }
     // At the end everything is safe, there is room, and the session ends: every reader has seen all
     // of it.
-    stage.settle(usize::MAX / 2, Settled::Written);
-    stage.tail.settle(1, stage.log.len() as u64, Settled::Synced);
+    stage.settle(usize::MAX / 2, CommitLevel::Written);
+    stage.tail.settle(1, stage.log.len() as u64, CommitLevel::Synced);
     stage.tail.end();
     for reader in &mut readers {
         reader.fill_outbox(false);
@@ -273,7 +273,7 @@ fn a_slow_reader_continues_from_the_store_and_returns_to_the_ring() {
     for message in 0..40 {
         stage.append(text(message, 4));
     }
-    stage.settle(40, Settled::Synced);
+    stage.settle(40, CommitLevel::Synced);
     assert!(matches!(stage.tail.read(1, 1), TailRead::InStore), "the ring has let go of the first");
     assert!(matches!(stage.tail.read(40, 1), TailRead::Events(_)), "and not of the last");
     stage.append(text(40, 4));

@@ -3,7 +3,7 @@
 
 use actix::{Context, Handler, Message, StreamHandler};
 use domain::CallId;
-use domain::session::{Input, Reply};
+use domain::session::{Input, InputReply};
 use domain::tool::BackgroundReport;
 
 use super::Session;
@@ -42,6 +42,6 @@ impl Handler<CancelWork> for Session {
         if in_background && !has_terminal {
             return false;
         }
-        matches!(self.deliver(Input::CancelCall(call), ctx), Some(Reply::CancelCall(true)))
+        matches!(self.deliver(Input::CancelCall(call), ctx), Some(InputReply::CancelCall(true)))
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use actix::{ActorFutureExt, Addr, AsyncContext, Context, SpawnHandle, WrapFuture};
 use domain::conversation::Conversation;
-use domain::session::{Effect, Input, TurnOrder};
+use domain::session::{Effect, Input, TurnInput};
 use domain::tool::{Notification, NotificationKind};
 use domain::{AgentId, CallId, CallSite, EventKind, Outcome, TurnId};
 use tokio::sync::{oneshot, watch};
@@ -118,13 +118,13 @@ impl Session {
             Effect::AbortExpansion => cancel(self.work.expansion.take(), ctx),
             Effect::RunSlashCommand(command) => return self.run_slash_command(command, ctx),
             Effect::StartTurn(start) => return self.start_turn(start, ctx),
-            Effect::Order(order) => self.order_turn(order),
+            Effect::SendToTurn(input) => self.send_to_turn(input),
             Effect::SwitchModel => self.switch_model(),
             Effect::DropTurn => self.work.drop_turn(),
             Effect::CancelBackground(turn) => self.ports.toolbox.cancel_turn(self.id(), &turn),
-            Effect::ConsultHooks { turn, reason } => return self.consult_hooks(turn, reason, ctx),
+            Effect::RunHooks { turn, reason } => return self.run_hooks(turn, reason, ctx),
             Effect::AbortHooks => cancel(self.work.hooks.take(), ctx),
-            Effect::InformHooks { turn, reason } => self.inform_hooks(turn, &reason, ctx),
+            Effect::NotifyHooks { turn, reason } => self.notify_hooks(turn, &reason, ctx),
             Effect::Notify { kind, about, turn, attended } => self.notify(kind, &about, turn, attended),
             Effect::PlanCall(plan) => self.plan_call(plan, ctx),
             Effect::RunCall { call, after } => self.work.run_call(&call, after),
@@ -153,16 +153,16 @@ impl Session {
         None
     }
 
-    fn order_turn(&self, order: TurnOrder) {
+    fn send_to_turn(&self, input: TurnInput) {
         let Some((turn, _)) = &self.work.turn else { return };
-        match order {
-            TurnOrder::CallEnded { call, failed, at, conversation } => {
+        match input {
+            TurnInput::CallEnded { call, failed, at, conversation } => {
                 tell(turn, CallEnded { call, failed, at, conversation });
             }
-            TurnOrder::Continue { at, conversation } => {
+            TurnInput::Continue { at, conversation } => {
                 tell(turn, Continue { at, conversation });
             }
-            TurnOrder::Compacted { conversation } => {
+            TurnInput::Compacted { conversation } => {
                 tell(turn, Compacted { conversation });
             }
         }

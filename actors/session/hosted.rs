@@ -1,13 +1,14 @@
-//! The child agent of a hosted session: started when it is first needed, and ended with the session.
+//! The child agent of a hosted session: started when it is first needed, and ended with the
+//! session.
 //!
-//! The rules are in `domain::session`; this file passes orders to the child and its reports to the machine. A report is
-//! taken only while the log has room, so a child that floods acpd waits.
+//! The rules are in `domain::session`; this file passes requests to the child and its reports to
+//! the machine. A report is taken only while the log has room, so a child that floods acpd waits.
 
 use actix::{
     ActorFutureExt, AsyncContext, Context, Handler, Message, ResponseActFuture, SpawnHandle, StreamHandler, WrapFuture,
 };
 use domain::hosted::{
-    AgentFailure, AgentLink, AgentOrder, AgentReport, AgentSetting, Offer, StartedAgent, as_ruled, summary,
+    AgentFailure, AgentLaunch, AgentLink, AgentReport, AgentSetting, Offer, StartedAgent, as_ruled, summary,
 };
 use domain::mcp::McpServer;
 use domain::permission::AgentOption;
@@ -21,8 +22,8 @@ use tokio::sync::oneshot;
 use super::Session;
 use super::messages::Recorded;
 
-/// Starts the child of a hosted session and replies when its session is open. A session of the native engine replies at
-/// once.
+/// Starts the child of a hosted session and replies when its session is open. A session of the
+/// native engine replies at once.
 #[derive(Message)]
 #[rtype(result = "Result<(), AgentFailure>")]
 pub(crate) struct StartAgent {
@@ -79,7 +80,7 @@ impl Session {
     /// Starts the child unless it runs.
     fn start_child(&mut self, ctx: &mut Context<Self>) {
         let Some(hosted) = self.state().settings.hosted.as_ref().filter(|_| self.hosted.link.is_none()) else { return };
-        let order = AgentOrder {
+        let launch = AgentLaunch {
             agent: hosted.agent.clone(),
             session: self.id().clone(),
             cwd: self.state().folders.cwd.clone(),
@@ -90,7 +91,7 @@ impl Session {
             chosen: hosted.offer.clone(),
             summary: summary(self.state()),
         };
-        let StartedAgent { link, reports } = self.ports.agents.start(order);
+        let StartedAgent { link, reports } = self.ports.agents.start(launch);
         self.hosted.child += 1;
         let (child, tail) = (self.hosted.child, self.log.tail.clone());
         let reports = reports.then(move |report| {
@@ -133,7 +134,8 @@ impl Session {
         }));
     }
 
-    /// Sends the prompt to the child. A child that has ended since the last prompt is started again.
+    /// Sends the prompt to the child. A child that has ended since the last prompt is started
+    /// again.
     pub(super) fn prompt_agent(&mut self, content: Vec<Content>, ctx: &mut Context<Self>) {
         let editor = self.tool_context.editor.clone();
         let link = self.hosted.link.as_ref();
@@ -147,7 +149,8 @@ impl Session {
         }
     }
 
-    /// Asks the child to end its prompt. Returns the input that reports the end if the child cannot report it itself.
+    /// Asks the child to end its prompt. Returns the input that reports the end if the child cannot
+    /// report it itself.
     pub(super) fn cancel_agent(&mut self, ctx: &mut Context<Self>) -> Option<Input> {
         if self.log.tail.is_full() {
             // The log is full, so no further report of the child could be written.
@@ -162,7 +165,8 @@ impl Session {
         }
     }
 
-    /// Compares the call that the child asks about with the rules, and delivers the question to the machine.
+    /// Compares the call that the child asks about with the rules, and delivers the question to the
+    /// machine.
     fn check_question(&mut self, id: QuestionId, call: CallId, options: Vec<AgentOption>, ctx: &mut Context<Self>) {
         let cwd = &self.state().folders.cwd;
         let card = self.state().open.calls.get(&call).map(|open| as_ruled(&open.card, cwd));
@@ -196,7 +200,8 @@ impl StreamHandler<Reported> for Session {
         if let Some(gone @ Err(_)) = &opened {
             self.hosted.opened(gone);
         }
-        // Delivered first, because the callers that wait for the child read its offer from the state.
+        // Delivered first, because the callers that wait for the child read its offer from the
+        // state.
         self.deliver(Input::Agent(report), ctx);
         if let Some(Ok(())) = opened {
             self.hosted.opened(&Ok(()));

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use actix::{AsyncContext, Context, Handler, Message, WeakRecipient};
-use domain::history::{History, HistoryError, Receipt, Record, RecordEntry, SessionMeta, Settled};
+use domain::history::{CommitLevel, History, HistoryError, Receipt, Record, RecordEntry, SessionMeta};
 use domain::session::Input;
 use domain::turn::FailureKind;
 use domain::{Durability, Event, TurnFailure};
@@ -84,7 +84,7 @@ impl LogWriter {
     }
 }
 
-type Written = oneshot::Sender<Result<Settled, HistoryError>>;
+type Written = oneshot::Sender<Result<CommitLevel, HistoryError>>;
 
 impl Session {
     /// Shows the events of one step on the tail and submits them as one record, without delay if
@@ -123,7 +123,10 @@ impl Session {
     }
 
     /// Marks the log as cleanly closed. The receiver resolves when the mark is written.
-    pub(super) fn submit_clean(&mut self, ctx: &mut Context<Self>) -> oneshot::Receiver<Result<Settled, HistoryError>> {
+    pub(super) fn submit_clean(
+        &mut self,
+        ctx: &mut Context<Self>,
+    ) -> oneshot::Receiver<Result<CommitLevel, HistoryError>> {
         self.submit(ctx);
         let (sender, written) = oneshot::channel();
         let failed = ctx.address().recipient().downgrade();

@@ -2,7 +2,7 @@
 //! connects them, and this file handles their events.
 
 use actix::{AsyncContext, Context, Handler, Message, StreamHandler};
-use domain::briefing::SlashCommandCard;
+use domain::instructions::SlashCommandCard;
 use domain::mcp::{McpEvent, McpRequest, McpServer, ServerCard};
 use domain::session::Input;
 use domain::session::effect::ServerRequest;

@@ -5,17 +5,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use actix::{AsyncContext, Context, Handler, Message, MessageResult, ResponseFuture, WeakAddr};
-use domain::briefing::SlashCommandCard;
 use domain::budget::Spending;
 use domain::card::{PermissionsCard, Proposal, Remembered, SessionCard, SessionDetails};
 use domain::editor::Editor;
 use domain::event::Setting;
 use domain::history::HistoryError;
+use domain::instructions::SlashCommandCard;
 use domain::session::eviction::BeingEvicted;
 use domain::session::input::NewClient;
-use domain::session::{self, Input, PromptRefused, PromptTaken, Reply, WhenBusy};
-use domain::state::{Asked, BackgroundWork, DelegatedCall, OpenCall, OpenTurn, SessionFolders, SessionSettings};
-use domain::{CallId, ConnectionId, Content, Environment, MessageId, Origin, Place, Trace, TurnId};
+use domain::session::{self, BusyPolicy, Input, InputReply, PromptAccepted, PromptRefused};
+use domain::state::{
+    AskedQuestion, BackgroundWork, DelegatedCall, OpenCall, OpenTurn, SessionFolders, SessionSettings,
+};
+use domain::{CallId, ConnectionId, Content, Environment, LogPosition, MessageId, PromptOrigin, Trace, TurnId};
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
@@ -53,8 +55,8 @@ pub(crate) enum StartAt {
     Start,
     /// After the last event: nothing is replayed.
     Head,
-    /// After a place that the client has already seen.
-    After(Place),
+    /// After a position that the client has already seen.
+    After(LogPosition),
 }
 
 /// The state of the session at the moment of the attach.
@@ -71,14 +73,14 @@ pub(crate) struct Attached {
     pub(crate) messages: u64,
     pub(crate) settings: SessionSettings,
     /// The origins of the running turn's prompt and of the queued prompts.
-    pub(crate) prompted: Vec<Origin>,
+    pub(crate) prompted: Vec<PromptOrigin>,
     /// The turn that is open before `next`.
     pub(crate) turn: Option<OpenTurn>,
     /// What works in the background before `next`, by its handle.
     pub(crate) background: BTreeMap<String, BackgroundWork>,
     pub(crate) open_calls: Vec<(CallId, OpenCall)>,
     pub(crate) delegated: BTreeMap<CallId, DelegatedCall>,
-    pub(crate) open_questions: Vec<Asked>,
+    pub(crate) open_questions: Vec<AskedQuestion>,
     /// The slash commands that the session's MCP servers add.
     pub(crate) served: watch::Receiver<Vec<SlashCommandCard>>,
 }
@@ -111,10 +113,10 @@ struct Detach(u64);
 /// Sends a prompt, which starts a turn. While the session is busy, the prompt joins the running
 /// turn, waits, or is refused.
 #[derive(Message)]
-#[rtype(result = "Result<PromptTaken, PromptRefused>")]
+#[rtype(result = "Result<PromptAccepted, PromptRefused>")]
 pub(crate) struct Prompt {
     pub(crate) turn: TurnId,
-    pub(crate) origin: Origin,
+    pub(crate) origin: PromptOrigin,
     pub(crate) content: Vec<Content>,
     pub(crate) message: Option<MessageId>,
     /// The editor that sent the prompt, if it offers capabilities to tools.
@@ -122,7 +124,7 @@ pub(crate) struct Prompt {
     /// The trace that the client named in its request.
     pub(crate) trace: Option<Trace>,
     /// What the client wants if the session is busy; None uses the configured default.
-    pub(crate) when_busy: Option<WhenBusy>,
+    pub(crate) when_busy: Option<BusyPolicy>,
     /// Whether the prompt is refused while the session is idle.
     pub(crate) needs_turn: bool,
     pub(crate) dropped_if_cancelled: bool,
@@ -137,10 +139,10 @@ pub(crate) struct SetRoots(pub(crate) Vec<PathBuf>);
 /// reconnected.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct LendEditor(pub(crate) Arc<dyn Editor>);
+pub(crate) struct ReturnEditor(pub(crate) Arc<dyn Editor>);
 
-/// Gives a new session the environment of its client before the client attaches, because its child agent is started
-/// first.
+/// Gives a new session the environment of its client before the client attaches, because its child
+/// agent is started first.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct SetEnvironment(pub(crate) Arc<Environment>);
@@ -218,7 +220,7 @@ impl Session {
         let next = match from {
             StartAt::Start => 1,
             StartAt::Head => head + 1,
-            StartAt::After(place) => state.next_after(place),
+            StartAt::After(position) => state.next_after(position),
         };
         Attached {
             guard: AttachmentGuard { session: ctx.address().downgrade(), attach },
@@ -248,7 +250,7 @@ impl Handler<Attach> for Session {
         let environment = Some(environment).filter(|environment| !environment.is_empty());
         let returning = returning.map(|BridgeReturn { bridge, connection }| (bridge, connection));
         let client = NewClient { name, connection, one_shot, returning, environment };
-        let Some(Reply::Attach(Ok(attach))) = self.deliver(Input::ClientAttached(client), ctx) else {
+        let Some(InputReply::Attach(Ok(attach))) = self.deliver(Input::ClientAttached(client), ctx) else {
             return Err(BeingEvicted);
         };
         // Events that could not be written earlier may be writable now.
@@ -266,7 +268,7 @@ impl Handler<Detach> for Session {
 }
 
 impl Handler<Prompt> for Session {
-    type Result = Result<PromptTaken, PromptRefused>;
+    type Result = Result<PromptAccepted, PromptRefused>;
 
     fn handle(&mut self, prompt: Prompt, ctx: &mut Context<Self>) -> Self::Result {
         let Prompt { turn, origin, content, message, editor, trace, when_busy, needs_turn, dropped_if_cancelled } =
@@ -288,7 +290,7 @@ impl Handler<Prompt> for Session {
         let backlog_full = self.log.tail.is_full();
         self.deliver(Input::SpentToday(self.ports.ledger.add(Spending::default())), ctx);
         let reply = self.deliver(Input::Prompt { prompt, backlog_full }, ctx);
-        if let Some(Reply::Prompt(result)) = reply { result } else { Ok(PromptTaken::Started) }
+        if let Some(InputReply::Prompt(result)) = reply { result } else { Ok(PromptAccepted::Started) }
     }
 }
 
@@ -300,10 +302,10 @@ impl Handler<SetRoots> for Session {
     }
 }
 
-impl Handler<LendEditor> for Session {
+impl Handler<ReturnEditor> for Session {
     type Result = ();
 
-    fn handle(&mut self, LendEditor(editor): LendEditor, ctx: &mut Context<Self>) {
+    fn handle(&mut self, ReturnEditor(editor): ReturnEditor, ctx: &mut Context<Self>) {
         self.deliver(Input::EditorReturned(editor), ctx);
     }
 }

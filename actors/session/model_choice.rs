@@ -16,7 +16,7 @@ impl Session {
     /// Checks the model when the providers' lists have arrived, and replaces it if it is not in
     /// them.
     pub(super) fn await_models(&mut self, ctx: &mut Context<Self>) {
-        let settled = self.ports.models.settle(&self.environment(), LISTS_WITHIN);
+        let settled = self.ports.models.wait_for_lists(&self.environment(), LISTS_WITHIN);
         ctx.spawn(settled.into_actor(self).map(|(), this, ctx| this.review_model(ctx)));
     }
 

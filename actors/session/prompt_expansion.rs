@@ -3,26 +3,26 @@
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use domain::Content;
-use domain::briefing::{Expansion, Situation, SlashCommandCard, Workplace, environment_block};
-use domain::mcp::Prepared;
+use domain::instructions::{Expansion, SessionContext, SlashCommandCard, Workspace, environment_block};
+use domain::mcp::PreparedPrompt;
 use domain::session::{Input, PromptMessage, slash};
 use futures_util::future::{BoxFuture, OptionFuture, join};
 
 use super::Session;
 
 impl Session {
-    pub(super) fn workplace(&self) -> Workplace {
+    pub(super) fn workspace(&self) -> Workspace {
         let state = self.state();
-        Workplace {
+        Workspace {
             cwd: state.folders.cwd.clone(),
             extra_roots: state.folders.extra_roots.clone(),
             mode: state.settings.mode,
         }
     }
 
-    pub(super) fn situation(&self) -> Situation {
-        Situation {
-            place: self.workplace(),
+    pub(super) fn session_context(&self) -> SessionContext {
+        SessionContext {
+            workspace: self.workspace(),
             approval: self.state().settings.approval,
             left_out: self.left_out_tools(self.state().settings.mode),
             environment: self.environment(),
@@ -33,7 +33,7 @@ impl Session {
     /// that refers to nothing is ready at once.
     pub(super) fn expand_prompt(&mut self, message: &PromptMessage, ctx: &mut Context<Self>) -> Option<Input> {
         let Some(read) = self.expansion(&message.content) else {
-            return Some(Input::PromptExpanded(Prepared::default()));
+            return Some(Input::PromptExpanded(PreparedPrompt::default()));
         };
         self.work.expansion = Some(ctx.spawn(read.into_actor(self).map(|prepared, this, ctx| {
             this.work.expansion = None;
@@ -46,7 +46,7 @@ impl Session {
     pub(super) fn expand_steering(&mut self, message: PromptMessage, ctx: &mut Context<Self>) -> Option<Input> {
         let PromptMessage { turn: prompt, content, .. } = message;
         let Some(read) = self.expansion(&content) else {
-            return Some(Input::SteeringExpanded { prompt, prepared: Prepared::default() });
+            return Some(Input::SteeringExpanded { prompt, prepared: PreparedPrompt::default() });
         };
         ctx.spawn(read.into_actor(self).map(move |prepared, this, ctx| {
             this.deliver(Input::SteeringExpanded { prompt, prepared }, ctx);
@@ -55,14 +55,14 @@ impl Session {
     }
 
     /// Reads what a message refers to. None if it refers to nothing.
-    fn expansion(&self, content: &[Content]) -> Option<BoxFuture<'static, Prepared>> {
+    fn expansion(&self, content: &[Content]) -> Option<BoxFuture<'static, PreparedPrompt>> {
         let command = slash::call(content).map(|call| {
-            let briefing = &self.ports.briefing;
-            (call.name.clone(), briefing.expand(self.workplace(), call), briefing.commands(self.workplace()))
+            let instructions = &self.ports.instructions;
+            (call.name.clone(), instructions.expand(self.workspace(), call), instructions.commands(self.workspace()))
         });
         let served = self.ports.toolbox.commands(self.id());
         let prepare = self.ports.toolbox.prepare(self.id(), &self.state().folders.cwd, content);
-        let facts = self.ports.briefing.facts(self.situation());
+        let facts = self.ports.instructions.environment_facts(self.session_context());
         if command.is_none() && prepare.is_none() && facts.is_none() {
             return None;
         }
@@ -75,17 +75,17 @@ impl Session {
             let Some((name, command, commands)) = command else { return prepared };
             match command.await {
                 // The project's own text takes precedence over a server's.
-                Some(Expansion::Text(text)) => Prepared { stands_for: Some(text), refusal: None, ..prepared },
-                Some(Expansion::Withheld(why)) => Prepared { refusal: Some(why), ..prepared },
+                Some(Expansion::Text(text)) => PreparedPrompt { stands_for: Some(text), refusal: None, ..prepared },
+                Some(Expansion::Withheld(why)) => PreparedPrompt { refusal: Some(why), ..prepared },
                 None if prepared.stands_for.is_some() || prepared.refusal.is_some() => prepared,
-                None => Prepared { refusal: unknown_command(&name, commands.await, served), ..prepared },
+                None => PreparedPrompt { refusal: unknown_command(&name, commands.await, served), ..prepared },
             }
         }))
     }
 
     /// Lists the skills and custom agents of the session's folder.
     pub(super) fn list_library(&mut self, ctx: &mut Context<Self>) {
-        let look = self.ports.briefing.library(self.workplace());
+        let look = self.ports.instructions.library(self.workspace());
         ctx.spawn(look.into_actor(self).map(|library, this, ctx| {
             this.deliver(Input::SlashCommandDone { text: library.describe(), setting: None }, ctx);
         }));
@@ -93,7 +93,7 @@ impl Session {
 
     /// Lists all slash commands, including those of the project and of MCP servers.
     pub(super) fn list_commands(&mut self, ctx: &mut Context<Self>) {
-        let look = self.ports.briefing.commands(self.workplace());
+        let look = self.ports.instructions.commands(self.workspace());
         ctx.spawn(look.into_actor(self).map(|mut commands, this, ctx| {
             commands.extend(this.ports.toolbox.commands(this.id()));
             let text = help(&offered(commands));

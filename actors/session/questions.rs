@@ -1,7 +1,7 @@
 //! Messages about permission questions and inquiries: answers, and clients that cannot answer.
 
 use actix::{Context, Handler, Message};
-use domain::session::{AnswerRefused, Input, Reply};
+use domain::session::{AnswerRefused, Input, InputReply};
 use domain::{Answer, QuestionId};
 
 use super::Session;
@@ -55,6 +55,6 @@ impl Handler<AnswerOpen> for Session {
 
     fn handle(&mut self, AnswerOpen { question, answer }: AnswerOpen, ctx: &mut Context<Self>) -> Self::Result {
         let reply = self.deliver(Input::AnswerOpen { question, answer }, ctx);
-        if let Some(Reply::Answer(Err(refused))) = reply { Err(refused) } else { Ok(self.recorded()) }
+        if let Some(InputReply::Answer(Err(refused))) = reply { Err(refused) } else { Ok(self.recorded()) }
     }
 }

@@ -5,11 +5,11 @@
 use std::sync::Arc;
 
 use actix::{Actor, Addr, AsyncContext, Context};
-use domain::briefing::{Brief, Situation, Workplace};
 use domain::conversation::Conversation;
+use domain::instructions::{SessionContext, SystemPrompt, Workspace};
 use domain::model::Model;
 use domain::session::effect::{Purpose, StartSubAgent};
-use domain::session::input::Spent;
+use domain::session::input::RequestUsage;
 use domain::session::{Input, TurnReport};
 use domain::tool::{AGENT, PlanRefusal, SWITCH_MODE, SubAgentTask};
 use domain::{
@@ -74,14 +74,14 @@ impl Session {
                 && tool.name != SWITCH_MODE
                 && allowed.as_ref().is_none_or(|names| names.contains(&tool.name))
         });
-        let briefing = self.agent_briefing(mode, model.info().id.clone(), instructions);
+        let system_prompt = self.agent_system_prompt(mode, model.info().id.clone(), instructions);
         let (child_guard, parent_gone) = child_guard();
         let settings = &self.ports.settings;
         let task = TurnTask {
             turn: turn.clone(),
             purpose: Purpose::Answer,
             model,
-            briefing: Some(briefing),
+            system_prompt: Some(system_prompt),
             tools,
             thought: self.state().settings.thought,
             scope: RequestScope { environment: self.environment(), cache_key: format!("{} {id}", self.state().id) },
@@ -112,31 +112,39 @@ impl Session {
         None
     }
 
-    /// The instructions of a sub-agent: those of the session, and then its own. The changing facts are part of them,
-    /// because they do not change while it works.
-    fn agent_briefing(&self, mode: Mode, model: ModelId, instructions: Option<String>) -> BoxFuture<'static, Brief> {
-        let place = Workplace { mode, ..self.workplace() };
-        let facts =
-            self.ports.briefing.facts(Situation { place: place.clone(), left_out: Vec::new(), ..self.situation() });
-        let common = self.briefing(place, model);
+    /// The instructions of a sub-agent: those of the session, and then its own. The changing facts
+    /// are part of them, because they do not change while it works.
+    fn agent_system_prompt(
+        &self,
+        mode: Mode,
+        model: ModelId,
+        instructions: Option<String>,
+    ) -> BoxFuture<'static, SystemPrompt> {
+        let workspace = Workspace { mode, ..self.workspace() };
+        let facts = self.ports.instructions.environment_facts(SessionContext {
+            workspace: workspace.clone(),
+            left_out: Vec::new(),
+            ..self.session_context()
+        });
+        let common = self.system_prompt(workspace, model);
         Box::pin(async move {
-            let mut brief = common.await;
+            let mut prompt = common.await;
             if let Some(facts) = facts {
-                brief.text.push_str(&format!("\n{}\n", facts.await));
+                prompt.text.push_str(&format!("\n{}\n", facts.await));
             }
             if let Some(own) = instructions {
-                brief.text.push_str(&format!("\n<agent>\n{own}\n</agent>\n"));
+                prompt.text.push_str(&format!("\n<agent>\n{own}\n</agent>\n"));
             }
-            brief
+            prompt
         })
     }
 
     /// Handles a report from a sub-agent's turn. Only its calls and their cost are recorded.
-    pub(super) fn take_agent_report(&mut self, turn: TurnId, report: TurnReport, ctx: &mut Context<Self>) {
+    pub(super) fn handle_agent_report(&mut self, turn: TurnId, report: TurnReport, ctx: &mut Context<Self>) {
         let after = self.machine.sync_point();
         let Some(sub) = self.work.agents.get_mut(&turn) else { return };
         match report {
-            TurnReport::Said { message, text } => {
+            TurnReport::Text { message, text } => {
                 if sub.message.as_ref() != Some(&message) {
                     sub.said.clear();
                     sub.message = Some(message.clone());
@@ -151,30 +159,30 @@ impl Session {
                 sub.said.clear();
                 sub.record(EventKind::Abandoned { message });
             }
-            TurnReport::Nudged { text } => {
+            TurnReport::Reminder { text } => {
                 sub.record(prompt(&turn, text));
                 tell(&sub.turn, Continue { at: after, conversation: sub.conversation.clone() });
             }
             // Retries and similar notices are not shown; the user sees that the call continues.
-            TurnReport::Noticed { .. } | TurnReport::Begun { .. } | TurnReport::Summarising { .. } => {}
+            TurnReport::Notice { .. } | TurnReport::CallBegun { .. } | TurnReport::Summarising { .. } => {}
             TurnReport::Called { call, message, request } => {
                 self.deliver(Input::SubAgentCalled { agent: turn, call, message, request }, ctx);
             }
-            TurnReport::Barred { call, message, request, reason } => {
+            TurnReport::CallRejected { call, message, request, reason } => {
                 let refusal = PlanRefusal { kind: ToolKind::Other, title: request.tool.clone(), reason };
-                self.deliver(Input::SubAgentBarred { agent: turn, call, message, request, refusal }, ctx);
+                self.deliver(Input::SubAgentCallRejected { agent: turn, call, message, request, refusal }, ctx);
             }
             // Users see only the plan of the main conversation.
             TurnReport::Planned { call, message, entries } => {
                 sub.record(EventKind::Planned { call: call.clone(), message, entries });
                 self.end_agent_call(&turn, call, false, after);
             }
-            TurnReport::Used { usage, price, estimated, .. } => {
+            TurnReport::Usage { usage, price, estimated, .. } => {
                 let window =
                     self.ports.models.find(&self.state().settings.model).map_or(0, |model| model.info().window);
                 self.note_spending(&usage, price.as_ref(), ctx);
-                let spent = Spent { usage, price, estimated };
-                self.deliver(Input::SubAgentUsed { spent, window }, ctx);
+                let spent = RequestUsage { usage, price, estimated };
+                self.deliver(Input::SubAgentUsage { spent, window }, ctx);
             }
             TurnReport::Cleared { calls } => sub.clear_results(calls, after),
             TurnReport::Summarised { message, summary, kept_from, kept_of_user } => {
@@ -183,11 +191,11 @@ impl Session {
                 sub.record(EventKind::Compacted { summary, kept_from, kept_of_user, compaction });
                 tell(&sub.turn, Compacted { conversation: sub.conversation.clone() });
             }
-            TurnReport::Ended { reason, .. } => self.take_report(turn, &reason, ctx),
+            TurnReport::Ended { reason, .. } => self.handle_report(turn, &reason, ctx),
             TurnReport::Died => {
                 tracing::error!(parent: &self.span, %turn, "the turn of a sub-agent crashed");
                 let failure = TurnFailure::internal("its turn crashed; this is a bug in acpd");
-                self.take_report(turn, &StopReason::Failed(failure), ctx);
+                self.handle_report(turn, &StopReason::Failed(failure), ctx);
             }
         }
     }
@@ -201,7 +209,7 @@ impl Session {
     }
 
     /// Handles the end of a sub-agent. The text of its last response is its report.
-    fn take_report(&mut self, agent: TurnId, reason: &StopReason, ctx: &mut Context<Self>) {
+    fn handle_report(&mut self, agent: TurnId, reason: &StopReason, ctx: &mut Context<Self>) {
         let Some(sub) = self.work.agents.remove(&agent) else { return };
         let said = sub.said.trim();
         let outcome = match reason {
@@ -224,7 +232,7 @@ impl Session {
 /// Builds the conversation with which a sub-agent begins: the earlier one, if there is one, and the
 /// task.
 fn begin(before: Option<Conversation>, turn: &TurnId, task: String) -> Conversation {
-    let text = if before.is_some() { task } else { brief(&task) };
+    let text = if before.is_some() { task } else { agent_prompt(&task) };
     let mut conversation = before.unwrap_or_default();
     conversation.apply(&Event { life: 0, number: 0, at: Millis::default(), kind: prompt(turn, text) });
     conversation
@@ -243,7 +251,7 @@ fn prompt(turn: &TurnId, text: String) -> EventKind {
     }
 }
 
-fn brief(task: &str) -> String {
+fn agent_prompt(task: &str) -> String {
     format!(
         "Another agent has given you the task below. Work on it alone: you cannot ask back. When you are done, answer with \
          a report of what it needs to know; your last message is all that it gets.\n\n{task}"

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use actix::{Actor, AsyncContext, Context, Handler};
 use domain::session::Input;
-use domain::session::effect::{PlanCall, Reply};
+use domain::session::effect::{InputReply, PlanCall};
 use domain::session::input::CallReport;
 use domain::{CallId, CallSite, Mode, Outcome};
 use tokio::sync::oneshot;
@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use super::Session;
 use crate::mail::child_guard;
 use crate::spans;
-use crate::tool_executor::{Assignment, ExecutorEvent, ExecutorReport, SessionLog, ToolExecutor};
+use crate::tool_executor::{CallTask, ExecutorEvent, ExecutorReport, SessionLog, ToolExecutor};
 
 impl Session {
     pub(super) fn plan_call(&mut self, plan: PlanCall, ctx: &mut Context<Self>) {
@@ -26,7 +26,7 @@ impl Session {
             site = Arc::new(CallSite { entered: sub.entered.clone(), ..(*site).clone() });
         }
         let (child_guard, parent_gone) = child_guard();
-        let executor = ToolExecutor::new(Assignment {
+        let executor = ToolExecutor::new(CallTask {
             span: spans::tool(&self.turn_span, &call, &request.tool),
             call: call.clone(),
             request,
@@ -48,7 +48,7 @@ impl Session {
 
     fn switch_mode(&mut self, call: CallId, mode: Mode, reply: oneshot::Sender<Outcome>, ctx: &mut Context<Self>) {
         let report = CallReport::ModeAgreed(mode);
-        if let Some(Reply::ModeSwitched(outcome)) = self.deliver(Input::Call { call, report }, ctx) {
+        if let Some(InputReply::ModeSwitched(outcome)) = self.deliver(Input::Call { call, report }, ctx) {
             // The send fails only if the executor is gone, and then nothing waits for the outcome.
             let _ = reply.send(outcome);
         }
@@ -56,7 +56,7 @@ impl Session {
 
     fn confirm_run(&mut self, call: CallId, reply: oneshot::Sender<Option<Outcome>>, ctx: &mut Context<Self>) {
         let report = CallReport::HooksAgreed;
-        if let Some(Reply::HooksAgreed(refusal)) = self.deliver(Input::Call { call, report }, ctx) {
+        if let Some(InputReply::HooksAgreed(refusal)) = self.deliver(Input::Call { call, report }, ctx) {
             // The send fails only if the executor is gone, and then the call does not run.
             let _ = reply.send(refusal);
         }

@@ -9,9 +9,9 @@ use super::Session;
 
 impl Session {
     /// Asks the hooks whether the turn may end. Without hooks it may.
-    pub(super) fn consult_hooks(&mut self, turn: TurnId, reason: StopReason, ctx: &mut Context<Self>) -> Option<Input> {
+    pub(super) fn run_hooks(&mut self, turn: TurnId, reason: StopReason, ctx: &mut Context<Self>) -> Option<Input> {
         let site = self.call_site(turn.clone());
-        let Some(asked) = self.ports.toolbox.consult(HookPoint::TurnEnd { reason: &reason }, &site) else {
+        let Some(asked) = self.ports.toolbox.run_hooks(HookPoint::TurnEnd { reason: &reason }, &site) else {
             return Some(Input::HooksAnswered { turn, refusal: None });
         };
         self.work.hooks = Some(ctx.spawn(asked.into_actor(self).map(|refusal, this, ctx| {
@@ -22,9 +22,9 @@ impl Session {
     }
 
     /// Informs the hooks how a stopped turn ends, without waiting for them.
-    pub(super) fn inform_hooks(&mut self, turn: TurnId, reason: &StopReason, ctx: &mut Context<Self>) {
+    pub(super) fn notify_hooks(&mut self, turn: TurnId, reason: &StopReason, ctx: &mut Context<Self>) {
         let site = self.call_site(turn);
-        if let Some(asked) = self.ports.toolbox.consult(HookPoint::TurnEnd { reason }, &site) {
+        if let Some(asked) = self.ports.toolbox.run_hooks(HookPoint::TurnEnd { reason }, &site) {
             ctx.spawn(asked.into_actor(self).map(|_, _, _| ()));
         }
     }

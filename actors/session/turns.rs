@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use actix::{Actor, AsyncContext, Context, Handler};
-use domain::briefing::{Brief, Workplace};
 use domain::budget::{Costs, Spending};
 use domain::editor::Editor;
+use domain::instructions::{SystemPrompt, Workspace};
 use domain::model::Price;
 use domain::session::effect::StartTurn;
 use domain::session::{Input, TurnReport};
@@ -42,7 +42,7 @@ impl Session {
             turn,
             purpose,
             model,
-            briefing: Some(self.briefing(self.workplace(), state.settings.model.clone())),
+            system_prompt: Some(self.system_prompt(self.workspace(), state.settings.model.clone())),
             tools: self.offered_tools(),
             thought: state.settings.thought,
             scope: RequestScope { environment: self.environment(), cache_key: state.id.to_string() },
@@ -63,18 +63,19 @@ impl Session {
         None
     }
 
-    /// The instructions of a model: those of acpd, the project and the user, and then what its MCP servers say about
-    /// their use. Like the tools, the latter change only when a server comes or goes.
-    pub(super) fn briefing(&self, place: Workplace, model: ModelId) -> BoxFuture<'static, Brief> {
-        let common = self.ports.briefing.brief(place, model);
+    /// The instructions of a model: those of acpd, the project and the user, and then what its MCP
+    /// servers say about their use. Like the tools, the latter change only when a server comes or
+    /// goes.
+    pub(super) fn system_prompt(&self, workspace: Workspace, model: ModelId) -> BoxFuture<'static, SystemPrompt> {
+        let common = self.ports.instructions.system_prompt(workspace, model);
         let servers = self.ports.toolbox.server_instructions(&self.state().id);
         if servers.is_empty() {
             return common;
         }
         Box::pin(async move {
-            let mut brief = common.await;
-            brief.text.push_str(&servers);
-            brief
+            let mut prompt = common.await;
+            prompt.text.push_str(&servers);
+            prompt
         })
     }
 
@@ -142,9 +143,9 @@ impl Handler<TurnEvent> for Session {
     fn handle(&mut self, event: TurnEvent, ctx: &mut Context<Self>) {
         let TurnEvent { turn, mut report } = event;
         if self.work.agents.contains_key(&turn) {
-            return self.take_agent_report(turn, report, ctx);
+            return self.handle_agent_report(turn, report, ctx);
         }
-        if let TurnReport::Used { usage, price, .. } = &report {
+        if let TurnReport::Usage { usage, price, .. } = &report {
             self.note_spending(usage, price.as_ref(), ctx);
         }
         if matches!(report, TurnReport::Summarised { .. } | TurnReport::Cleared { .. }) {

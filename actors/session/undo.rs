@@ -10,7 +10,7 @@ use domain::checkpoint::{Checkpoint, Restore, RestoreDirection, Restored, change
 use domain::history::HistoryError;
 use domain::session::effect::UndoReply;
 use domain::session::undo::{NOT_KNOWN, NOT_REACHED};
-use domain::session::{Input, Reply};
+use domain::session::{Input, InputReply};
 use domain::tool::Toolbox;
 use domain::{CallSite, TurnId};
 use futures_util::future::BoxFuture;
@@ -136,7 +136,7 @@ impl Handler<Undo> for Session {
     fn handle(&mut self, Undo(direction): Undo, ctx: &mut Context<Self>) -> Self::Result {
         let reply = self.deliver(Input::Undo(direction), ctx);
         let Some(work) = self.take_restoring() else {
-            let is_nothing = reply == Some(Reply::Undo(UndoReply::Nothing));
+            let is_nothing = reply == Some(InputReply::Undo(UndoReply::Nothing));
             let result = if is_nothing { Ok(UndoCard::default()) } else { Err(UndoError::Busy) };
             return Box::pin(actix::fut::ready(result));
         };

@@ -21,11 +21,12 @@ pub(crate) struct EnterWorktree {
     pub(crate) name: Option<String>,
 }
 
-/// The sessions whose move into a worktree is not written yet. Their worktrees are not abandoned, although the history
-/// does not know the move.
+/// The sessions whose move into a worktree is not written yet. Their worktrees are not abandoned,
+/// although the history does not know the move.
 static MOVING: Mutex<Vec<SessionId>> = Mutex::new(Vec::new());
 
-/// Protects the worktree of a session from being taken over, from the start of its move until the move is written.
+/// Protects the worktree of a session from being taken over, from the start of its move until the
+/// move is written.
 struct MoveInProgress(SessionId);
 
 impl MoveInProgress {
@@ -112,8 +113,9 @@ impl Session {
         }));
     }
 
-    /// Creates or finds the worktree. One that names another session is taken over if that session does not work in it:
-    /// a crash may have ended it before it was recorded, or the session was deleted.
+    /// Creates or finds the worktree. One that names another session is taken over if that session
+    /// does not work in it: a crash may have ended it before it was recorded, or the session was
+    /// deleted.
     fn enter_worktree(
         &self,
         name: Option<String>,
@@ -172,8 +174,8 @@ impl Session {
         }));
     }
 
-    /// Removes a worktree after the session has left it. The move is written first, so a crash never leaves a session in
-    /// a folder that is gone.
+    /// Removes a worktree after the session has left it. The move is written first, so a crash
+    /// never leaves a session in a folder that is gone.
     fn remove_checked(
         &mut self,
         command: WorktreeCommand,

@@ -112,8 +112,8 @@ fn tools_of(messages: &[Arc<Message>]) -> BTreeMap<&CallId, &str> {
 }
 
 /// Where the last messages begin: at the earliest message of the user or the model from which the
-/// rest fits into what a compaction keeps, or at the last such message if nothing fits. At least one
-/// message of the model must come before it; None if there is no such place.
+/// rest fits into what a compaction keeps, or at the last such message if nothing fits. At least
+/// one message of the model must come before it; None if there is no such place.
 fn tail_start(messages: &[Arc<Message>], threshold: Threshold) -> Option<usize> {
     let first = messages.iter().position(|message| matches!(**message, Message::Assistant { .. }))?;
     let mut weight = 0;

@@ -54,7 +54,7 @@ pub(super) enum AfterCalls {
     #[default]
     AskModel,
     /// The model first receives this message.
-    Nudge(String),
+    Remind(String),
     /// The turn ends, because its answers were cut off too often.
     End,
 }
@@ -66,11 +66,11 @@ impl Endings {
         self.cut = None;
     }
 
-    fn may_mend_cut(&self) -> bool {
+    fn may_report_cut(&self) -> bool {
         self.cut.is_some() && self.cuts < CUTS
     }
 
-    fn mend_cut(&mut self) -> String {
+    fn report_cut(&mut self) -> String {
         self.cuts += 1;
         let tool = self.cut.take().unwrap_or_default();
         format!(
@@ -79,19 +79,19 @@ impl Endings {
         )
     }
 
-    /// Whether to remind the model that its answer was empty, which happens once per turn. A call that
-    /// was cut off is not silence.
-    fn may_mend_silence(&mut self) -> bool {
+    /// Whether to remind the model that its answer was empty, which happens once per turn. A call
+    /// that was cut off is not silence.
+    fn may_report_silence(&mut self) -> bool {
         !self.has_spoken && self.cut.is_none() && !std::mem::replace(&mut self.was_silent, true)
     }
 
     /// Returns what to tell a model whose response without calls was cut off or empty, if it should
     /// continue.
-    fn nudge(&mut self, stopped: &StopReason) -> Option<String> {
+    fn remind(&mut self, stopped: &StopReason) -> Option<String> {
         match stopped {
-            StopReason::MaxTokens if self.may_mend_cut() => Some(self.mend_cut()),
-            StopReason::MaxTokens => self.may_mend_silence().then(|| ONLY_THOUGHTS.to_owned()),
-            StopReason::EndTurn => self.may_mend_silence().then(|| SILENCE.to_owned()),
+            StopReason::MaxTokens if self.may_report_cut() => Some(self.report_cut()),
+            StopReason::MaxTokens => self.may_report_silence().then(|| ONLY_THOUGHTS.to_owned()),
+            StopReason::EndTurn => self.may_report_silence().then(|| SILENCE.to_owned()),
             StopReason::MaxTurnRequests
             | StopReason::Refusal
             | StopReason::Cancelled
@@ -141,8 +141,8 @@ impl Turn {
         }
     }
 
-    /// The messages of a request, with an instruction added if it is the last request of the turn or
-    /// the one before it.
+    /// The messages of a request, with an instruction added if it is the last request of the turn
+    /// or the one before it.
     pub(super) fn with_last_call(&self, mut messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
         let is_answer = matches!(self.phase, Phase::Answering { .. });
         let next_is_last = self.requests.saturating_add(1) == self.task.budget.requests;
@@ -162,18 +162,18 @@ impl Turn {
         self.endings.is_last = self.requests >= self.task.budget.requests || has_spent_all;
     }
 
-    fn take_up_calls(&mut self, ctx: &mut Context<Self>) {
+    fn report_calls(&mut self, ctx: &mut Context<Self>) {
         self.overflowed = false;
         let (message, calls) = (self.message.clone(), self.calls.take_requested());
         self.report(TurnReport::Requested { message, calls });
-        self.hand_over(ctx);
+        self.start_next_calls(ctx);
     }
 
     pub(super) fn count(&mut self, usage: Usage, estimated: bool) {
         self.task.window_used = usage.total();
         self.endings.spent = self.endings.spent.saturating_add(usage.total());
         let info = self.task.model.info();
-        self.report(TurnReport::Used { usage, window: info.window, price: info.price.clone(), estimated });
+        self.report(TurnReport::Usage { usage, window: info.window, price: info.price.clone(), estimated });
     }
 
     /// Estimates the token count if the server reports none, as many servers do. Without a number
@@ -193,9 +193,9 @@ impl Turn {
         let overflow = matches!(&self.stopped, StopReason::Failed(failure) if failure.kind == FailureKind::Overflow);
         let may_summarise = overflow && self.may_summarise();
         if let Phase::Answering { called: false, .. } = self.phase
-            && let Some(text) = self.endings.nudge(&self.stopped)
+            && let Some(text) = self.endings.remind(&self.stopped)
         {
-            return self.report(TurnReport::Nudged { text });
+            return self.report(TurnReport::Reminder { text });
         }
         match (&mut self.phase, &self.stopped) {
             (Phase::Answering { .. }, _) if may_summarise => {
@@ -212,15 +212,15 @@ impl Turn {
                 *room /= 2;
                 self.ask(ctx);
             }
-            (Phase::Answering { called: true, .. }, StopReason::EndTurn) => self.take_up_calls(ctx),
+            (Phase::Answering { called: true, .. }, StopReason::EndTurn) => self.report_calls(ctx),
             (Phase::Answering { called: true, .. }, StopReason::MaxTokens) => {
                 // The complete calls are carried out, whatever was cut off after them.
-                self.endings.after_calls = match (&self.endings.cut, self.endings.may_mend_cut()) {
+                self.endings.after_calls = match (&self.endings.cut, self.endings.may_report_cut()) {
                     (None, _) => AfterCalls::AskModel,
-                    (Some(_), true) => AfterCalls::Nudge(self.endings.mend_cut()),
+                    (Some(_), true) => AfterCalls::Remind(self.endings.report_cut()),
                     (Some(_), false) => AfterCalls::End,
                 };
-                self.take_up_calls(ctx);
+                self.report_calls(ctx);
             }
             (Phase::Summarising { summary, form: SummaryForm::Conversation, .. }, StopReason::EndTurn)
                 if summary.trim().is_empty() =>
@@ -246,8 +246,8 @@ impl Turn {
         }
     }
 
-    /// Adds to an overflow that ends the turn what fills the window. Compacting is no advice here: it
-    /// was tried, or there is nothing to compact.
+    /// Adds to an overflow that ends the turn what fills the window. Compacting is no advice here:
+    /// it was tried, or there is nothing to compact.
     fn with_sizes(&self, mut reason: StopReason) -> StopReason {
         if let StopReason::Failed(failure) = &mut reason
             && failure.kind == FailureKind::Overflow

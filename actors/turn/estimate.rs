@@ -61,8 +61,8 @@ impl RequestEstimate {
         Usage { input: self.sent, output: tokens(self.received), ..Usage::default() }
     }
 
-    /// Counts the text of PDFs instead of their pages. A model gets the text of all PDFs, or only of
-    /// the largest.
+    /// Counts the text of PDFs instead of their pages. A model gets the text of all PDFs, or only
+    /// of the largest.
     pub(super) fn count_text(&mut self, documents: u32, bytes: usize) {
         self.pdfs.sort_unstable_by(|one, other| other.cmp(one));
         let as_text = self.pdfs.len().min(usize::try_from(documents).unwrap_or(usize::MAX));

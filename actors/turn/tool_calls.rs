@@ -8,7 +8,7 @@ use domain::session::TurnReport;
 use domain::session::effect::Unfinished;
 use domain::tool::{ToolSpec, UPDATE_PLAN};
 use domain::turn::{CallStep, NextCall, NextStep};
-use domain::{CallId, StopReason, visible};
+use domain::{CallId, StopReason, escape};
 
 use super::endings::AfterCalls;
 use super::{Phase, Turn};
@@ -34,19 +34,19 @@ pub(super) fn take_begun(begun: &mut BTreeMap<usize, (CallId, String)>, tool: &s
 impl Turn {
     /// Continues with the calls of an earlier response; the model is asked when all of them have
     /// ended.
-    pub(super) fn take_up(&mut self, Unfinished { message, open, queued }: Unfinished) {
+    pub(super) fn restore_calls(&mut self, Unfinished { message, open, queued }: Unfinished) {
         self.message = message;
         self.calls.restore(open, queued);
     }
 
     /// Hands over the next calls, or asks the model when all have their outcomes.
-    pub(super) fn hand_over(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn start_next_calls(&mut self, ctx: &mut Context<Self>) {
         match self.calls.next(&self.task.tools) {
             NextStep::Wait => {}
-            NextStep::HandOver(batch) => batch.into_iter().for_each(|next| self.carry_out(next)),
+            NextStep::StartCalls(batch) => batch.into_iter().for_each(|next| self.carry_out(next)),
             NextStep::AskModel => match std::mem::take(&mut self.endings.after_calls) {
                 AfterCalls::AskModel => self.go_on(ctx),
-                AfterCalls::Nudge(text) => self.report(TurnReport::Nudged { text }),
+                AfterCalls::Remind(text) => self.report(TurnReport::Reminder { text }),
                 AfterCalls::End => self.end(StopReason::MaxTokens),
             },
         }
@@ -61,8 +61,8 @@ impl Turn {
         }
         let (call, _) = begun.entry(place).or_insert_with(|| (CallId::new(), tool.clone())).clone();
         let title = detail.map_or_else(|| tool.clone(), |detail| format!("{tool} {detail}"));
-        let title = visible::line(&title).into_owned();
-        self.report(TurnReport::Begun { call, message: self.message.clone(), tool, title });
+        let title = escape::line(&title).into_owned();
+        self.report(TurnReport::CallBegun { call, message: self.message.clone(), tool, title });
     }
 
     fn carry_out(&self, NextCall { call, request, step }: NextCall) {
@@ -70,7 +70,7 @@ impl Turn {
         self.report(match step {
             CallStep::Run => TurnReport::Called { call, message, request },
             CallStep::ShowPlan(entries) => TurnReport::Planned { call, message, entries },
-            CallStep::Refuse(reason) => TurnReport::Barred { call, message, request, reason },
+            CallStep::Refuse(reason) => TurnReport::CallRejected { call, message, request, reason },
         });
     }
 }
@@ -97,6 +97,6 @@ impl Handler<CallEnded> for Turn {
         self.calls.end(&call, failed, outcome, &self.task.tools);
         self.task.after = self.task.after.max(at);
         self.task.conversation = conversation;
-        self.hand_over(ctx);
+        self.start_next_calls(ctx);
     }
 }

@@ -30,7 +30,8 @@ pub(crate) struct Seen {
 }
 
 impl Client {
-    /// Starts the program and waits until `initialize` is answered. Returns the milliseconds it took.
+    /// Starts the program and waits until `initialize` is answered. Returns the milliseconds it
+    /// took.
     pub(crate) fn start(mut command: Command) -> (Self, f64) {
         let started = Instant::now();
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();

@@ -6,8 +6,8 @@
 //! history, actors or permission questions (`floor_agent`).
 //!
 //! `cargo bench --bench figures` prints the figures; with `-- --write` it also writes
-//! docs/performance.md, its plots, and the figures in README.md. It takes about four minutes. A word
-//! selects the sections whose names contain it.
+//! docs/performance.md, its plots, and the figures in README.md. It takes about four minutes. A
+//! word selects the sections whose names contain it.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench prints what it measured, or panics")]
 

@@ -1,8 +1,8 @@
 //! A model server that follows directions in the prompt, in both dialects.
 //!
-//! A prompt contains a direction such as `bench:7:stream:10000:16`: under the number 7, stream 10,000
-//! pieces of 16 bytes. The server records when each numbered request arrived and when its last piece
-//! was written. Pieces of a paced stream carry the time at which they were sent.
+//! A prompt contains a direction such as `bench:7:stream:10000:16`: under the number 7, stream
+//! 10,000 pieces of 16 bytes. The server records when each numbered request arrived and when its
+//! last piece was written. Pieces of a paced stream carry the time at which they were sent.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};

@@ -84,7 +84,8 @@ impl Report {
     }
 }
 
-/// Returns whether a figure misses its goal. More is better for rates, and less for everything else.
+/// Returns whether a figure misses its goal. More is better for rates, and less for everything
+/// else.
 fn is_missed(goal: &str, ours: f64, unit: &str) -> bool {
     let wanted = goal.split(' ').next().and_then(|number| number.parse::<f64>().ok());
     wanted.is_some_and(|wanted| if unit == RATE { ours < wanted } else { ours > wanted })

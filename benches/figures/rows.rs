@@ -244,7 +244,8 @@ fn memory(report: &mut Report) {
     report.row("daemon resident, after one stream of 100,000 chunks", resident(pid), None, "MB", "30 MB");
     side_by_side(&world, 10, 5, Direction::Stream { pieces: 10_000, bytes: 16 });
     report.row("daemon resident, after 50 streams of 10,000 chunks at once", resident(pid), None, "MB", "100 MB");
-    // A second bridge and a second floor agent, so that the pages of their programs count as shared.
+    // A second bridge and a second floor agent, so that the pages of their programs count as
+    // shared.
     let others = (world.editor(), world.floor());
     let (floor, _) = world.floor();
     report.row("bridge resident", resident(client.pid()), Some(resident(floor.pid())), "MB", "4 MB");

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::Environment;
-use domain::account::{AccountError, Accounts, KeyVariable, Login};
+use domain::account::{AccountError, Accounts, DeviceLogin, KeyVariable};
 use futures_util::future::BoxFuture;
 use models::{DeviceFlow, Rehearsal};
 
 use crate::config::{Config, GithubLogin};
-use crate::paths::Places;
+use crate::paths::Paths;
 
-pub use models::{CatalogueVersion, KeySurvey, Offered, Providers, Survey};
+pub use models::{CatalogueVersion, KeyCheck, OfferedModel, ProviderCheck, Providers};
 
 /// The name under which the token of a login is stored, which is the name of the provider that uses
 /// it.
@@ -22,7 +22,7 @@ const GITHUB: &str = "github";
 
 pub struct KeyAccounts {
     pub providers: Arc<Providers>,
-    pub stored: Arc<models::Accounts>,
+    pub stored: Arc<models::KeyStore>,
     pub github: GithubLogin,
 }
 
@@ -44,7 +44,7 @@ impl Accounts for KeyAccounts {
         Box::pin(async move { providers.is_authenticated(&environment).await })
     }
 
-    fn begin_login(&self) -> BoxFuture<'static, Result<Login, AccountError>> {
+    fn begin_login(&self) -> BoxFuture<'static, Result<DeviceLogin, AccountError>> {
         let Some(flow) = self.flow() else {
             return Box::pin(async { Err(AccountError::NotConfigured) });
         };
@@ -56,7 +56,7 @@ impl Accounts for KeyAccounts {
                 let token = flow.complete(&grant).await.map_err(|error| AccountError::Provider(error.to_string()))?;
                 keep(stored, move |stored| stored.store(GITHUB, &token).map(|_| ())).await
             };
-            Ok(Login { address, code, done: Box::pin(done) })
+            Ok(DeviceLogin { address, code, done: Box::pin(done) })
         })
     }
 
@@ -67,29 +67,29 @@ impl Accounts for KeyAccounts {
 }
 
 /// Checks the providers of this configuration, for `acpd doctor`.
-pub async fn survey(
-    places: &Places,
+pub async fn check_providers(
+    paths: &Paths,
     config: &Config,
     environment: &Environment,
     deadline: Duration,
-) -> anyhow::Result<Vec<Survey>> {
-    Ok(providers(places, config)?.survey(environment, deadline).await)
+) -> anyhow::Result<Vec<ProviderCheck>> {
+    Ok(providers(paths, config)?.check_all(environment, deadline).await)
 }
 
 /// Returns the providers of this configuration, for a subcommand that queries them itself.
-pub fn providers(places: &Places, config: &Config) -> anyhow::Result<Providers> {
-    Ok(Providers::new(&config.models, Some(&stored(places)), vec![Arc::new(Rehearsal::new())])?)
+pub fn providers(paths: &Paths, config: &Config) -> anyhow::Result<Providers> {
+    Ok(Providers::new(&config.models, Some(&stored(paths)), vec![Arc::new(Rehearsal::new())])?)
 }
 
 /// Returns the keys that `acpd login` stored.
-pub fn stored(places: &Places) -> models::Accounts {
-    models::Accounts::new(places.keys())
+pub fn stored(paths: &Paths) -> models::KeyStore {
+    models::KeyStore::new(paths.keys())
 }
 
 /// Runs a function that writes to the disk on a blocking thread.
 async fn keep(
-    stored: Arc<models::Accounts>,
-    change: impl FnOnce(&models::Accounts) -> Result<(), models::AccountError> + Send + 'static,
+    stored: Arc<models::KeyStore>,
+    change: impl FnOnce(&models::KeyStore) -> Result<(), models::KeyStoreError> + Send + 'static,
 ) -> Result<(), AccountError> {
     let written = tokio::task::spawn_blocking(move || change(&stored)).await;
     let written = written.map_err(|error| AccountError::Store(error.to_string()))?;

@@ -53,8 +53,8 @@ impl Ledger for FileLedger {
 }
 
 impl Inner {
-    /// Writes the current sum, which may be larger than when the caller requested the write, with the day it belongs
-    /// to: the write may come after midnight.
+    /// Writes the current sum, which may be larger than when the caller requested the write, with
+    /// the day it belongs to: the write may come after midnight.
     fn save(&self) {
         let _whole = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let (day, Spending { tokens, costs }) = self.day.total();

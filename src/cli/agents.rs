@@ -9,9 +9,10 @@ use crate::commands::completions;
 
 /// List, add, check and remove the agents that can answer sessions instead of acpd's own engine.
 ///
-/// Each agent is a table `[agents.NAME]` in the configuration file. Without a subcommand, lists the agents.
+/// Each agent is a table `[agents.NAME]` in the configuration file. Without a subcommand, lists the
+/// agents.
 #[derive(Debug, Args)]
-pub struct Agents {
+pub struct AgentsArgs {
     #[command(subcommand)]
     pub action: Option<AgentsAction>,
 }
@@ -24,9 +25,11 @@ pub enum AgentsAction {
         #[arg(long)]
         json: bool,
     },
-    /// Add an agent to the configuration file: one that acpd knows, one from an `agent.json`, or any command.
+    /// Add an agent to the configuration file: one that acpd knows, one from an `agent.json`, or
+    /// any command.
     ///
-    /// Shows the command that sessions will run and how to install it, then asks. Nothing is started or downloaded.
+    /// Shows the command that sessions will run and how to install it, then asks. Nothing is
+    /// started or downloaded.
     Add {
         /// The agent's name: one that acpd knows, or any name together with --from or a command.
         #[arg(required_unless_present = "from")]
@@ -46,8 +49,8 @@ pub enum AgentsAction {
     },
     /// Start an agent in the current folder, and show what it can do and whether it needs a login.
     ///
-    /// Opens an empty session with the agent, because nothing else shows whether a login is needed. The exit status is 1 if
-    /// the agent cannot be used.
+    /// Opens an empty session with the agent, because nothing else shows whether a login is needed.
+    /// The exit status is 1 if the agent cannot be used.
     Check {
         /// The agent's name in the configuration.
         #[arg(add = ArgValueCompleter::new(completions::hosted_agents))]

@@ -14,35 +14,37 @@ use crate::commands::ctl::session_format::SessionFormat;
 /// Never starts a daemon. Uses colours only on a terminal, and not if NO_COLOR is set.
 #[derive(Debug, Args)]
 #[command(after_help = CTL_EXIT_CODES)]
-pub struct Ctl {
+pub struct CtlArgs {
     /// Print JSON instead of a table.
     #[arg(long, global = true)]
     pub json: bool,
 
     #[command(subcommand)]
-    pub action: Action,
+    pub action: CtlAction,
 }
 
 const CTL_EXIT_CODES: &str = "Exit status: 0 done; 1 failed; 2 the command line is wrong; 3 no daemon is running; 4 no such \
                               session, or the given part of an id matches several.";
 
 #[derive(Debug, Subcommand)]
-pub enum Action {
-    Sessions(Sessions),
+pub enum CtlAction {
+    Sessions(SessionsArgs),
     /// Show one session: its history in numbers, cost, permissions, clients and open questions.
     Session {
         #[command(flatten)]
         which: SessionArgument,
     },
-    /// Show all sessions on a live screen, with keys to follow them, answer their questions and cancel their turns.
-    Top(Top),
+    /// Show all sessions on a live screen, with keys to follow them, answer their questions and
+    /// cancel their turns.
+    Top(TopArgs),
     /// List the connected clients.
     Connections,
     /// Show the state of the daemon.
     Status,
     /// Follow a session from its first message until it is closed. Press Ctrl-C to stop.
     ///
-    /// Prints the answers on stdout and the rest on stderr, like `ask`. With --json it prints one line per update.
+    /// Prints the answers on stdout and the rest on stderr, like `ask`. With --json it prints one
+    /// line per update.
     Tail {
         #[command(flatten)]
         which: SessionArgument,
@@ -50,7 +52,7 @@ pub enum Action {
     /// Allow what a session asks permission for. Prints everything that is allowed.
     Allow {
         #[command(flatten)]
-        answer: Answer,
+        answer: PermissionArgs,
 
         /// Allow it even if it is too long to be shown completely.
         #[arg(long)]
@@ -59,13 +61,13 @@ pub enum Action {
     /// Deny what a session asks permission for, and print it. The agent continues without it.
     Deny {
         #[command(flatten)]
-        answer: Answer,
+        answer: PermissionArgs,
 
         /// Tell the agent why, or what to do instead.
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
-    Answer(Reply),
+    Answer(AnswerArgs),
     /// Cancel the running turn of a session.
     Cancel {
         #[command(flatten)]
@@ -81,7 +83,7 @@ pub enum Action {
         #[command(flatten)]
         which: SessionArgument,
     },
-    Search(Search),
+    Search(SearchArgs),
     /// Change the title of a session.
     Rename {
         #[command(flatten)]
@@ -100,7 +102,8 @@ pub enum Action {
         #[arg(long)]
         redo: bool,
     },
-    /// Show the MCP servers of a session, or of all sessions in memory, with their state, tools and prompts.
+    /// Show the MCP servers of a session, or of all sessions in memory, with their state, tools and
+    /// prompts.
     Mcp {
         /// The session's id, or a unique part of its start or end.
         #[arg(add = ids())]
@@ -112,40 +115,45 @@ pub enum Action {
         which: SessionArgument,
     },
     /// Show the daemon's log: the journal under systemd, its log file otherwise.
-    Logs(Logs),
-    Gc(Gc),
-    Export(Export),
+    Logs(LogsArgs),
+    Gc(GcArgs),
+    Export(ExportArgs),
     /// Create a session from a file that `export` wrote, and print its id.
     ///
-    /// The file can have any size, because it is sent in parts; the session exists once all parts have arrived. Its mode and
-    /// approval come from this machine's configuration. "Always" answers are not imported.
+    /// The file can have any size, because it is sent in parts; the session exists once all parts
+    /// have arrived. Its mode and approval come from this machine's configuration. "Always" answers
+    /// are not imported.
     Import {
         /// The file, or `-` for stdin.
         file: PathBuf,
     },
-    /// Reload the daemon's configuration, and report which keys are in effect and which need a restart.
+    /// Reload the daemon's configuration, and report which keys are in effect and which need a
+    /// restart.
     Reload,
     /// Replace the running daemon with the installed program, in place.
     ///
-    /// No new turns start. Running turns have half a minute to finish, then they are stopped and recorded. Open permission
-    /// questions are asked again afterwards. Editors stay connected: their bridges reconnect to the new daemon and resume
-    /// where they were.
+    /// No new turns start. Running turns have half a minute to finish, then they are stopped and
+    /// recorded. Open permission questions are asked again afterwards. Editors stay connected:
+    /// their bridges reconnect to the new daemon and resume where they were.
     Restart {
         /// Stop running turns immediately.
         #[arg(long)]
         now: bool,
     },
-    /// Stop the daemon cleanly. Running turns are cancelled and recorded, open permission questions are kept.
+    /// Stop the daemon cleanly. Running turns are cancelled and recorded, open permission questions
+    /// are kept.
     Stop {
-        /// Kill the daemon if it does not respond or does not stop. Data that is not yet on disk is lost.
+        /// Kill the daemon if it does not respond or does not stop. Data that is not yet on disk is
+        /// lost.
         #[arg(long)]
         force: bool,
     },
 }
 
-/// List the sessions in the daemon's memory, with their state, clients and folder. Waiting ones come first.
+/// List the sessions in the daemon's memory, with their state, clients and folder. Waiting ones
+/// come first.
 #[derive(Debug, Args)]
-pub struct Sessions {
+pub struct SessionsArgs {
     /// List all stored sessions instead, newest first.
     #[arg(short, long)]
     pub all: bool,
@@ -168,9 +176,9 @@ pub struct Sessions {
 
     /// Print one line per session in this format, such as `{id} {state} {title}`.
     ///
-    /// Fields: id, title, folder, worktree, updated, messages and state (waiting, running, idle; with --all also
-    /// stored); and, for sessions in memory, model, mode, agent, clients, tokens, cost and asks. `\t` stands for a tab,
-    /// `{{` and `}}` for braces.
+    /// Fields: id, title, folder, worktree, updated, messages and state (waiting, running, idle;
+    /// with --all also stored); and, for sessions in memory, model, mode, agent, clients, tokens,
+    /// cost and asks. `\t` stands for a tab, `{{` and `}}` for braces.
     #[arg(long, value_name = "FORMAT", conflicts_with_all = ["quiet", "json"], value_parser = SessionFormat::parse)]
     pub format: Option<SessionFormat>,
 }
@@ -188,7 +196,7 @@ pub enum SortBy {
 ///
 /// Ignores case. Shows the newest sessions first, with at most three matches from each.
 #[derive(Debug, Args)]
-pub struct Search {
+pub struct SearchArgs {
     /// The text to search for. Several words are joined.
     #[arg(required = true)]
     pub text: Vec<String>,
@@ -207,14 +215,14 @@ pub struct SessionArgument {
 }
 
 #[derive(Debug, Args)]
-pub struct Top {
+pub struct TopArgs {
     /// Seconds between refreshes.
     #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = clap::value_parser!(u16).range(1..))]
     pub every: u16,
 }
 
 #[derive(Debug, Args)]
-pub struct Logs {
+pub struct LogsArgs {
     /// Keep printing new lines. Press Ctrl-C to stop.
     #[arg(short, long)]
     pub follow: bool,
@@ -226,11 +234,12 @@ pub struct Logs {
 
 /// Delete old sessions and their history. Without --yes it only lists what it would delete.
 ///
-/// Deletes sessions that are older than --older-than, and all but the newest --keep. It never deletes a session that a
-/// client is attached to or that is running.
+/// Deletes sessions that are older than --older-than, and all but the newest --keep. It never
+/// deletes a session that a client is attached to or that is running.
 #[derive(Debug, Args)]
-pub struct Gc {
-    /// Delete sessions without activity for this long, such as 12h, 30d or 8w. [default: 90d, without --keep]
+pub struct GcArgs {
+    /// Delete sessions without activity for this long, such as 12h, 30d or 8w. [default: 90d,
+    /// without --keep]
     #[arg(long, value_name = "AGE", value_parser = gc::age)]
     pub older_than: Option<Duration>,
 
@@ -244,23 +253,26 @@ pub struct Gc {
 }
 
 #[derive(Debug, Args)]
-pub struct Answer {
-    /// The session's id, or a unique part of its start or end. Optional if only one question is open.
+pub struct PermissionArgs {
+    /// The session's id, or a unique part of its start or end. Optional if only one question is
+    /// open.
     #[arg(add = ids())]
     pub id: Option<String>,
 
     /// The question's id, if several are open; `ctl sessions` shows it.
     pub question: Option<String>,
 
-    /// Give the same answer from now on to everything that "always" covers; the question says what that is.
+    /// Give the same answer from now on to everything that "always" covers; the question says what
+    /// that is.
     #[arg(long)]
     pub always: bool,
 }
 
 /// Answer a question that the agent asks you. `ctl deny` declines to answer.
 #[derive(Debug, Args)]
-pub struct Reply {
-    /// The session's id, or a unique part of its start or end. Optional if only one question is open.
+pub struct AnswerArgs {
+    /// The session's id, or a unique part of its start or end. Optional if only one question is
+    /// open.
     #[arg(add = ids())]
     pub id: Option<String>,
 
@@ -278,7 +290,7 @@ pub struct Reply {
 
 /// Write a session's history as JSON, one event per line, or as Markdown.
 #[derive(Debug, Args)]
-pub struct Export {
+pub struct ExportArgs {
     #[command(flatten)]
     pub which: SessionArgument,
 

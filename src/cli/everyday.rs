@@ -8,10 +8,11 @@ use super::models;
 
 /// Have systemd start the daemon when an editor connects.
 ///
-/// Writes the user units acpd.socket and acpd.service, which run this program, and enables the socket. Run it again after
-/// an update. Without systemd there is nothing to install, because `acpd acp` starts the daemon itself.
+/// Writes the user units acpd.socket and acpd.service, which run this program, and enables the
+/// socket. Run it again after an update. Without systemd there is nothing to install, because
+/// `acpd acp` starts the daemon itself.
 #[derive(Debug, Args)]
-pub struct Install {
+pub struct InstallArgs {
     /// Print what would be done, without doing it.
     #[arg(long)]
     pub dry_run: bool,
@@ -20,14 +21,15 @@ pub struct Install {
     #[arg(long)]
     pub force: bool,
 
-    /// Also prevent the agent's commands from gaining privileges. sudo and rootless containers then do not work.
+    /// Also prevent the agent's commands from gaining privileges. sudo and rootless containers then
+    /// do not work.
     #[arg(long)]
     pub hardened: bool,
 }
 
 /// Undo `acpd install`. History, keys and configuration stay.
 #[derive(Debug, Args)]
-pub struct Uninstall {
+pub struct UninstallArgs {
     /// Print what would be done, without doing it.
     #[arg(long)]
     pub dry_run: bool,
@@ -35,29 +37,32 @@ pub struct Uninstall {
 
 /// Check the installation and explain how to fix each problem.
 ///
-/// Checks the configuration, socket, daemon, store, keys, models, sandbox, systemd, editors and MCP servers. Changes
-/// nothing and starts no daemon. The exit status is 1 if a check fails.
+/// Checks the configuration, socket, daemon, store, keys, models, sandbox, systemd, editors and MCP
+/// servers. Changes nothing and starts no daemon. The exit status is 1 if a check fails.
 #[derive(Debug, Args)]
-pub struct Doctor {
+pub struct DoctorArgs {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
 }
 
-/// List the models that sessions can use, test them, override facts about them, or choose the default.
+/// List the models that sessions can use, test them, override facts about them, or choose the
+/// default.
 ///
-/// Without a subcommand, lists the models. Asks every provider that is configured, has a key, or runs on this machine,
-/// each time. (The daemon asks again after an hour, and at once after `acpd ctl reload`.) Needs no daemon. Facts that
-/// neither the configuration nor the provider states come from acpd's built-in table of models.
+/// Without a subcommand, lists the models. Asks every provider that is configured, has a key, or
+/// runs on this machine, each time. (The daemon asks again after an hour, and at once after
+/// `acpd ctl reload`.) Needs no daemon. Facts that neither the configuration nor the provider
+/// states come from acpd's built-in table of models.
 #[derive(Debug, Args)]
-pub struct Models {
+pub struct ModelsArgs {
     #[command(subcommand)]
     pub action: Option<ModelsAction>,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum ModelsAction {
-    /// List models with their context window, inputs and price, and explain why a provider offers none.
+    /// List models with their context window, inputs and price, and explain why a provider offers
+    /// none.
     List {
         /// List only models whose id or name contains this text.
         filter: Option<String>,
@@ -66,8 +71,8 @@ pub enum ModelsAction {
         #[arg(long)]
         json: bool,
     },
-    /// Send a short prompt to a model, or to one model of each provider, and print the time and cost. The exit status is 1 if
-    /// a model does not answer.
+    /// Send a short prompt to a model, or to one model of each provider, and print the time and
+    /// cost. The exit status is 1 if a model does not answer.
     Test {
         /// The model, as `acpd models list` names it.
         #[arg(add = models())]
@@ -75,8 +80,9 @@ pub enum ModelsAction {
     },
     /// Show or set the model of new sessions.
     ///
-    /// Writes `models.default` to the configuration file, keeping its comments and layout, and makes a running daemon reload
-    /// it. Without MODEL it opens a list at a terminal, and prints the current default elsewhere.
+    /// Writes `models.default` to the configuration file, keeping its comments and layout, and
+    /// makes a running daemon reload it. Without MODEL it opens a list at a terminal, and prints
+    /// the current default elsewhere.
     Default {
         /// The model, as `acpd models list` names it.
         #[arg(add = models())]
@@ -88,11 +94,13 @@ pub enum ModelsAction {
     },
     /// Correct facts about a model that its provider or the built-in table lacks or gets wrong.
     ///
-    /// Writes them to `models.overrides` in the configuration file, keeping its comments and layout, and makes a running
-    /// daemon reload it. The facts are name, window, output, images, audio, documents, thinks, thinking, efforts, dialect,
-    /// price.input, price.output, price.cached_read, price.cached_write and price.currency.
+    /// Writes them to `models.overrides` in the configuration file, keeping its comments and
+    /// layout, and makes a running daemon reload it. The facts are name, window, output, images,
+    /// audio, documents, thinks, thinking, efforts, dialect, price.input, price.output,
+    /// price.cached_read, price.cached_write and price.currency.
     Override {
-        /// The model, as `acpd models list` names it, with or without its provider. A `*` at the end stands for any ending.
+        /// The model, as `acpd models list` names it, with or without its provider. A `*` at the
+        /// end stands for any ending.
         #[arg(add = models())]
         model: String,
 
@@ -108,22 +116,24 @@ pub enum ModelsAction {
 
 /// Print an editor's settings for acpd, or write them.
 #[derive(Debug, Args)]
-pub struct Setup {
+pub struct SetupArgs {
     /// The editor to set up.
     #[arg(value_enum)]
-    pub editor: Editor,
+    pub editor: EditorName,
 
-    /// Write the settings to the editor's own file, if that is JSON. Comments and layout stay, and a copy is kept.
+    /// Write the settings to the editor's own file, if that is JSON. Comments and layout stay, and
+    /// a copy is kept.
     #[arg(long)]
     pub write: bool,
 
-    /// Make a separate entry for this agent: a name from `[agents]` in the configuration, or `native`.
+    /// Make a separate entry for this agent: a name from `[agents]` in the configuration, or
+    /// `native`.
     #[arg(long, value_name = "NAME")]
     pub agent: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Editor {
+pub enum EditorName {
     Zed,
     Jetbrains,
     /// With CodeCompanion or with avante.nvim.
@@ -137,7 +147,7 @@ pub enum Editor {
     Vscode,
 }
 
-impl Editor {
+impl EditorName {
     /// The name on the command line.
     pub fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
@@ -146,14 +156,15 @@ impl Editor {
 
 /// Show or check the configuration.
 #[derive(Debug, Args)]
-pub struct Config {
+pub struct ConfigArgs {
     #[command(subcommand)]
     pub action: ConfigAction,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum ConfigAction {
-    /// Show every key with its value and where the value comes from, for a daemon started from this shell.
+    /// Show every key with its value and where the value comes from, for a daemon started from this
+    /// shell.
     Show {
         /// Show only keys that differ from their default.
         #[arg(long)]
@@ -167,7 +178,8 @@ pub enum ConfigAction {
     Path,
     /// Check the configuration, or one file. The exit status is 1 if it has an error.
     Check {
-        /// Check only this file. A file in a folder `.acpd` is checked as a project's configuration.
+        /// Check only this file. A file in a folder `.acpd` is checked as a project's
+        /// configuration.
         file: Option<PathBuf>,
     },
     /// Print every key with its meaning and default, as a starting point for a configuration file.

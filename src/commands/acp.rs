@@ -3,9 +3,9 @@
 
 use crate::commands::Ending;
 use crate::launch;
-use crate::paths::Places;
+use crate::paths::Paths;
 
-pub fn run(places: &Places, agent: Option<String>) -> anyhow::Result<Ending> {
+pub fn run(places: &Paths, agent: Option<String>) -> anyhow::Result<Ending> {
     bridge::run(places, agent, launch::own_program()?)?;
     Ok(Ending::Done)
 }

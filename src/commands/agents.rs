@@ -21,11 +21,11 @@ use terminal::style::visible_text;
 use toml::{Table, Value};
 
 use self::known::{KNOWN, Known};
-use crate::cli::{Agents, AgentsAction};
+use crate::cli::{AgentsAction, AgentsArgs};
 use crate::commands::{Ending, file_replacement};
 use crate::config::{self, Config};
 use crate::launch;
-use crate::paths::Places;
+use crate::paths::Paths;
 
 use self::check::shell_line;
 pub use check::log_in;
@@ -33,7 +33,7 @@ pub use check::log_in;
 /// The bytes of an agent's description.
 const DESCRIPTION_LIMIT: u64 = 1 << 20;
 
-pub fn run(places: &Places, args: &Agents) -> anyhow::Result<Ending> {
+pub fn run(places: &Paths, args: &AgentsArgs) -> anyhow::Result<Ending> {
     match &args.action {
         None => list(places, false),
         Some(AgentsAction::List { json }) => list(places, *json),
@@ -45,12 +45,12 @@ pub fn run(places: &Places, args: &Agents) -> anyhow::Result<Ending> {
     }
 }
 
-fn load(places: &Places) -> anyhow::Result<Config> {
+fn load(places: &Paths) -> anyhow::Result<Config> {
     config::load(&places.config, launch::environment(), &[])
 }
 
 /// Returns an error with advice if there is no such agent. `native` is one.
-pub(super) fn find(places: &Places, name: &str) -> anyhow::Result<()> {
+pub(super) fn find(places: &Paths, name: &str) -> anyhow::Result<()> {
     let config = load(places)?;
     if name == NATIVE || config.agents.entries.contains_key(name) {
         return Ok(());
@@ -144,7 +144,7 @@ fn read_description(file: &Path) -> anyhow::Result<String> {
     Ok(text)
 }
 
-fn add(places: &Places, candidate: &Candidate, yes: bool) -> anyhow::Result<Ending> {
+fn add(places: &Paths, candidate: &Candidate, yes: bool) -> anyhow::Result<Ending> {
     let added = || config_text::add(&read(&places.config)?, &candidate.name, &candidate.entry());
     added()?;
     let Candidate { name, title, install, .. } = candidate;
@@ -168,7 +168,7 @@ fn add(places: &Places, candidate: &Candidate, yes: bool) -> anyhow::Result<Endi
     Ok(Ending::Done)
 }
 
-fn remove(places: &Places, name: &str, yes: bool) -> anyhow::Result<Ending> {
+fn remove(places: &Paths, name: &str, yes: bool) -> anyhow::Result<Ending> {
     let (_, removed) = config_text::remove(&read(&places.config)?, name)?;
     print!("to be removed from {}:\n\n{}\n", places.config.display(), visible_text(&removed));
     if !confirm("Remove it?", yes)? {
@@ -182,7 +182,7 @@ fn remove(places: &Places, name: &str, yes: bool) -> anyhow::Result<Ending> {
     Ok(Ending::Done)
 }
 
-fn list(places: &Places, json: bool) -> anyhow::Result<Ending> {
+fn list(places: &Paths, json: bool) -> anyhow::Result<Ending> {
     let config = load(places)?;
     let default = config.agents.default.as_deref().unwrap_or(NATIVE);
     let entries = &config.agents.entries;

@@ -36,10 +36,10 @@ use self::opening::{Opened, Session};
 use self::output::Output;
 use self::prompt_source::PromptSource;
 use self::turn::DaemonClosed;
-use crate::cli::Ask;
+use crate::cli::AskArgs;
 use crate::client::{Client, Message, Refused};
 use crate::commands::Ending;
-use crate::paths::Places;
+use crate::paths::Paths;
 
 /// How many messages are kept while the user types. The daemon holds back further ones.
 const MAX_HELD_MESSAGES: usize = 1000;
@@ -53,7 +53,7 @@ const REHEARSAL: &str = "rehearsal";
 /// Words that end a conversation.
 const GOODBYES: [&str; 4] = ["exit", "quit", "/exit", "/quit"];
 
-pub fn run(places: &Places, args: &Ask) -> anyhow::Result<Ending> {
+pub fn run(places: &Paths, args: &AskArgs) -> anyhow::Result<Ending> {
     let source = PromptSource::choose(args)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ending = runtime.block_on(async {

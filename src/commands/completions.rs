@@ -22,10 +22,10 @@ use wire::method;
 use super::ctl::DaemonClient;
 use super::{Ending, session_lookup};
 use crate::assemble::accounts;
-use crate::cli::{Cli, Completions, Shell};
+use crate::cli::{Cli, CompletionsArgs, Shell};
 use crate::config::{Config, Layers};
 use crate::launch;
-use crate::paths::Places;
+use crate::paths::Paths;
 
 /// The variable that the shell's script sets to request completions.
 const VARIABLE: &str = "ACPD_COMPLETE";
@@ -33,7 +33,7 @@ const VARIABLE: &str = "ACPD_COMPLETE";
 /// How long to wait for the daemon. A completion must be quick; without an answer it offers less.
 const DEADLINE: Duration = Duration::from_millis(500);
 
-pub fn run(args: &Completions) -> anyhow::Result<Ending> {
+pub fn run(args: &CompletionsArgs) -> anyhow::Result<Ending> {
     let shell: &dyn EnvCompleter = match args.shell {
         Shell::Bash => &Bash,
         Shell::Zsh => &Zsh,
@@ -66,7 +66,7 @@ pub(crate) fn session_ids(typed: &OsStr) -> Vec<CompletionCandidate> {
 pub(crate) fn models(typed: &OsStr) -> Vec<CompletionCandidate> {
     let configured = configured().and_then(|(places, config)| {
         let providers = accounts::providers(&places, &config)?;
-        Ok(providers.known(&launch::environment().collect()))
+        Ok(providers.list_known(&launch::environment().collect()))
     });
     let configured = configured.unwrap_or_default().into_iter().map(|model| (model.id.to_string(), model.name));
     let mut models = models_of_daemon().unwrap_or_default();
@@ -86,7 +86,7 @@ pub(crate) fn providers(typed: &OsStr) -> Vec<CompletionCandidate> {
 
 /// Returns the providers that have a stored key.
 pub(crate) fn stored_providers(typed: &OsStr) -> Vec<CompletionCandidate> {
-    let found = Places::find(None).map(|places| accounts::stored(&places).names());
+    let found = Paths::find(None).map(|places| accounts::stored(&places).names());
     fitting(typed, found.unwrap_or_default().into_iter().map(|name| (name, String::new())))
 }
 
@@ -113,8 +113,8 @@ fn configured_agents() -> Vec<(String, String)> {
     entries.into_iter().map(|(name, agent)| (name, agent.command)).collect()
 }
 
-fn configured() -> anyhow::Result<(Places, Config)> {
-    let places = Places::find(None)?;
+fn configured() -> anyhow::Result<(Paths, Config)> {
+    let places = Paths::find(None)?;
     let config = Layers::read(&places.config, launch::environment(), &[])?.check()?;
     Ok((places, config))
 }
@@ -159,7 +159,7 @@ fn models_of_daemon() -> anyhow::Result<Vec<(String, String)>> {
 
 /// Runs requests at the daemon, if one is running and answers soon.
 fn visit_daemon<T>(requests: impl AsyncFnOnce(&mut DaemonClient) -> anyhow::Result<T>) -> anyhow::Result<T> {
-    let places = Places::find(None)?;
+    let places = Paths::find(None)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut daemon = DaemonClient::begin(&places, false)?;

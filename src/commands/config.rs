@@ -8,15 +8,15 @@ use std::path::Path;
 use domain::Environment;
 use terminal::style::{Colors, Style, visible_text};
 
-use crate::cli::{Config as Args, ConfigAction};
+use crate::cli::{ConfigAction, ConfigArgs};
 use crate::commands::Ending;
 use crate::config::ResolvedNetwork;
 use crate::config::{self, Layers, ShownSetting};
 use crate::daemon::login_shell;
-use crate::paths::Places;
+use crate::paths::Paths;
 use crate::{assemble, launch};
 
-pub fn run(places: &Places, args: &Args) -> anyhow::Result<Ending> {
+pub fn run(places: &Paths, args: &ConfigArgs) -> anyhow::Result<Ending> {
     match &args.action {
         ConfigAction::Show { changed, json } => show(places, *changed, *json)?,
         ConfigAction::Path => println!("{}", places.config.display()),
@@ -26,7 +26,7 @@ pub fn run(places: &Places, args: &Args) -> anyhow::Result<Ending> {
     Ok(Ending::Done)
 }
 
-fn show(places: &Places, changed: bool, json: bool) -> anyhow::Result<()> {
+fn show(places: &Paths, changed: bool, json: bool) -> anyhow::Result<()> {
     let layers = Layers::read(&places.config, launch::environment(), &[])?;
     let config = layers.check()?;
     let mut overview = layers.overview();
@@ -56,7 +56,7 @@ fn show(places: &Places, changed: bool, json: bool) -> anyhow::Result<()> {
 
 /// Returns the proxy and certificates of a daemon that an editor starts. The login shell is run
 /// only if its environment may matter.
-fn outbound(places: &Places, config: &config::Config) -> anyhow::Result<ResolvedNetwork> {
+fn outbound(places: &Paths, config: &config::Config) -> anyhow::Result<ResolvedNetwork> {
     let nothing = Environment::default();
     let known = ResolvedNetwork::of(&config.network, &nothing, &nothing);
     if known.is_complete() {
@@ -76,7 +76,7 @@ fn variables_of_serve(names: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 /// Formats one line per key. A value that differs from the default is shown with its source.
-fn render(overview: &[ShownSetting], places: &Places, colors: Colors) -> String {
+fn render(overview: &[ShownSetting], places: &Paths, colors: Colors) -> String {
     let mut text = String::new();
     for ShownSetting { key, value, source } in overview {
         let line = visible_text(&format!("{key} = {value}"));
@@ -90,7 +90,7 @@ fn render(overview: &[ShownSetting], places: &Places, colors: Colors) -> String 
     text
 }
 
-fn check(places: &Places, file: Option<&Path>) -> anyhow::Result<()> {
+fn check(places: &Paths, file: Option<&Path>) -> anyhow::Result<()> {
     let said = match file {
         Some(file) if !file.exists() => anyhow::bail!("there is no file {}", file.display()),
         Some(file) if is_a_projects(file) => {

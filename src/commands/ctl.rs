@@ -39,57 +39,57 @@ use terminal::style::json_line;
 use wire::method;
 
 use self::answer::Permission;
-use crate::cli::{Action, Ctl};
+use crate::cli::{CtlAction, CtlArgs};
 use crate::client::Client;
 use crate::commands::{Ending, session_lookup};
-use crate::paths::Places;
+use crate::paths::Paths;
 use bridge::socket;
 
-pub fn run(places: &Places, args: &Ctl) -> anyhow::Result<Ending> {
+pub fn run(places: &Paths, args: &CtlArgs) -> anyhow::Result<Ending> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(act(places, args))
 }
 
-async fn act(places: &Places, args: &Ctl) -> anyhow::Result<Ending> {
+async fn act(places: &Paths, args: &CtlArgs) -> anyhow::Result<Ending> {
     // `logs` is the only subcommand that is useful without a daemon.
-    if let Action::Logs(logs) = &args.action {
+    if let CtlAction::Logs(logs) = &args.action {
         return logs::run(places, logs, args.json).await;
     }
     // `stop` must also work on a daemon that does not answer.
-    if let Action::Stop { force } = args.action {
+    if let CtlAction::Stop { force } = args.action {
         stop::run(places, args.json, force).await?;
         return Ok(Ending::Done);
     }
     let mut daemon = DaemonClient::begin(places, args.json)?;
     match &args.action {
-        Action::Sessions(args) => sessions::run(&mut daemon, args, &places.home).await?,
-        Action::Session { which } => session::run(&mut daemon, &which.id).await?,
-        Action::Top(args) => return top::run(daemon, places, args).await,
-        Action::Logs(args) => return logs::run(places, args, daemon.json).await,
-        Action::Gc(args) => gc::run(&mut daemon, args, &places.home).await?,
-        Action::Connections => connections::run(&mut daemon).await?,
-        Action::Status => status::run(&mut daemon).await?,
-        Action::Tail { which } => return tail::run(daemon, &which.id).await,
-        Action::Allow { answer, unseen } => {
+        CtlAction::Sessions(args) => sessions::run(&mut daemon, args, &places.home).await?,
+        CtlAction::Session { which } => session::run(&mut daemon, &which.id).await?,
+        CtlAction::Top(args) => return top::run(daemon, places, args).await,
+        CtlAction::Logs(args) => return logs::run(places, args, daemon.json).await,
+        CtlAction::Gc(args) => gc::run(&mut daemon, args, &places.home).await?,
+        CtlAction::Connections => connections::run(&mut daemon).await?,
+        CtlAction::Status => status::run(&mut daemon).await?,
+        CtlAction::Tail { which } => return tail::run(daemon, &which.id).await,
+        CtlAction::Allow { answer, unseen } => {
             answer::run(&mut daemon, answer, Permission::Allow { unseen: *unseen }).await?;
         }
-        Action::Deny { answer, reason } => {
+        CtlAction::Deny { answer, reason } => {
             answer::run(&mut daemon, answer, Permission::Deny { reason: reason.as_deref() }).await?;
         }
-        Action::Answer(args) => answer::reply(&mut daemon, args).await?,
-        Action::Cancel { which } => cancel::run(&mut daemon, &which.id).await?,
-        Action::Close { which } => close::run(&mut daemon, &which.id).await?,
-        Action::Delete { which } => delete::run(&mut daemon, &which.id).await?,
-        Action::Search(args) => search::run(&mut daemon, args).await?,
-        Action::Rename { which, title } => rename::run(&mut daemon, &which.id, &title.join(" ")).await?,
-        Action::Undo { which, redo } => undo::run(&mut daemon, &which.id, *redo).await?,
-        Action::Mcp { id } => mcp::run(&mut daemon, id.as_deref()).await?,
-        Action::Permissions { which } => permissions::run(&mut daemon, &which.id).await?,
-        Action::Export(args) => export::run(&mut daemon, args).await?,
-        Action::Import { file } => import::run(&mut daemon, file).await?,
-        Action::Reload => reload::run(&mut daemon).await?,
-        Action::Restart { now } => restart::run(daemon, places, *now).await?,
-        Action::Stop { force } => stop::run(places, daemon.json, *force).await?,
+        CtlAction::Answer(args) => answer::reply(&mut daemon, args).await?,
+        CtlAction::Cancel { which } => cancel::run(&mut daemon, &which.id).await?,
+        CtlAction::Close { which } => close::run(&mut daemon, &which.id).await?,
+        CtlAction::Delete { which } => delete::run(&mut daemon, &which.id).await?,
+        CtlAction::Search(args) => search::run(&mut daemon, args).await?,
+        CtlAction::Rename { which, title } => rename::run(&mut daemon, &which.id, &title.join(" ")).await?,
+        CtlAction::Undo { which, redo } => undo::run(&mut daemon, &which.id, *redo).await?,
+        CtlAction::Mcp { id } => mcp::run(&mut daemon, id.as_deref()).await?,
+        CtlAction::Permissions { which } => permissions::run(&mut daemon, &which.id).await?,
+        CtlAction::Export(args) => export::run(&mut daemon, args).await?,
+        CtlAction::Import { file } => import::run(&mut daemon, file).await?,
+        CtlAction::Reload => reload::run(&mut daemon).await?,
+        CtlAction::Restart { now } => restart::run(daemon, places, *now).await?,
+        CtlAction::Stop { force } => stop::run(places, daemon.json, *force).await?,
     }
     Ok(Ending::Done)
 }
@@ -102,7 +102,7 @@ pub(super) struct DaemonClient {
 }
 
 impl DaemonClient {
-    pub(super) fn begin(places: &Places, json: bool) -> anyhow::Result<Self> {
+    pub(super) fn begin(places: &Paths, json: bool) -> anyhow::Result<Self> {
         Ok(Self { client: Client::over(connect(places)?)?, json, initialized: false })
     }
 
@@ -160,7 +160,7 @@ impl fmt::Display for NoDaemon {
 
 impl std::error::Error for NoDaemon {}
 
-fn connect(places: &Places) -> anyhow::Result<UnixStream> {
+fn connect(places: &Paths) -> anyhow::Result<UnixStream> {
     match socket::connect(&places.socket) {
         Err(error) if socket::has_no_listener(&error) => Err(NoDaemon(places.socket.clone()).into()),
         connected => connected.with_context(|| format!("cannot connect to the daemon at {}", places.socket.display())),

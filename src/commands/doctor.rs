@@ -26,17 +26,17 @@ use terminal::style::Colors;
 
 use self::finding::{Finding, State};
 use crate::assemble::accounts;
-use crate::cli::Doctor;
+use crate::cli::DoctorArgs;
 use crate::commands::Ending;
 use crate::config::ResolvedNetwork;
 use crate::config::{Config, Layers, ShownSetting};
 use crate::launch;
-use crate::paths::Places;
+use crate::paths::Paths;
 
 /// The deadline of a check, longer than any deadline inside one.
 const DEADLINE: Duration = Duration::from_secs(15);
 
-pub fn run(places: &Places, args: &Doctor) -> anyhow::Result<Ending> {
+pub fn run(places: &Paths, args: &DoctorArgs) -> anyhow::Result<Ending> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let findings = runtime.block_on(examine(places));
     // A check that still hangs, for example on an unresponsive disk, is abandoned.
@@ -55,7 +55,7 @@ pub fn run(places: &Places, args: &Doctor) -> anyhow::Result<Ending> {
     }
 }
 
-async fn examine(places: &Places) -> Vec<Finding> {
+async fn examine(places: &Paths) -> Vec<Finding> {
     let path = std::env::var("PATH").ok();
     let (configuration, config) = configuration(places);
     let (config, overview) = config.map_or((None, Vec::new()), |(config, overview)| (Some(config), overview));
@@ -120,7 +120,7 @@ async fn examine(places: &Places) -> Vec<Finding> {
     findings
 }
 
-fn configuration(places: &Places) -> (Finding, Option<(Config, Vec<ShownSetting>)>) {
+fn configuration(places: &Paths) -> (Finding, Option<(Config, Vec<ShownSetting>)>) {
     let path = places.config.display();
     let read = Layers::read(&places.config, launch::environment(), &[]);
     let checked = read.and_then(|layers| {

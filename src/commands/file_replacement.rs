@@ -44,8 +44,9 @@ fn copy_whole(from: &Path, to: &Path) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Waits until no other program changes this file, and keeps others from it while the lock lives. The lock is a file
-/// in the same folder, which stays: a lock on a removed file would exclude no one.
+/// Waits until no other program changes this file, and keeps others from it while the lock lives.
+/// The lock is a file in the same folder, which stays: a lock on a removed file would exclude no
+/// one.
 pub(super) fn lock(path: &Path) -> anyhow::Result<File> {
     let doing = || format!("cannot lock {}", path.display());
     let (folder, name) = path.parent().zip(path.file_name()).with_context(doing)?;

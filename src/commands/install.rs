@@ -19,10 +19,10 @@ use serde_json::json;
 use wire::method;
 
 use self::units::{Found, Unit, Units};
-use crate::cli::{Install, Uninstall};
+use crate::cli::{InstallArgs, UninstallArgs};
 use crate::client::Client;
 use crate::commands::{Ending, file_replacement, session_lookup, systemctl};
-use crate::paths::{Account, Places};
+use crate::paths::{Paths, UserAccount};
 use crate::{config, launch};
 use bridge::socket;
 
@@ -54,17 +54,17 @@ enum Step {
     Systemctl(&'static [&'static str]),
 }
 
-pub fn run(places: &Places, args: &Install) -> anyhow::Result<Ending> {
+pub fn run(places: &Paths, args: &InstallArgs) -> anyhow::Result<Ending> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(install(places, args))
 }
 
-pub fn uninstall(places: &Places, args: &Uninstall) -> anyhow::Result<Ending> {
+pub fn uninstall(places: &Paths, args: &UninstallArgs) -> anyhow::Result<Ending> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(take_back(places, args))
 }
 
-async fn install(places: &Places, args: &Install) -> anyhow::Result<Ending> {
+async fn install(places: &Paths, args: &InstallArgs) -> anyhow::Result<Ending> {
     let program = launch::own_program()?;
     let absence = systemctl::absence().await;
     if let Some(why) = &absence {
@@ -119,7 +119,7 @@ async fn install(places: &Places, args: &Install) -> anyhow::Result<Ending> {
 
 /// Whether a daemon started by the units would listen for HTTP. It does not get the variables of
 /// this terminal.
-fn listens(places: &Places) -> bool {
+fn listens(places: &Paths) -> bool {
     match config::load(&places.config, [], &[]) {
         Ok(config) => config.http.listen.is_some(),
         Err(error) => {
@@ -130,7 +130,7 @@ fn listens(places: &Places) -> bool {
 }
 
 /// Returns the steps for the units, and whether a changed unit was kept.
-fn plan_units(units: &Units, args: &Install) -> anyhow::Result<(Vec<Step>, bool)> {
+fn plan_units(units: &Units, args: &InstallArgs) -> anyhow::Result<(Vec<Step>, bool)> {
     let (mut plan, mut left) = (Vec::new(), false);
     for unit in units.all() {
         let is_drop_in = std::ptr::eq(unit, &units.hardened);
@@ -160,7 +160,7 @@ fn place(unit: &Unit, found: Found, force: bool) -> anyhow::Result<Vec<Step>> {
     })
 }
 
-async fn take_back(places: &Places, args: &Uninstall) -> anyhow::Result<Ending> {
+async fn take_back(places: &Paths, args: &UninstallArgs) -> anyhow::Result<Ending> {
     let units = Units::of(places, &launch::own_program()?);
     let (mut stop, mut remove) = (Vec::new(), Vec::new());
     for unit in units.all() {
@@ -191,7 +191,7 @@ async fn take_back(places: &Places, args: &Uninstall) -> anyhow::Result<Ending> 
     Ok(Ending::Done)
 }
 
-async fn carry_out(plan: &[Step], places: &Places, dry_run: bool) -> anyhow::Result<()> {
+async fn carry_out(plan: &[Step], places: &Paths, dry_run: bool) -> anyhow::Result<()> {
     for step in plan {
         println!("  {}", step.words(places));
         if !dry_run {
@@ -202,7 +202,7 @@ async fn carry_out(plan: &[Step], places: &Places, dry_run: bool) -> anyhow::Res
 }
 
 /// Carries out every step, even after a failure. Returns the number of failures.
-async fn carry_out_all(plan: &[Step], places: &Places, dry_run: bool) -> usize {
+async fn carry_out_all(plan: &[Step], places: &Paths, dry_run: bool) -> usize {
     let mut failed = 0;
     for step in plan {
         if let Err(error) = carry_out(std::slice::from_ref(step), places, dry_run).await {
@@ -214,7 +214,7 @@ async fn carry_out_all(plan: &[Step], places: &Places, dry_run: bool) -> usize {
 }
 
 impl Step {
-    fn words(&self, places: &Places) -> String {
+    fn words(&self, places: &Paths) -> String {
         let short = |path: &Path| match path.strip_prefix(&places.home) {
             Ok(below) => format!("~/{}", below.display()),
             Err(_) => path.display().to_string(),
@@ -231,7 +231,7 @@ impl Step {
         }
     }
 
-    async fn carry_out(&self, places: &Places) -> anyhow::Result<()> {
+    async fn carry_out(&self, places: &Paths) -> anyhow::Result<()> {
         match self {
             Self::Write { path, text, .. } => file_replacement::replace(path, text),
             Self::Copy { from, to } => file_replacement::copy(from, to),
@@ -261,7 +261,7 @@ struct Serving {
 
 /// Looks for a running daemon. Does not connect to a socket that systemd holds, because that would
 /// start a daemon.
-async fn look_at_daemon(places: &Places) -> Option<Serving> {
+async fn look_at_daemon(places: &Paths) -> Option<Serving> {
     let holder = launch::daemon_pid(places)?;
     let asked = tokio::time::timeout(ANSWER_DEADLINE, async {
         let mut client = Client::over(socket::connect(&places.socket)?)?;
@@ -278,7 +278,7 @@ async fn look_at_daemon(places: &Places) -> Option<Serving> {
     Some(Serving { pid, service: main == pid.to_string(), busy })
 }
 
-async fn stop_daemon(places: &Places) -> anyhow::Result<()> {
+async fn stop_daemon(places: &Paths) -> anyhow::Result<()> {
     let mut client = Client::over(socket::connect(&places.socket)?)?;
     client.send(method::STOP, json!({})).await?;
     let gone = async {
@@ -291,7 +291,7 @@ async fn stop_daemon(places: &Places) -> anyhow::Result<()> {
 }
 
 fn explain_linger() {
-    let name = Account::own().map(|account| account.name);
+    let name = UserAccount::own().map(|account| account.name);
     if name.is_some_and(|name| Path::new("/var/lib/systemd/linger").join(name).exists()) {
         println!("The daemon keeps running after you log out, because lingering is enabled for you.");
         return;

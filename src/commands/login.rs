@@ -12,20 +12,20 @@ use std::thread;
 
 use anyhow::{Context, bail};
 use domain::Environment;
-use domain::near;
-use models::{Accounts, Providers, Rehearsal, Secret};
+use domain::similar_names;
+use models::{KeyStore, Providers, Rehearsal, Secret};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level;
 
-use crate::cli::{Login, Logout};
+use crate::cli::{LoginArgs, LogoutArgs};
 use crate::commands::{Ending, agents};
 use crate::config;
 use crate::config::ResolvedNetwork;
-use crate::paths::{Places, private_folder};
+use crate::paths::{Paths, private_folder};
 
-pub fn run(places: &Places, args: &Login) -> anyhow::Result<Ending> {
+pub fn run(places: &Paths, args: &LoginArgs) -> anyhow::Result<Ending> {
     if let Some(agent) = &args.agent {
         return agents::log_in(places, agent, args.method.as_deref());
     }
@@ -42,7 +42,7 @@ pub fn run(places: &Places, args: &Login) -> anyhow::Result<Ending> {
         None => ask(&format!("Provider ({}): ", names.join(", ")))?,
     };
     if !names.contains(&provider) {
-        let near = near::did_you_mean(&provider, names.iter().map(String::as_str));
+        let near = similar_names::did_you_mean(&provider, names.iter().map(String::as_str));
         bail!(
             "there is no provider `{provider}`; {}",
             near.unwrap_or_else(|| format!("there are {}", names.join(", ")))
@@ -60,7 +60,7 @@ pub fn run(places: &Places, args: &Login) -> anyhow::Result<Ending> {
     Ok(Ending::Done)
 }
 
-pub fn forget(places: &Places, args: &Logout) -> anyhow::Result<Ending> {
+pub fn forget(places: &Paths, args: &LogoutArgs) -> anyhow::Result<Ending> {
     if let Some(server) = &args.mcp {
         return mcp::log_out(places, server);
     }
@@ -92,9 +92,9 @@ pub fn forget(places: &Places, args: &Logout) -> anyhow::Result<Ending> {
     Ok(Ending::Done)
 }
 
-fn accounts(places: &Places) -> anyhow::Result<Accounts> {
+fn accounts(places: &Paths) -> anyhow::Result<KeyStore> {
     private_folder(&places.state)?;
-    Ok(Accounts::new(places.keys()))
+    Ok(KeyStore::new(places.keys()))
 }
 
 fn ask(question: &str) -> anyhow::Result<String> {

@@ -8,7 +8,7 @@ use anyhow::Context;
 use clap::{Command, CommandFactory};
 
 use super::Ending;
-use crate::cli::{Cli, Man, examples};
+use crate::cli::{Cli, ManArgs, examples};
 
 /// The FILES section of every page.
 const FILES: [(&str, &str); 4] = [
@@ -20,13 +20,13 @@ const FILES: [(&str, &str); 4] = [
 
 const ENVIRONMENT: [(&str, &str); 5] = [
     ("ACPD_SOCKET", "another socket, like --socket"),
-    ("ACPD_PATIENCE", "how many seconds a daemon may take to answer; 30 by default"),
+    ("ACPD_TIMEOUT", "how many seconds a daemon may take to answer; 30 by default"),
     ("ACPD_TOKEN", "the token for acpd ask --url"),
     ("NO_COLOR", "no colours, if it is not empty"),
     ("ACPD__SECTION__KEY", "a configuration key, for acpd serve"),
 ];
 
-pub fn run(args: &Man) -> anyhow::Result<Ending> {
+pub fn run(args: &ManArgs) -> anyhow::Result<Ending> {
     let mut command = Cli::command().disable_help_subcommand(true);
     // This adds the global options to every page.
     command.build();

@@ -15,17 +15,17 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use domain::conversation::Message;
 use domain::model::{Catalogue, Delta, Model, ModelRequest, Price};
-use domain::near;
+use domain::similar_names;
 use domain::{Content, Environment, MessageId, ModelId, ThoughtLevel, Usage};
 use futures_util::StreamExt;
 use serde_json::json;
 
-use crate::assemble::accounts::{self, CatalogueVersion, Offered, Providers};
-use crate::cli::{Models, ModelsAction};
+use crate::assemble::accounts::{self, CatalogueVersion, OfferedModel, Providers};
+use crate::cli::{ModelsAction, ModelsArgs};
 use crate::commands::Ending;
 use crate::config::{Layers, ResolvedNetwork};
 use crate::launch;
-use crate::paths::Places;
+use crate::paths::Paths;
 
 /// How long the providers may take to list their models.
 const LISTED_WITHIN: Duration = Duration::from_secs(10);
@@ -33,7 +33,7 @@ const LISTED_WITHIN: Duration = Duration::from_secs(10);
 /// How long a model may take to answer the test prompt.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(60);
 
-pub fn run(places: &Places, args: &Models) -> anyhow::Result<Ending> {
+pub fn run(places: &Paths, args: &ModelsArgs) -> anyhow::Result<Ending> {
     let list_all = ModelsAction::List { filter: None, json: false };
     let action = args.action.as_ref().unwrap_or(&list_all);
     let mut config = Layers::read(&places.config, launch::environment(), &[])?.check()?;
@@ -70,7 +70,7 @@ pub fn run(places: &Places, args: &Models) -> anyhow::Result<Ending> {
 struct Known<'a> {
     providers: &'a Providers,
     environment: &'a Environment,
-    offered: Vec<Offered>,
+    offered: Vec<OfferedModel>,
 }
 
 impl Known<'_> {
@@ -81,7 +81,7 @@ impl Known<'_> {
 
     /// Suggests the names that the user may have meant, as a question.
     fn near(&self, name: &str) -> Option<String> {
-        near::did_you_mean(name, self.offered.iter().map(|offered| offered.info.id.as_str()))
+        similar_names::did_you_mean(name, self.offered.iter().map(|offered| offered.info.id.as_str()))
     }
 
     /// Returns the error for a model that does not exist, with similar names.
@@ -102,8 +102,8 @@ impl Known<'_> {
 fn list(known: &Known<'_>, filter: Option<&str>, json: bool) -> anyhow::Result<Ending> {
     let filter = filter.unwrap_or_default();
     let contains = |text: &str| text.to_lowercase().contains(&filter.to_lowercase());
-    let fits = |offered: &&Offered| contains(offered.info.id.as_str()) || contains(&offered.info.name);
-    let shown: Vec<&Offered> = known.offered.iter().filter(fits).collect();
+    let fits = |offered: &&OfferedModel| contains(offered.info.id.as_str()) || contains(&offered.info.name);
+    let shown: Vec<&OfferedModel> = known.offered.iter().filter(fits).collect();
     let mut unavailable = known.providers.unavailable(known.environment);
     unavailable.retain(|(provider, _)| contains(provider));
     let default = known.providers.default_model(known.environment);
@@ -144,8 +144,8 @@ fn table() -> serde_json::Value {
     json!({ "version": table.version, "date": table.date, "sources": sources })
 }
 
-fn as_json(offered: &Offered, default: &ModelId) -> serde_json::Value {
-    let Offered { info, output, guessed, documents, dialect, configured } = offered;
+fn as_json(offered: &OfferedModel, default: &ModelId) -> serde_json::Value {
+    let OfferedModel { info, output, guessed, documents, dialect, configured } = offered;
     let price = info.price.as_ref().map(|price| {
         json!({ "currency": price.currency, "input": price.input, "output": price.output,
             "cached_read": price.cached_read, "cached_write": price.cached_write })
@@ -155,8 +155,8 @@ fn as_json(offered: &Offered, default: &ModelId) -> serde_json::Value {
         "guessed": guessed, "configured": configured, "default": info.id == *default })
 }
 
-fn line(offered: &Offered, default: &ModelId) -> String {
-    let Offered { info, guessed, documents, configured, .. } = offered;
+fn line(offered: &OfferedModel, default: &ModelId) -> String {
+    let OfferedModel { info, guessed, documents, configured, .. } = offered;
     let mut facts = vec![format!("{} tokens", thousands(info.window))];
     facts.extend(info.images.then(|| "images".to_owned()));
     facts.extend(documents.then(|| "PDFs".to_owned()));
@@ -184,7 +184,7 @@ async fn test(known: &Known<'_>, wanted: Option<&str>) -> anyhow::Result<Ending>
     let Known { providers, environment, offered } = known;
     let chosen: Vec<ModelId> = match wanted {
         Some(id) => vec![ModelId::from(id)],
-        None => providers.favourites(environment),
+        None => providers.preferred_models(environment),
     };
     let unusable = if wanted.is_some() { Vec::new() } else { providers.unusable(environment) };
     if chosen.is_empty() && unusable.is_empty() {

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use acpd_actors::{RehearsalError, Rehearse};
+use acpd_actors::{CheckRestart, RestartError};
 use anyhow::Context;
 use listenfd::ListenFd;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -22,11 +22,11 @@ use serde_json::json;
 use wire::frame::{Framing, encode};
 use wire::rpc::{self, Id, RpcError};
 
-use crate::cli::Serve;
+use crate::cli::ServeArgs;
 use crate::commands::Ending;
 use crate::config::Loaded;
 use crate::daemon::{DaemonExit, Inherited};
-use crate::paths::Places;
+use crate::paths::Paths;
 use crate::{assemble, daemon, launch, logging};
 
 /// How long the installed program may take to report whether it could start.
@@ -48,7 +48,7 @@ impl fmt::Display for CannotServe {
     }
 }
 
-pub fn run(places: &Places, args: &Serve) -> anyhow::Result<Ending> {
+pub fn run(places: &Paths, args: &ServeArgs) -> anyhow::Result<Ending> {
     if args.detach {
         detach(places, args)?;
         return Ok(Ending::Done);
@@ -76,9 +76,14 @@ pub fn run(places: &Places, args: &Serve) -> anyhow::Result<Ending> {
     served.map(|()| Ending::Done)
 }
 
-fn serve(places: &Places, args: &Serve, inherited: Option<UnixListener>, is_ready: &Cell<bool>) -> anyhow::Result<()> {
+fn serve(
+    places: &Paths,
+    args: &ServeArgs,
+    inherited: Option<UnixListener>,
+    is_ready: &Cell<bool>,
+) -> anyhow::Result<()> {
     let named_config = args.config.as_deref().and_then(|file| std::path::absolute(file).ok());
-    let places = &Places { named_config, ..places.clone() };
+    let places = &Paths { named_config, ..places.clone() };
     if args.rehearse {
         return assemble::check(places, &load(places, args)?.config);
     }
@@ -120,14 +125,14 @@ fn turn_away(listener: &UnixListener, reason: &str) {
     }
 }
 
-fn load(places: &Places, args: &Serve) -> anyhow::Result<Loaded> {
+fn load(places: &Paths, args: &ServeArgs) -> anyhow::Result<Loaded> {
     let file = args.config.as_deref().unwrap_or(&places.config);
     Loaded::read(file, launch::environment().collect(), flags(args))
 }
 
 /// Runs the installed program to find out whether it could start, because it may accept other
 /// configuration keys than this one.
-fn rehearsal(places: &Places, args: &Serve) -> Box<Rehearse> {
+fn rehearsal(places: &Paths, args: &ServeArgs) -> Box<CheckRestart> {
     let (places, args) = (places.clone(), args.clone());
     Box::new(move || {
         let command = launch::own_program().map(|program| command(&program, &places, &args));
@@ -140,14 +145,14 @@ fn rehearsal(places: &Places, args: &Serve) -> Box<Rehearse> {
     })
 }
 
-async fn rehearse(mut command: tokio::process::Command) -> Result<(), RehearsalError> {
+async fn rehearse(mut command: tokio::process::Command) -> Result<(), RestartError> {
     command.arg("--rehearse").stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true);
     match tokio::time::timeout(REHEARSAL_DEADLINE, command.output()).await {
         Ok(Ok(output)) if output.status.success() || output.status.code() == Some(WRONG_USAGE) => Ok(()),
         Ok(Ok(output)) => {
             let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
             let said = said.strip_prefix("acpd: ").unwrap_or(&said);
-            Err(RehearsalError(if said.is_empty() {
+            Err(RestartError(if said.is_empty() {
                 format!("the installed program ended with {}", output.status)
             } else {
                 said.to_owned()
@@ -155,12 +160,12 @@ async fn rehearse(mut command: tokio::process::Command) -> Result<(), RehearsalE
         }
         // Without an installed program, the running one restarts.
         Ok(Err(_)) => Ok(()),
-        Err(_) => Err(RehearsalError("the installed program does not answer".to_owned())),
+        Err(_) => Err(RestartError("the installed program does not answer".to_owned())),
     }
 }
 
 /// Returns the command line of the daemon that these arguments describe.
-fn command(program: &Path, places: &Places, args: &Serve) -> Command {
+fn command(program: &Path, places: &Paths, args: &ServeArgs) -> Command {
     let mut daemon = Command::new(program);
     daemon.arg("--socket").arg(&places.socket).arg("serve");
     if let Some(file) = &args.config {
@@ -171,7 +176,7 @@ fn command(program: &Path, places: &Places, args: &Serve) -> Command {
 }
 
 /// Returns the settings from the flags, including the short forms.
-fn flags(args: &Serve) -> Vec<String> {
+fn flags(args: &ServeArgs) -> Vec<String> {
     let http = args.http.iter().map(|address| format!("http.listen={address}"));
     args.set.iter().cloned().chain(http).collect()
 }
@@ -185,7 +190,7 @@ fn say_ready() -> anyhow::Result<()> {
     rustix::stdio::dup2_stdout(nothing).context("cannot close stdout")
 }
 
-fn detach(places: &Places, args: &Serve) -> anyhow::Result<()> {
+fn detach(places: &Paths, args: &ServeArgs) -> anyhow::Result<()> {
     rustix::process::setsid().context("cannot detach from the terminal")?;
     let mut daemon = command(&launch::own_program()?, places, args);
     // A bridge of an older version may have passed on variables that concern only its own editor.

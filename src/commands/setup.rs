@@ -16,12 +16,12 @@ use anyhow::{Context, bail};
 use serde_json::Value;
 
 use self::editors::{EditorSetup, SettingsFile};
-use crate::cli::Setup;
+use crate::cli::SetupArgs;
 use crate::commands::{Ending, agents, file_replacement};
 use crate::launch;
-use crate::paths::Places;
+use crate::paths::Paths;
 
-pub fn run(places: &Places, args: &Setup) -> anyhow::Result<Ending> {
+pub fn run(places: &Paths, args: &SetupArgs) -> anyhow::Result<Ending> {
     let program = launch::own_program()?;
     let mut setups = editors::setups(args.editor, places);
     if let Some(agent) = &args.agent {
@@ -44,7 +44,7 @@ pub fn run(places: &Places, args: &Setup) -> anyhow::Result<Ending> {
     Ok(Ending::Done)
 }
 
-fn print(setup: &EditorSetup, program: &Path, args: &Setup) -> anyhow::Result<()> {
+fn print(setup: &EditorSetup, program: &Path, args: &SetupArgs) -> anyhow::Result<()> {
     eprintln!("{}:\n", setup.title);
     print!("{}", setup.text(program));
     io::stdout().flush()?;

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Budget {
+pub struct BudgetConfig {
     turn_tokens: u64,
     turn_cost: f64,
     session_tokens: u64,
@@ -14,7 +14,7 @@ pub struct Budget {
     day_cost: f64,
 }
 
-impl Budget {
+impl BudgetConfig {
     pub fn limits(&self) -> SpendingLimits {
         SpendingLimits {
             turn: SpendingLimit { tokens: self.turn_tokens, cost: self.turn_cost },

@@ -12,7 +12,7 @@ use std::{fs, io};
 use anyhow::{Context, ensure};
 use config::builder::DefaultState;
 use config::{ConfigBuilder, ConfigError, FileFormat};
-use domain::{complaint, redact};
+use domain::{redact, serde_errors};
 
 use super::{Config, DEFAULTS, key_position, overview};
 
@@ -169,8 +169,8 @@ fn fault(error: &ConfigError) -> Fault {
             key: key.clone().map(with_dots),
             why: format!(
                 "expected {}, found {}",
-                complaint::expected(expected),
-                complaint::found(&unexpected.to_string())
+                serde_errors::expected(expected),
+                serde_errors::found(&unexpected.to_string())
             ),
         },
         ConfigError::NotFound(key) => Fault { key: Some(with_dots(key.clone())), why: "is missing".to_owned() },
@@ -179,12 +179,12 @@ fn fault(error: &ConfigError) -> Fault {
             let key = [key.clone(), inner.key].into_iter().flatten().collect::<Vec<_>>().join(".");
             Fault { key: Some(with_dots(key)), why: inner.why }
         }
-        // Serde names an unknown field only in the text of the error. The `At` error around it has the
-        // key of the section.
+        // Serde names an unknown field only in the text of the error. The `At` error around it has
+        // the key of the section.
         ConfigError::Message(text) => {
             match text.strip_prefix("unknown field `").and_then(|rest| rest.split_once('`')) {
                 Some((field, expected)) => Fault { key: Some(field.to_owned()), why: unknown(field, expected) },
-                None => Fault { key: None, why: complaint::plain(text) },
+                None => Fault { key: None, why: serde_errors::plain(text) },
             }
         }
         ConfigError::FileParse { cause, .. } => Fault { key: None, why: cause.to_string() },

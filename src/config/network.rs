@@ -6,14 +6,14 @@ use serde::Deserialize;
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Network {
+pub struct NetworkConfig {
     /// The proxy: empty for the environment's proxy, `off` for none, or an address.
     pub proxy: String,
     pub no_proxy: Vec<String>,
     pub certificates: Vec<PathBuf>,
 }
 
-impl Network {
+impl NetworkConfig {
     /// The value that turns the proxy off, even if the environment sets one.
     pub const OFF: &str = "off";
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, de};
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Protocol {
+pub struct ProtocolConfig {
     /// The versions of the protocol that clients may speak, lowest first.
     #[serde(deserialize_with = "versions")]
     pub versions: Vec<u16>,
@@ -36,7 +36,7 @@ pub struct ClientRule {
     pub without: Vec<Extra>,
 }
 
-impl Protocol {
+impl ProtocolConfig {
     pub fn policy(&self) -> ExtrasPolicy {
         let ProtocolExtras { models, usage, user_message_id, usage_update, fork } = &self.extras;
         let keys = [

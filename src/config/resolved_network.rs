@@ -43,12 +43,12 @@ impl Source {
 impl ResolvedNetwork {
     /// Resolves the settings. `shell` is the login shell's environment, which is empty while it is
     /// unknown.
-    pub fn of(settings: &config::Network, own: &Environment, shell: &Environment) -> Self {
+    pub fn of(settings: &config::NetworkConfig, own: &Environment, shell: &Environment) -> Self {
         let variables = |environment: &Environment| Network::of_variables(|name| environment.get(name));
         let environments = [(Source::Own, variables(own)), (Source::LoginShell, usable(variables(shell)))];
         let mut network = Network::default();
         let mut proxy = Source::Nothing;
-        if settings.proxy == config::Network::OFF {
+        if settings.proxy == config::NetworkConfig::OFF {
             proxy = Source::Configuration;
         } else if !settings.proxy.is_empty() {
             proxy = Source::Configuration;
@@ -136,8 +136,8 @@ mod tests {
         variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
 
-    fn settings(proxy: &str) -> config::Network {
-        config::Network { proxy: proxy.to_owned(), no_proxy: Vec::new(), certificates: Vec::new() }
+    fn settings(proxy: &str) -> config::NetworkConfig {
+        config::NetworkConfig { proxy: proxy.to_owned(), no_proxy: Vec::new(), certificates: Vec::new() }
     }
 
     #[test]

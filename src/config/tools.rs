@@ -11,7 +11,7 @@ use super::one_of;
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Tools {
+pub struct ToolsConfig {
     pub bash_timeout_seconds: u64,
     pub bash_timeout_max_seconds: u64,
     pub process_limit: usize,
@@ -27,7 +27,7 @@ pub struct Tools {
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Sandbox {
+pub struct SandboxConfig {
     pub reads: Vec<PathBuf>,
     #[serde(deserialize_with = "file_writes")]
     pub file_writes: FileWrites,
@@ -46,7 +46,7 @@ fn file_writes<'de, D: Deserializer<'de>>(value: D) -> Result<FileWrites, D::Err
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Web {
+pub struct WebConfig {
     pub allow_private: Vec<PrivateTarget>,
     pub certificates: Vec<PathBuf>,
     pub read_limit: usize,
@@ -54,8 +54,8 @@ pub struct Web {
     pub timeout_seconds: u64,
 }
 
-impl Tools {
-    pub fn apply(&self, settings: &mut tools::Settings) {
+impl ToolsConfig {
+    pub fn apply(&self, settings: &mut tools::ToolSettings) {
         let longest = Duration::from_secs(self.bash_timeout_max_seconds);
         settings.bash.timeout = Duration::from_secs(self.bash_timeout_seconds).min(longest);
         settings.bash.timeout_max = longest;
@@ -94,8 +94,8 @@ impl Tools {
     }
 }
 
-impl Sandbox {
-    pub fn apply(&self, settings: &mut tools::Settings) {
+impl SandboxConfig {
+    pub fn apply(&self, settings: &mut tools::ToolSettings) {
         let everything = self.reads.iter().any(|path| path == Path::new("/"));
         settings.sandbox.file_writes = self.file_writes;
         settings.sandbox.reads = (!everything).then(|| self.reads.clone());
@@ -108,8 +108,8 @@ impl Sandbox {
     }
 }
 
-impl Web {
-    pub fn apply(&self, settings: &mut tools::Settings) {
+impl WebConfig {
+    pub fn apply(&self, settings: &mut tools::ToolSettings) {
         settings.web = WebSettings {
             allow_private: self.allow_private.clone(),
             certificates: self.certificates.clone(),
@@ -133,12 +133,12 @@ mod tests {
     use super::*;
     use crate::config;
 
-    fn settings(text: &str) -> Result<tools::Settings, String> {
+    fn settings(text: &str) -> Result<tools::ToolSettings, String> {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("config.toml");
         std::fs::write(&file, text).unwrap();
         let config = config::load(&file, [], &[]).map_err(|error| error.to_string())?;
-        let mut settings = tools::Settings::new("/bin/false");
+        let mut settings = tools::ToolSettings::new("/bin/false");
         config.tools.apply(&mut settings);
         config.sandbox.apply(&mut settings);
         config.web.apply(&mut settings);
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn the_defaults_are_those_of_the_tools_themselves() {
-        assert_eq!(format!("{:?}", settings("").unwrap()), format!("{:?}", tools::Settings::new("/bin/false")));
+        assert_eq!(format!("{:?}", settings("").unwrap()), format!("{:?}", tools::ToolSettings::new("/bin/false")));
     }
 
     #[test]
@@ -159,7 +159,7 @@ mod tests {
              [web]\nallow_private = [\"10.0.0.0/8\", \"wiki.internal\"]\ncertificates = [\"/ca.pem\"]\nread_limit = 3000\n\
              output_limit = 4000\ntimeout_seconds = 7\n",
         );
-        let mut expected = tools::Settings::new("/bin/false");
+        let mut expected = tools::ToolSettings::new("/bin/false");
         expected.bash.timeout = Duration::from_secs(5);
         expected.bash.timeout_max = Duration::from_secs(5);
         expected.launcher.process_limit = 99;

@@ -17,7 +17,7 @@ use super::folder_watch::FolderWatch;
 use super::{ACCEPT_PAUSE, Inherited};
 use crate::daemon::socket::{self, Listener, SocketFile};
 use crate::launch::beside;
-use crate::paths::{Places, private_folder};
+use crate::paths::{Paths, private_folder};
 use bridge::lock::{Attempt, Lock};
 
 /// How long to wait before the next attempt to bind a deleted socket.
@@ -63,8 +63,8 @@ enum State {
 }
 
 impl ListeningSocket {
-    pub(super) fn open(places: &Places, inherited: Option<Inherited>, locks: Locks) -> anyhow::Result<Self> {
-        let place = places.socket.clone();
+    pub(super) fn open(paths: &Paths, inherited: Option<Inherited>, locks: Locks) -> anyhow::Result<Self> {
+        let place = paths.socket.clone();
         let (listener, file, is_ours) = match inherited {
             Some(Inherited { listener, ours }) => (socket::adopt(listener)?, SocketFile::on(&place).ok(), ours),
             None => {
@@ -72,8 +72,8 @@ impl ListeningSocket {
                 (listener, Some(file), true)
             }
         };
-        let watch = FolderWatch::on(places.socket_folder(), MAX_POLL_INTERVAL);
-        let fallback = places.fallback_socket();
+        let watch = FolderWatch::on(paths.socket_folder(), MAX_POLL_INTERVAL);
+        let fallback = paths.fallback_socket();
         let mut socket = Self { listener, file, is_ours, place, fallback, is_lost: false, watch, locks };
         let place = socket.place.clone();
         socket.note(&place);

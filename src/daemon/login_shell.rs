@@ -17,7 +17,7 @@ use tokio::net::unix::pipe;
 use uuid::Uuid;
 
 use crate::launch::INITIAL_PATH;
-use crate::paths::{Account, Places};
+use crate::paths::{Paths, UserAccount};
 
 const DEADLINE: Duration = Duration::from_secs(10);
 
@@ -29,14 +29,14 @@ const OWN: [&str; 6] = ["_", "SHLVL", "PWD", "OLDPWD", "TERM", "ACPD_TOOL"];
 
 /// Returns the shell's environment, or None if the shell fails, prints nothing usable, or takes too
 /// long. `runner` is the program whose `__run` subcommand is the helper.
-pub async fn environment(places: &Places, runner: PathBuf) -> Option<Environment> {
-    let account = Account::own()?;
+pub async fn environment(paths: &Paths, runner: PathBuf) -> Option<Environment> {
+    let account = UserAccount::own()?;
     let marker = Uuid::now_v7().to_string();
     let script = format!("printf '%s' {marker}; env -0; printf '%s' {marker}");
     let text = |text: &OsStr| text.to_string_lossy().into_owned();
     let (name, shell) = (text(&account.name), text(account.shell.as_os_str()));
     let variables = [
-        ("HOME", text(places.home.as_os_str())),
+        ("HOME", text(paths.home.as_os_str())),
         ("USER", name.clone()),
         ("LOGNAME", name),
         ("SHELL", shell.clone()),
@@ -49,7 +49,7 @@ pub async fn environment(places: &Places, runner: PathBuf) -> Option<Environment
         program: "/bin/sh".to_owned(),
         arguments: vec!["-c".to_owned(), r#"exec "$0" -ilc "$1" 2>/dev/null"#.to_owned(), shell, script],
         environment: variables.map(|(name, value)| (name.to_owned(), value)).into(),
-        folder: places.home.clone(),
+        folder: paths.home.clone(),
         sandbox: None,
         shield: Vec::new(),
         process_limit: None,

@@ -5,18 +5,18 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use acpd_actors::{Reload, ReloadError, Settings};
+use acpd_actors::{Reload, ReloadError, RuntimeSettings};
 use domain::card::ReloadCard;
 
 use crate::assemble::Parts;
 use crate::config::Loaded;
 use crate::logging;
-use crate::paths::Places;
+use crate::paths::Paths;
 
 /// Returns a function that reloads the configuration each time it is called.
-pub(super) fn reloader(places: &Places, loaded: Loaded, parts: Parts) -> Box<Reload> {
+pub(super) fn reloader(paths: &Paths, loaded: Loaded, parts: Parts) -> Box<Reload> {
     let reloader =
-        Arc::new(Reloader { places: places.clone(), parts, start: loaded.clone(), current: Mutex::new(loaded) });
+        Arc::new(Reloader { paths: paths.clone(), parts, start: loaded.clone(), current: Mutex::new(loaded) });
     Box::new(move || {
         let reloader = reloader.clone();
         Box::pin(async move {
@@ -37,7 +37,7 @@ pub(super) fn reloader(places: &Places, loaded: Loaded, parts: Parts) -> Box<Rel
 }
 
 struct Reloader {
-    places: Places,
+    paths: Paths,
     parts: Parts,
     /// The configuration at the start, which some keys keep until a restart.
     start: Loaded,
@@ -46,11 +46,11 @@ struct Reloader {
 }
 
 impl Reloader {
-    fn reload(&self) -> anyhow::Result<(ReloadCard, Settings)> {
+    fn reload(&self) -> anyhow::Result<(ReloadCard, RuntimeSettings)> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let next = current.again()?;
         acpd_http::check_files(&next.config.http)?;
-        let settings = self.parts.renew(&self.places, &next.config)?;
+        let settings = self.parts.renew(&self.paths, &next.config)?;
         logging::refilter(&next.config.log.filter)?;
         let mut card = sorted(current.differences(&next));
         card.restart = sorted(self.start.differences(&next)).restart;

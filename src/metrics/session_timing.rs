@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::tool::OutcomeKind;
-use domain::{CallId, Event, EventKind, Millis, Place, SessionId, Usage};
+use domain::{CallId, Event, EventKind, LogPosition, Millis, SessionId, Usage};
 
 #[derive(Debug, PartialEq)]
 pub(super) enum Fact {
@@ -35,7 +35,7 @@ pub(super) struct SessionTimings(HashMap<SessionId, SessionTiming>);
 #[derive(Default)]
 struct SessionTiming {
     /// The position of the last event that was counted.
-    last: Option<Place>,
+    last: Option<LogPosition>,
     turn: Option<Turn>,
     calls: HashMap<CallId, TimedCall>,
 }
@@ -55,8 +55,8 @@ impl SessionTimings {
         let timing = self.0.entry(session.clone()).or_default();
         let mut facts = Vec::new();
         for event in events {
-            if timing.last < Some(event.place()) {
-                timing.last = Some(event.place());
+            if timing.last < Some(event.position()) {
+                timing.last = Some(event.position());
                 facts.extend(timing.note(event));
             }
         }
@@ -120,7 +120,7 @@ fn name(verdict: OutcomeKind) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use domain::{Origin, Outcome, StopReason, TurnId};
+    use domain::{Outcome, PromptOrigin, StopReason, TurnId};
 
     use super::*;
 
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_turn_is_counted_once_however_often_it_is_submitted() {
-        let origin = Origin { connection: "c".into(), bridge: None, request: "1".to_owned() };
+        let origin = PromptOrigin { connection: "c".into(), bridge: None, request: "1".to_owned() };
         let text = |text: &str| EventKind::AgentText { message: "m".into(), text: text.to_owned() };
         let events = log(vec![
             EventKind::TurnStarted { turn: "t".into(), origin },

@@ -1,5 +1,6 @@
 //! Sub-agents beside each other, in the background, nested, continued, and at the end of their
-//! budget; and custom agents and skills. The model's answers are taken in the order of its requests.
+//! budget; and custom agents and skills. The model's answers are taken in the order of its
+//! requests.
 
 use std::fs;
 use std::path::PathBuf;
@@ -38,16 +39,17 @@ async fn place(files: &[(&str, &str)], deny: Value, limits: AgentLimits, answers
         skill_folders: Vec::new(),
         trusted: vec![home.path().join("project")],
     };
-    let mut settings = tools::Settings::new(env!("CARGO_BIN_EXE_acpd"));
+    let mut settings = tools::ToolSettings::new(env!("CARGO_BIN_EXE_acpd"));
     settings.library = library.clone();
     settings.permissions = serde_json::from_value(json!({ "deny": deny })).unwrap();
     let toolbox = Arc::new(Registry::new(settings));
     let notes = Notes { rules: Some(toolbox.rules()), library, ..Notes::default() };
     let scene = Scene::adjusted(|ports| {
         ports.toolbox = toolbox;
-        // Reading notes takes a while, and without it a sub-agent asks before the turn that started it.
+        // Reading notes takes a while, and without it a sub-agent asks before the turn that started
+        // it.
         if !files.is_empty() {
-            ports.briefing = Arc::new(notes);
+            ports.instructions = Arc::new(notes);
         }
         ports.settings.agents = limits;
         ports.settings.approval = domain::Approval::Never;

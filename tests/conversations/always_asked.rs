@@ -57,7 +57,7 @@ async fn a_command_that_names_acpds_files_asks_under_every_approval_setting() {
     let answers =
         vec![vec![Step::call("bash", json!({ "command": "cat state/acpd/keys/one" })), Step::end()], vec![Step::end()]];
     tokio::time::pause();
-    let place = |settings: &mut tools::Settings| settings.protected_paths = vec!["/somewhere/state/acpd".into()];
+    let place = |settings: &mut tools::ToolSettings| settings.protected_paths = vec!["/somewhere/state/acpd".into()];
     let mut at = Project::new(json!({}), &[], answers, place).await;
     at.configure("approval", "never").await;
     let prompt = at.zed.prompt(&at.session, "look").await;

@@ -5,23 +5,24 @@ use std::sync::Arc;
 use attachments::Converter;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use models::{KeyConfig, Kind, LocalConfig, ModelConfig, ModelsConfig, ProviderConfig, Providers, Rehearsal};
+use models::{KeyConfig, LocalConfig, ModelConfig, ModelsConfig, ProviderConfig, ProviderKind, Providers, Rehearsal};
 use serde_json::{Value, json};
 use testkit::Scene;
 use testkit::answers::{Dialect, ModelAnswer};
 use testkit::documents::{WIDE_IMAGE, endless_pdf, pdf};
 use testkit::provider::{Reply, Server};
 
-const PROVIDERS: [(Kind, Dialect, &str); 5] = [
-    (Kind::Anthropic, Dialect::Anthropic, "claude-sonnet-5"),
-    (Kind::OpenAi, Dialect::Chat, "gpt-4o"),
-    (Kind::Responses, Dialect::Responses, "gpt-5.1"),
-    (Kind::Gemini, Dialect::Gemini, "gemini-3-pro"),
-    (Kind::Ollama, Dialect::Ollama, "llava"),
+const PROVIDERS: [(ProviderKind, Dialect, &str); 5] = [
+    (ProviderKind::Anthropic, Dialect::Anthropic, "claude-sonnet-5"),
+    (ProviderKind::OpenAi, Dialect::Chat, "gpt-4o"),
+    (ProviderKind::Responses, Dialect::Responses, "gpt-5.1"),
+    (ProviderKind::Gemini, Dialect::Gemini, "gemini-3-pro"),
+    (ProviderKind::Ollama, Dialect::Ollama, "llava"),
 ];
 
-/// Sends two prompts to a model, the first one with these blocks. Returns the bodies of both requests.
-async fn ask(kind: Kind, dialect: Dialect, name: &str, blocks: &[Value]) -> [Value; 2] {
+/// Sends two prompts to a model, the first one with these blocks. Returns the bodies of both
+/// requests.
+async fn ask(kind: ProviderKind, dialect: Dialect, name: &str, blocks: &[Value]) -> [Value; 2] {
     let server = Server::with(move |_, _| Reply::stream(&[&ModelAnswer::text("Seen.").sse(dialect)]));
     let provider = ProviderConfig {
         key: KeyConfig { command: Some("echo a-key".to_owned()), ..KeyConfig::default() },
@@ -71,7 +72,7 @@ async fn a_pdf_is_a_document_where_the_model_reads_it_and_text_elsewhere() {
         let texts = strings(&bodies[0]);
         let is_document = texts.iter().any(|text| text.ends_with(&data));
         let is_text = texts.iter().any(|text| text.contains("[page 1]\nThe quarterly report."));
-        let reads = matches!(kind, Kind::Anthropic | Kind::Responses | Kind::Gemini);
+        let reads = matches!(kind, ProviderKind::Anthropic | ProviderKind::Responses | ProviderKind::Gemini);
         assert_eq!((is_document, is_text), (reads, !reads), "{kind:?}: {}", bodies[0]);
         assert!(strings(&bodies[1]).iter().any(|text| texts.contains(text) && text.len() > 40), "{kind:?}");
     }
@@ -80,7 +81,7 @@ async fn a_pdf_is_a_document_where_the_model_reads_it_and_text_elsewhere() {
 #[actix::test]
 async fn a_pdf_that_cannot_be_read_is_named_and_the_turn_goes_on() {
     let blocks = [embedded("application/pdf", &endless_pdf())];
-    let [body, _] = ask(Kind::OpenAi, Dialect::Chat, "gpt-4o", &blocks).await;
+    let [body, _] = ask(ProviderKind::OpenAi, Dialect::Chat, "gpt-4o", &blocks).await;
     let left_out = "[file file:///work/report.pdf left out: the file is damaged, or needs too much memory to read]";
     assert!(strings(&body).iter().any(|text| text.contains(left_out)), "{body}");
 }
@@ -96,11 +97,11 @@ async fn a_large_image_is_scaled_to_the_providers_limit_and_to_the_same_bytes_ea
             images.next().unwrap_or_else(|| panic!("{kind:?}: {body}")).to_owned()
         });
         assert_eq!(images[0], images[1], "{kind:?}");
-        let image = attachments::look(&STANDARD.decode(&images[0]).unwrap()).unwrap();
+        let image = attachments::read_header(&STANDARD.decode(&images[0]).unwrap()).unwrap();
         let side = match kind {
-            Kind::OpenAi | Kind::Responses => 2_048,
-            Kind::Gemini => 3_072,
-            Kind::Anthropic | Kind::Vertex | Kind::Ollama => 2_000,
+            ProviderKind::OpenAi | ProviderKind::Responses => 2_048,
+            ProviderKind::Gemini => 3_072,
+            ProviderKind::Anthropic | ProviderKind::Vertex | ProviderKind::Ollama => 2_000,
         };
         assert_eq!(image.pixels.unwrap().0, side, "{kind:?}");
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use actix::{Arbiter, System};
-use history::{Settings, Store};
+use history::{Store, StoreSettings};
 use serde_json::{Value, json};
 use testkit::{Scene, Step};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
@@ -198,7 +198,7 @@ async fn attach(pipes: [DuplexStream; 2], session: String, version: Version, wai
 #[test]
 fn a_thousand_attaches_during_streams_see_every_piece_once_in_order() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Arc::new(Store::open(folder.path().join("history"), Settings::default()));
+    let store = Arc::new(Store::open(folder.path().join("history"), StoreSettings::default()));
     let mut dice = Dice::rolled();
     System::new().block_on(async {
         let arbiters: Vec<Arbiter> = (0..3).map(|_| Arbiter::new()).collect();

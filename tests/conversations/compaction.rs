@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use domain::{Approval, Usage};
 use expect_test::expect;
-use models::{KeyConfig, Kind, LocalConfig, ModelConfig, ModelsConfig, ProviderConfig, Providers, Rehearsal};
+use models::{KeyConfig, LocalConfig, ModelConfig, ModelsConfig, ProviderConfig, ProviderKind, Providers, Rehearsal};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::answers::{AnswerPart, Dialect, ModelAnswer};
@@ -14,15 +14,15 @@ use testkit::provider::{Reply, Server};
 use testkit::{Editor, Scene, Step};
 use tools::Registry;
 
-/// A model with a window of 100,000 tokens that gives these answers, and a session with real tools, in which nothing is
-/// asked about.
+/// A model with a window of 100,000 tokens that gives these answers, and a session with real tools,
+/// in which nothing is asked about.
 async fn play(answers: &[ModelAnswer], folder: &TempDir) -> (Server, Scene, Editor, String) {
     let replies = answers.iter().map(|answer| Reply::stream(&[&answer.sse(Dialect::Anthropic)])).collect();
     let server = Server::script(replies);
     let provider = ProviderConfig {
         key: KeyConfig::default(),
         models: vec![ModelConfig { id: "m".to_owned(), window: Some(100_000), ..ModelConfig::default() }],
-        ..ProviderConfig::new(Kind::Anthropic, &server.address)
+        ..ProviderConfig::new(ProviderKind::Anthropic, &server.address)
     };
     let config = ModelsConfig {
         default: Some("fake/m".to_owned()),
@@ -33,7 +33,7 @@ async fn play(answers: &[ModelAnswer], folder: &TempDir) -> (Server, Scene, Edit
     let models = Arc::new(Providers::new(&config, None, vec![Arc::new(Rehearsal::new())]).unwrap());
     let scene = Scene::adjusted(|ports| {
         ports.models = models;
-        ports.toolbox = Arc::new(Registry::new(tools::Settings::new(env!("CARGO_BIN_EXE_acpd"))));
+        ports.toolbox = Arc::new(Registry::new(tools::ToolSettings::new(env!("CARGO_BIN_EXE_acpd"))));
         ports.settings.approval = Approval::Never;
     });
     let mut zed = scene.editor("zed").await;

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 
 use domain::ModelId;
-use domain::briefing::{Brief, Briefing, Expansion, SlashCommandCard, TypedSlashCommand, Workplace};
+use domain::instructions::{Expansion, Instructions, SlashCommandCard, SystemPrompt, TypedSlashCommand, Workspace};
 use expect_test::expect;
 use futures_util::future::BoxFuture;
 use project::Notes;
@@ -17,17 +17,17 @@ const REVIEW: &str = "---\ndescription: Review a file\nargument-hint: [file]\n--
 /// Notes without the facts that change, which would be in every message.
 struct LastingNotes(Notes);
 
-impl Briefing for LastingNotes {
-    fn brief(&self, place: Workplace, model: ModelId) -> BoxFuture<'static, Brief> {
-        self.0.brief(place, model)
+impl Instructions for LastingNotes {
+    fn system_prompt(&self, workspace: Workspace, model: ModelId) -> BoxFuture<'static, SystemPrompt> {
+        self.0.system_prompt(workspace, model)
     }
 
-    fn commands(&self, place: Workplace) -> BoxFuture<'static, Vec<SlashCommandCard>> {
-        self.0.commands(place)
+    fn commands(&self, workspace: Workspace) -> BoxFuture<'static, Vec<SlashCommandCard>> {
+        self.0.commands(workspace)
     }
 
-    fn expand(&self, place: Workplace, call: TypedSlashCommand) -> BoxFuture<'static, Option<Expansion>> {
-        self.0.expand(place, call)
+    fn expand(&self, workspace: Workspace, call: TypedSlashCommand) -> BoxFuture<'static, Option<Expansion>> {
+        self.0.expand(workspace, call)
     }
 }
 
@@ -41,7 +41,7 @@ async fn place() -> (TempDir, Scene, Editor, String, Value) {
     fs::write(project.join(".acpd/commands/help.md"), "Not the real help.").unwrap();
     fs::write(own.join("commands/greet.md"), "# Greet everybody\n").unwrap();
     let notes = Notes { own: Some(own.join("AGENTS.md")), ..Notes::default() };
-    let scene = Scene::adjusted(|ports| ports.briefing = Arc::new(LastingNotes(notes)));
+    let scene = Scene::adjusted(|ports| ports.instructions = Arc::new(LastingNotes(notes)));
     let mut zed = scene.editor("zed").await;
     let opened = zed.call("session/new", json!({ "cwd": project })).await;
     let session = opened["result"]["sessionId"].as_str().unwrap().to_owned();

@@ -106,7 +106,7 @@ async fn an_editor_sees_a_call_before_any_request_for_it() {
 async fn a_slow_editor_is_asked_when_it_has_read_of_the_call() {
     let folder = tempfile::TempDir::new().unwrap();
     std::fs::write(folder.path().join("a.txt"), "saved\n").unwrap();
-    let tools = tools::Registry::new(tools::Settings::new(env!("CARGO_BIN_EXE_acpd")));
+    let tools = tools::Registry::new(tools::ToolSettings::new(env!("CARGO_BIN_EXE_acpd")));
     let scene = Scene::adjusted(|ports| {
         ports.toolbox = Arc::new(tools);
         ports.settings.outbox_limit = 4000;

@@ -1,12 +1,13 @@
-//! Sessions with real tools at servers that speak as the providers do: a task of five steps with parallel calls, a
-//! picture and a break in the middle, whose requests are validated, and a call that is shown while it is written.
+//! Sessions with real tools at servers that speak as the providers do: a task of five steps with
+//! parallel calls, a picture and a break in the middle, whose requests are validated, and a call
+//! that is shown while it is written.
 
 use std::fs;
 use std::sync::Arc;
 
 use attachments::Converter;
 use models::{
-    KeyConfig, Kind, LocalConfig, ModelConfig, ModelsConfig, ProviderConfig, Providers, Rehearsal, RetryPolicy,
+    KeyConfig, LocalConfig, ModelConfig, ModelsConfig, ProviderConfig, ProviderKind, Providers, Rehearsal, RetryPolicy,
 };
 use serde_json::json;
 use testkit::Scene;
@@ -17,7 +18,7 @@ use tools::Registry;
 
 fn models(provider: &Provider, server: &Server) -> Arc<Providers> {
     let Provider { model: name, base, .. } = provider;
-    let kind: Kind = serde_json::from_value(json!(provider.kind)).unwrap();
+    let kind: ProviderKind = serde_json::from_value(json!(provider.kind)).unwrap();
     let model =
         ModelConfig { id: (*name).to_owned(), images: Some(true), thinks: Some(true), ..ModelConfig::default() };
     let provider = ProviderConfig {
@@ -49,7 +50,7 @@ async fn a_task_of_five_steps_ends_well_at_every_validating_server() {
         let models = models(&provider, &server);
         let scene = Scene::adjusted(|ports| {
             ports.models = models;
-            ports.toolbox = Arc::new(Registry::new(tools::Settings::new(env!("CARGO_BIN_EXE_acpd"))));
+            ports.toolbox = Arc::new(Registry::new(tools::ToolSettings::new(env!("CARGO_BIN_EXE_acpd"))));
         });
         let mut zed = scene.editor("zed").await;
         let opened = zed.call("session/new", json!({ "cwd": folder.path(), "mcpServers": [] })).await;
@@ -64,7 +65,8 @@ async fn a_task_of_five_steps_ends_well_at_every_validating_server() {
     }
 }
 
-/// Returns the beginning of an answer up to the end of the event with the first bytes of a call's arguments.
+/// Returns the beginning of an answer up to the end of the event with the first bytes of a call's
+/// arguments.
 fn begun(answer: &[u8], line_end: &[u8]) -> usize {
     let position = |from: usize, word: &[u8]| {
         from + answer[from..].windows(word.len()).position(|window| window == word).unwrap() + word.len()
@@ -90,7 +92,7 @@ async fn a_call_is_shown_while_a_provider_still_writes_its_arguments() {
         let models = models(&provider, &server);
         let scene = Scene::adjusted(|ports| {
             ports.models = models;
-            ports.toolbox = Arc::new(Registry::new(tools::Settings::new(env!("CARGO_BIN_EXE_acpd"))));
+            ports.toolbox = Arc::new(Registry::new(tools::ToolSettings::new(env!("CARGO_BIN_EXE_acpd"))));
         });
         let mut zed = scene.editor("zed").await;
         let opened = zed.call("session/new", json!({ "cwd": folder.path(), "mcpServers": [] })).await;

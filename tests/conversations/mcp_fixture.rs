@@ -88,14 +88,14 @@ impl McpFixture {
     pub(crate) async fn with(
         abilities: Value,
         answers: Vec<Vec<Step>>,
-        adjust: impl FnOnce(&mut tools::Settings, &Path),
+        adjust: impl FnOnce(&mut tools::ToolSettings, &Path),
     ) -> Self {
         let folder = TempDir::new().unwrap();
         fs::write(folder.path().join("server.sh"), SERVER).unwrap();
         for mark in ["started", "cancelled"] {
             rustix::fs::mkfifoat(rustix::fs::CWD, folder.path().join(mark), rustix::fs::Mode::RWXU).unwrap();
         }
-        let mut settings = tools::Settings::new(env!("CARGO_BIN_EXE_acpd"));
+        let mut settings = tools::ToolSettings::new(env!("CARGO_BIN_EXE_acpd"));
         // On a busy machine even a shell is slow.
         settings.mcp.wait_seconds = TEST_TIMEOUT.as_secs();
         adjust(&mut settings, folder.path());
@@ -186,8 +186,8 @@ pub(crate) async fn ended(pid: u32) {
     // A process that no longer exists has already ended.
     let Ok(process) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::NONBLOCK) else { return };
     let wait = move || {
-        let patience = rustix::event::Timespec { tv_sec: TEST_TIMEOUT.as_secs() as i64, tv_nsec: 0 };
-        rustix::event::poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&patience)).unwrap()
+        let timeout = rustix::event::Timespec { tv_sec: TEST_TIMEOUT.as_secs() as i64, tv_nsec: 0 };
+        rustix::event::poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&timeout)).unwrap()
     };
     assert_eq!(tokio::task::spawn_blocking(wait).await.unwrap(), 1, "the process {pid:?} does not end");
 }

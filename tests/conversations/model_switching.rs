@@ -54,7 +54,7 @@ async fn a_sub_agent_without_its_own_model_follows_the_sessions_model() {
         let (first, second, shelf) = two_models(first, vec![report(), report()]);
         let scene = Scene::adjusted(|ports| {
             ports.models = shelf;
-            ports.toolbox = Arc::new(Registry::new(tools::Settings::new(env!("CARGO_BIN_EXE_acpd"))));
+            ports.toolbox = Arc::new(Registry::new(tools::ToolSettings::new(env!("CARGO_BIN_EXE_acpd"))));
         });
         let mut zed = scene.editor("zed").await;
         let opened = zed.call("session/new", json!({ "cwd": folder.path(), "mcpServers": [] })).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use acpd_actors::Unattended;
+use acpd_actors::UnattendedPolicy;
 use expect_test::expect;
 use serde_json::{Value, json};
 use testkit::{Editor, Scene, Step};
@@ -309,8 +309,8 @@ async fn when_the_last_client_that_can_answer_leaves_the_question_is_rejected() 
 
 #[actix::test]
 async fn an_attached_client_restarts_the_time_limit_of_an_unattended_question() {
-    let patience = Duration::from_secs(100);
-    let scene = Scene::with(touch_then_done(), |settings| settings.unattended = Unattended::DenyAfter(patience));
+    let timeout = Duration::from_secs(100);
+    let scene = Scene::with(touch_then_done(), |settings| settings.unattended = UnattendedPolicy::DenyAfter(timeout));
     let (mut zed, session) = scene.editor_with_session("zed").await;
     zed.prompt(&session, "touch it").await;
     zed.receive("session/request_permission").await;

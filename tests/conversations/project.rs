@@ -23,7 +23,7 @@ impl Project {
         offers: Value,
         files: &[(&str, &str)],
         answers: Vec<Vec<Step>>,
-        adjust: impl FnOnce(&mut tools::Settings),
+        adjust: impl FnOnce(&mut tools::ToolSettings),
     ) -> Self {
         Self::with_tools(offers, files, answers, adjust, |settings| Arc::new(Registry::new(settings))).await
     }
@@ -33,14 +33,14 @@ impl Project {
         offers: Value,
         files: &[(&str, &str)],
         answers: Vec<Vec<Step>>,
-        adjust: impl FnOnce(&mut tools::Settings),
-        tools: impl FnOnce(tools::Settings) -> Arc<dyn Toolbox>,
+        adjust: impl FnOnce(&mut tools::ToolSettings),
+        tools: impl FnOnce(tools::ToolSettings) -> Arc<dyn Toolbox>,
     ) -> Self {
         let folder = TempDir::new().unwrap();
         for (name, text) in files {
             fs::write(folder.path().join(name), text).unwrap();
         }
-        let mut settings = tools::Settings::new(env!("CARGO_BIN_EXE_acpd"));
+        let mut settings = tools::ToolSettings::new(env!("CARGO_BIN_EXE_acpd"));
         adjust(&mut settings);
         let scene = Scene::equipped(answers, tools(settings));
         let mut zed = scene.client("zed");

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use expect_test::expect;
 use models::{
-    KeyConfig, Kind, LocalConfig, ModelConfig, ModelsConfig, ProviderConfig, Providers, Rehearsal, RetryPolicy,
+    KeyConfig, LocalConfig, ModelConfig, ModelsConfig, ProviderConfig, ProviderKind, Providers, Rehearsal, RetryPolicy,
 };
 use serde_json::{Value, json};
 use testkit::answers::{AnswerPart, Dialect, ModelAnswer};
@@ -17,7 +17,7 @@ use testkit::{Editor, Scene};
 use tools::Registry;
 
 /// A provider `fake` with one model `m`.
-fn provider(kind: Kind, server: &Server, model: ModelConfig) -> Arc<Providers> {
+fn provider(kind: ProviderKind, server: &Server, model: ModelConfig) -> Arc<Providers> {
     let provider = ProviderConfig {
         key: KeyConfig::default(),
         models: vec![ModelConfig { id: "m".to_owned(), ..model }],
@@ -33,7 +33,7 @@ fn provider(kind: Kind, server: &Server, model: ModelConfig) -> Arc<Providers> {
     Arc::new(Providers::new(&config, None, vec![Arc::new(Rehearsal::new())]).unwrap())
 }
 
-async fn scene(kind: Kind, server: &Server, model: ModelConfig) -> (Scene, Editor, String) {
+async fn scene(kind: ProviderKind, server: &Server, model: ModelConfig) -> (Scene, Editor, String) {
     let models = provider(kind, server, model);
     let scene = Scene::adjusted(|ports| ports.models = models);
     let (zed, session) = scene.editor_with_session("zed").await;
@@ -41,12 +41,12 @@ async fn scene(kind: Kind, server: &Server, model: ModelConfig) -> (Scene, Edito
 }
 
 /// The API that a server of this kind speaks in these tests.
-fn dialect(kind: Kind) -> Dialect {
-    if kind == Kind::Anthropic { Dialect::Anthropic } else { Dialect::Chat }
+fn dialect(kind: ProviderKind) -> Dialect {
+    if kind == ProviderKind::Anthropic { Dialect::Anthropic } else { Dialect::Chat }
 }
 
 /// The answer up to the end of the event with its first words.
-fn beginning(answer: &ModelAnswer, kind: Kind) -> Vec<u8> {
+fn beginning(answer: &ModelAnswer, kind: ProviderKind) -> Vec<u8> {
     let bytes = answer.sse(dialect(kind));
     let words = bytes.windows(4).position(|window| window == b"half").unwrap();
     let end = words + bytes[words..].windows(2).position(|window| window == b"\n\n").unwrap() + 2;
@@ -59,7 +59,7 @@ async fn only_a_long_retry_is_reported() {
     let long = Reply::new(429, &[("retry-after", "0.05")], "{}");
     let answer = Reply::stream(&[&ModelAnswer::text("Hello").sse(Dialect::Chat)]);
     let server = Server::script(vec![short, long, answer]);
-    let (scene, mut zed, session) = scene(Kind::OpenAi, &server, ModelConfig::default()).await;
+    let (scene, mut zed, session) = scene(ProviderKind::OpenAi, &server, ModelConfig::default()).await;
     let prompt = zed.prompt(&session, "hi").await;
     zed.answer(prompt).await;
     expect![[r##"
@@ -74,7 +74,7 @@ async fn only_a_long_retry_is_reported() {
 
 #[actix::test]
 async fn an_interrupted_response_is_requested_again_and_its_half_is_never_resent() {
-    for kind in [Kind::Anthropic, Kind::OpenAi] {
+    for kind in [ProviderKind::Anthropic, ProviderKind::OpenAi] {
         let error = json!({ "type": "error", "error": { "type": "overloaded_error", "message": "too much" } });
         let broken = [beginning(&ModelAnswer::text("half an answer"), kind), format!("data: {error}\n\n").into_bytes()];
         let broken = Reply::stream(&[&broken[0], &broken[1]]);
@@ -103,7 +103,7 @@ async fn an_interrupted_response_is_requested_again_and_its_half_is_never_resent
 
 /// A provider `fake` that lists its models, and a session with the default model.
 async fn undecided(server: &Server) -> (Scene, Editor, String) {
-    let provider = ProviderConfig::new(Kind::OpenAi, &server.address);
+    let provider = ProviderConfig::new(ProviderKind::OpenAi, &server.address);
     let config = ModelsConfig {
         providers: [("fake".to_owned(), provider)].into(),
         local: LocalConfig { probe: false, ..LocalConfig::default() },
@@ -195,7 +195,7 @@ async fn a_call_cut_off_by_the_output_limit_is_requested_again_twice() {
         [(vec![cut.clone(), whole], 2, "end_turn"), (vec![cut.clone(), cut.clone(), cut], 3, "max_tokens")]
     {
         let server = Server::script(script);
-        let (scene, mut zed, session) = scene(Kind::OpenAi, &server, ModelConfig::default()).await;
+        let (scene, mut zed, session) = scene(ProviderKind::OpenAi, &server, ModelConfig::default()).await;
         let prompt = zed.prompt(&session, "write").await;
         assert_eq!(zed.answer(prompt).await["result"]["stopReason"], reason);
         assert_eq!(server.requests().len(), requests);
@@ -232,7 +232,7 @@ async fn complete_calls_before_an_output_limit_run_and_only_the_cut_one_is_refus
     ] {
         let requests = script.len();
         let server = Server::script(script);
-        let (scene, mut zed, session) = scene(Kind::OpenAi, &server, ModelConfig::default()).await;
+        let (scene, mut zed, session) = scene(ProviderKind::OpenAi, &server, ModelConfig::default()).await;
         let prompt = zed.prompt(&session, "write").await;
         assert_eq!(zed.answer(prompt).await["result"]["stopReason"], reason);
         assert_eq!(server.requests().len(), requests);
@@ -254,7 +254,7 @@ async fn complete_calls_before_an_output_limit_run_and_only_the_cut_one_is_refus
 #[actix::test]
 async fn a_turn_can_be_cancelled_during_a_long_wait_for_a_retry() {
     let server = Server::script(vec![Reply::new(429, &[("retry-after", "50")], "{}")]);
-    let (_scene, mut zed, session) = scene(Kind::OpenAi, &server, ModelConfig::default()).await;
+    let (_scene, mut zed, session) = scene(ProviderKind::OpenAi, &server, ModelConfig::default()).await;
     let prompt = zed.prompt(&session, "hi").await;
     zed.until(|message| message.to_string().contains("too many requests (429); trying again in ")).await;
     zed.notify("session/cancel", json!({ "sessionId": session })).await;
@@ -264,7 +264,7 @@ async fn a_turn_can_be_cancelled_during_a_long_wait_for_a_retry() {
 
 #[actix::test]
 async fn an_abandoned_answer_is_shown_after_a_load_and_not_sent_to_the_model() {
-    for kind in [Kind::Anthropic, Kind::OpenAi] {
+    for kind in [ProviderKind::Anthropic, ProviderKind::OpenAi] {
         let half = Reply::begun(&[&beginning(&ModelAnswer::text("half an answer"), kind)]);
         let whole = Reply::stream(&[&ModelAnswer::text("All of it.").sse(dialect(kind))]);
         let server = Server::script(vec![half, whole]);
@@ -309,7 +309,7 @@ async fn a_list_that_fails_after_the_first_prompt_is_named_in_the_running_sessio
 async fn an_empty_answer_gets_one_nudge() {
     let empty = Reply::stream(&[&ModelAnswer::new(vec![AnswerPart::thought("hm")]).sse(Dialect::Chat)]);
     let server = Server::script(vec![empty]);
-    let (_scene, mut zed, session) = scene(Kind::OpenAi, &server, ModelConfig::default()).await;
+    let (_scene, mut zed, session) = scene(ProviderKind::OpenAi, &server, ModelConfig::default()).await;
     let prompt = zed.prompt(&session, "hi").await;
     assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
     assert_eq!(server.requests().len(), 2);
@@ -325,7 +325,7 @@ async fn thoughts_that_fill_the_whole_answer_get_one_nudge() {
     let whole = Reply::stream(&[&ModelAnswer::text("Done.").sse(Dialect::Chat)]);
     for (script, reason) in [(vec![cut.clone(), whole], "end_turn"), (vec![cut.clone(), cut], "max_tokens")] {
         let server = Server::script(script);
-        let (_scene, mut zed, session) = scene(Kind::OpenAi, &server, ModelConfig::default()).await;
+        let (_scene, mut zed, session) = scene(ProviderKind::OpenAi, &server, ModelConfig::default()).await;
         let prompt = zed.prompt(&session, "hi").await;
         assert_eq!(zed.answer(prompt).await["result"]["stopReason"], reason);
         assert_eq!(server.requests().len(), 2);
@@ -339,8 +339,12 @@ const PICTURE: &[u8] =
 
 #[actix::test]
 async fn tool_images_reach_vision_models_and_become_markers_for_others() {
-    for (kind, sees) in [(Kind::Anthropic, true), (Kind::OpenAi, true), (Kind::Anthropic, false), (Kind::OpenAi, false)]
-    {
+    for (kind, sees) in [
+        (ProviderKind::Anthropic, true),
+        (ProviderKind::OpenAi, true),
+        (ProviderKind::Anthropic, false),
+        (ProviderKind::OpenAi, false),
+    ] {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("dot.gif"), PICTURE).unwrap();
         let look = ModelAnswer::new(vec![AnswerPart::Call("read_file", json!({ "path": "dot.gif" }))]);
@@ -349,7 +353,7 @@ async fn tool_images_reach_vision_models_and_become_markers_for_others() {
         let models = provider(kind, &server, ModelConfig { images: Some(sees), ..ModelConfig::default() });
         let scene = Scene::adjusted(|ports| {
             ports.models = models;
-            ports.toolbox = Arc::new(Registry::new(tools::Settings::new(env!("CARGO_BIN_EXE_acpd"))));
+            ports.toolbox = Arc::new(Registry::new(tools::ToolSettings::new(env!("CARGO_BIN_EXE_acpd"))));
         });
         let mut zed = scene.editor("zed").await;
         let opened = zed.call("session/new", json!({ "cwd": folder.path(), "mcpServers": [] })).await;
@@ -357,7 +361,7 @@ async fn tool_images_reach_vision_models_and_become_markers_for_others() {
         assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
         let request = server.requests()[1].json();
         let picture = match kind {
-            Kind::Anthropic => &request["messages"][2]["content"][0]["content"][1]["source"]["data"],
+            ProviderKind::Anthropic => &request["messages"][2]["content"][0]["content"][1]["source"]["data"],
             _ => &request["messages"][4]["content"][0]["image_url"]["url"],
         };
         assert_eq!(picture.as_str().is_some_and(|data| data.contains("R0lGODlh")), sees, "{kind:?} {request}");
@@ -375,7 +379,7 @@ struct Windowed {
 
 /// Starts the server. Once the window is nearly full, its size changes to `later`, as if the server
 /// now had another model.
-fn windowed(kind: Kind, window: usize, later: usize, counts: bool) -> Windowed {
+fn windowed(kind: ProviderKind, window: usize, later: usize, counts: bool) -> Windowed {
     let refused: Arc<[AtomicUsize; 2]> = Arc::default();
     let (notes, limit) = (refused.clone(), AtomicUsize::new(window));
     let server = Server::with(move |seen, at| {
@@ -401,7 +405,7 @@ fn windowed(kind: Kind, window: usize, later: usize, counts: bool) -> Windowed {
 
 /// Runs three hundred turns, each of which must end well. Returns the number of summaries shown to
 /// the user.
-async fn three_hundred_turns(kind: Kind, at: &Windowed, window: u64) -> usize {
+async fn three_hundred_turns(kind: ProviderKind, at: &Windowed, window: u64) -> usize {
     let (scene, mut zed, session) =
         scene(kind, &at.server, ModelConfig { window: Some(window), ..ModelConfig::default() }).await;
     let mut summaries = 0;
@@ -424,8 +428,8 @@ fn count(number: &AtomicUsize) -> usize {
 
 #[actix::test]
 async fn three_hundred_turns_fit_a_small_window_without_token_counts() {
-    let at = windowed(Kind::OpenAi, 2_000, 2_000, false);
-    let summaries = three_hundred_turns(Kind::OpenAi, &at, 2_000).await;
+    let at = windowed(ProviderKind::OpenAi, 2_000, 2_000, false);
+    let summaries = three_hundred_turns(ProviderKind::OpenAi, &at, 2_000).await;
     assert!(summaries >= 5, "{summaries} summaries");
     // The daemon sees the window fill up, so no request has to be refused first.
     assert_eq!(at.refused.each_ref().map(count), [0, 0]);
@@ -433,8 +437,8 @@ async fn three_hundred_turns_fit_a_small_window_without_token_counts() {
 
 #[actix::test]
 async fn three_hundred_turns_fit_a_window_smaller_than_declared() {
-    let at = windowed(Kind::Anthropic, 2_400, 600, true);
-    let summaries = three_hundred_turns(Kind::Anthropic, &at, 100_000).await;
+    let at = windowed(ProviderKind::Anthropic, 2_400, 600, true);
+    let summaries = three_hundred_turns(ProviderKind::Anthropic, &at, 100_000).await;
     let [answers, shorter] = at.refused.each_ref().map(count);
     assert!(summaries >= 5 && answers == summaries, "{summaries} summaries, {answers} refused answers");
     assert!(shorter > 0, "a summary that does not fit is asked for again with less to read");
@@ -444,7 +448,7 @@ async fn three_hundred_turns_fit_a_window_smaller_than_declared() {
 async fn missing_token_counts_are_estimated_and_marked_as_such() {
     let server =
         Server::script(vec![Reply::stream(&[&ModelAnswer::text("Hello there").uncounted().sse(Dialect::Chat)])]);
-    let (scene, mut zed, session) = scene(Kind::OpenAi, &server, ModelConfig::default()).await;
+    let (scene, mut zed, session) = scene(ProviderKind::OpenAi, &server, ModelConfig::default()).await;
     let prompt = zed.prompt(&session, "hi").await;
     let answer = zed.answer(prompt).await;
     assert_eq!(answer["result"]["usage"]["outputTokens"], 3, "a quarter of the bytes: {answer}");

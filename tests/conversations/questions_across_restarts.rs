@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use acpd_actors::Unattended;
+use acpd_actors::UnattendedPolicy;
 use domain::model::{Catalogue, Model, ModelInfo};
 use domain::{Environment, ModelId};
 use expect_test::expect;
@@ -105,7 +105,7 @@ async fn a_question_survives_a_crash_and_its_prompt_is_answered() {
 
 #[actix::test]
 async fn after_a_crash_the_answers_name_the_messages_of_their_own_prompts() {
-    let steer = |settings: &mut acpd_actors::Settings| settings.when_busy = acpd_actors::WhenBusy::Steer;
+    let steer = |settings: &mut acpd_actors::RuntimeSettings| settings.when_busy = acpd_actors::BusyPolicy::Steer;
     let scene = Scene::with(vec![vec![touch("a"), Step::end()], done()], steer);
     let prompt = |session: &str, text: &str| json!({ "sessionId": session, "messageId": text, "prompt": [{ "type": "text", "text": text }] });
     let mut zed = bridged(&scene, "bridge-1", "zed").await;
@@ -162,7 +162,7 @@ async fn a_stopping_daemon_suspends_a_question_and_the_next_asks_both_editors() 
 #[actix::test]
 async fn an_answer_during_eviction_is_not_recorded_and_the_question_returns() {
     let answers = vec![vec![touch("a"), Step::end()], done()];
-    let scene = Scene::with(answers, |settings| settings.unattended = Unattended::Deny);
+    let scene = Scene::with(answers, |settings| settings.unattended = UnattendedPolicy::Deny);
     let (mut zed, session, prompt, seen) = asked(&scene).await;
     let mut vim = scene.editor("vim").await;
     vim.request("session/load", json!({ "sessionId": session })).await;
@@ -320,7 +320,7 @@ async fn a_question_is_shown_only_when_a_crash_cannot_take_it_back() {
 /// What the editor receives after a crash if unattended questions are denied.
 async fn denied_if_unattended(comes_back: bool) -> String {
     let answers = vec![vec![touch("a"), Step::end()], done()];
-    let scene = Scene::with(answers, |settings| settings.unattended = Unattended::Deny);
+    let scene = Scene::with(answers, |settings| settings.unattended = UnattendedPolicy::Deny);
     let (zed, session, prompt, seen) = asked(&scene).await;
     // The daemon ends first; its client has not disconnected.
     scene.crash().await;

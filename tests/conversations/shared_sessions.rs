@@ -127,7 +127,7 @@ async fn resuming_without_replay_shows_open_calls_and_questions() {
 #[actix::test]
 async fn a_queued_prompt_waits_and_is_given_up_on_cancel() {
     let held = || vec![Step::Hold, Step::text("Done"), Step::end()];
-    let scene = Scene::with(vec![held(), held()], |settings| settings.when_busy = acpd_actors::WhenBusy::Queue);
+    let scene = Scene::with(vec![held(), held()], |settings| settings.when_busy = acpd_actors::BusyPolicy::Queue);
     let (mut zed, session) = scene.editor_with_session("zed").await;
     let first = zed.prompt(&session, "one").await;
     let second = zed.prompt(&session, "two").await;
@@ -161,9 +161,9 @@ async fn a_queued_prompt_waits_and_is_given_up_on_cancel() {
 
 #[actix::test]
 async fn an_unattended_question_can_be_denied_by_policy() {
-    use acpd_actors::Unattended;
+    use acpd_actors::UnattendedPolicy;
     let touch = || vec![vec![Step::Hold, Step::call("touch", json!({})), Step::end()], hello()];
-    let scene = Scene::with(touch(), |settings| settings.unattended = Unattended::Deny);
+    let scene = Scene::with(touch(), |settings| settings.unattended = UnattendedPolicy::Deny);
     let (mut zed, session) = scene.editor_with_session("zed").await;
     zed.prompt(&session, "touch").await;
     zed.silence().await;
@@ -181,7 +181,7 @@ async fn an_unattended_question_can_be_denied_by_policy() {
 async fn an_unattended_question_is_denied_after_its_time_limit() {
     use std::time::Duration;
     let touch = vec![vec![Step::call("touch", json!({})), Step::end()], hello()];
-    let limit = acpd_actors::Unattended::DenyAfter(Duration::from_secs(30));
+    let limit = acpd_actors::UnattendedPolicy::DenyAfter(Duration::from_secs(30));
     let scene = Scene::with(touch, |settings| settings.unattended = limit);
     let (mut zed, session) = scene.editor_with_session("zed").await;
     zed.prompt(&session, "touch").await;

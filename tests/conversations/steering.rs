@@ -4,8 +4,8 @@ use expect_test::expect;
 use serde_json::{Value, json};
 use testkit::{Scene, Step};
 
-fn steer(settings: &mut acpd_actors::Settings) {
-    settings.when_busy = acpd_actors::WhenBusy::Steer;
+fn steer(settings: &mut acpd_actors::RuntimeSettings) {
+    settings.when_busy = acpd_actors::BusyPolicy::Steer;
 }
 
 fn said(text: &str) -> Vec<Step> {

@@ -27,7 +27,8 @@ struct Repository {
 fn git(at: &Path, arguments: &[&str]) -> String {
     let settings = ["-c", "user.name=Test", "-c", "user.email=test@example.org"];
     let mut command = Command::new("git");
-    // Neither the developer's configuration nor a hook in which the tests run may lead git elsewhere.
+    // Neither the developer's configuration nor a hook in which the tests run may lead git
+    // elsewhere.
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("GIT_")) {
         command.env_remove(name);
     }
@@ -60,7 +61,7 @@ impl Repository {
         fs::write(root.join(".gitignore"), "*.log\n").unwrap();
         commit(&root, "a.txt", "one\n");
         let scene = Scene::with_ports(answers, |ports| {
-            ports.toolbox = Arc::new(Registry::new(tools::Settings::new(PROGRAM)));
+            ports.toolbox = Arc::new(Registry::new(tools::ToolSettings::new(PROGRAM)));
             ports.worktrees = Arc::new(port());
             ports.settings.approval = domain::Approval::Never;
         });
@@ -291,7 +292,8 @@ async fn a_merge_overwrites_no_file_that_is_not_in_git_and_ends_no_other_merge()
     assert_eq!(fs::read_to_string(at.root().join("own.log")).unwrap(), "theirs\n");
 }
 
-/// A command of the agent can write to the worktree, so nothing in it may lead git to another configuration.
+/// A command of the agent can write to the worktree, so nothing in it may lead git to another
+/// configuration.
 #[actix::test]
 async fn git_obeys_no_configuration_that_a_worktree_or_a_later_branch_brings() {
     let mut at = Repository::new(vec![]).await;

@@ -41,7 +41,8 @@ impl World {
         let mut server = Command::new(installed("model/bin/python"))
             .arg(script)
             .args([&window.to_string(), length])
-            // Threads that spin while they wait for each other would take the cores from other tests.
+            // Threads that spin while they wait for each other would take the cores from other
+            // tests.
             .env("OMP_WAIT_POLICY", "passive")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -1,5 +1,5 @@
-//! A model server for agents of other authors, in the format that each of them speaks. What it answers depends on the
-//! newest of three words in the conversation that it is sent.
+//! A model server for agents of other authors, in the format that each of them speaks. What it
+//! answers depends on the newest of three words in the conversation that it is sent.
 
 use serde_json::{Value, json};
 use testkit::provider::{Action, RecordedRequest, Reply, Server};

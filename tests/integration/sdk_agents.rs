@@ -142,7 +142,8 @@ fn the_example_agent_of_the_typescript_sdk_has_everything_that_acpd_promises() {
     close(&home, &mut editor, &session);
 }
 
-/// Prompts an agent that keeps its sessions in memory, before and after it and the daemon are killed.
+/// Prompts an agent that keeps its sessions in memory, before and after it and the daemon are
+/// killed.
 fn answers_after_kills(home: &Home, answer: &str) {
     let mut editor = home.bridge();
     let session = editor.open(&home.work());

@@ -1,5 +1,5 @@
-//! `ask` at a terminal while a turn runs: progress, input, status, lists to choose from, attachments,
-//! and terminals of other kinds and sizes.
+//! `ask` at a terminal while a turn runs: progress, input, status, lists to choose from,
+//! attachments, and terminals of other kinds and sizes.
 
 use std::fs;
 

@@ -241,8 +241,8 @@ fn an_editor_that_does_not_read_can_still_cancel() {
     until("the question", || is("waiting"));
     // From here on nothing is read, and the answers to these exceed the pipe's buffer.
     (0..600).for_each(|id| say(json!({ "jsonrpc": "2.0", "id": 10 + id, "method": "_acpd/status", "params": {} })));
-    // The kernel does not divide a short message between two pages, so a full pipe may hold little more
-    // than half of its 64 KB.
+    // The kernel does not divide a short message between two pages, so a full pipe may hold little
+    // more than half of its 64 KB.
     until("the pipe to be full", || {
         let waiting = || rustix::io::ioctl_fionread(stdout.get_ref()).unwrap();
         let before = waiting();

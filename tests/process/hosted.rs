@@ -1,5 +1,5 @@
-//! A child agent as a process: it outlives its editor, ends with its session, and comes back after a crash of the daemon
-//! or of itself.
+//! A child agent as a process: it outlives its editor, ends with its session, and comes back after
+//! a crash of the daemon or of itself.
 
 use std::fs;
 

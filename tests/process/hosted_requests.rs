@@ -1,5 +1,5 @@
-//! What acpd does for a child agent as its client stays in the session's folders, away from acpd's own files, and within
-//! the rules, whether acpd does it or an editor.
+//! What acpd does for a child agent as its client stays in the session's folders, away from acpd's
+//! own files, and within the rules, whether acpd does it or an editor.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,8 @@ use crate::harness::{Home, Peer, until};
 
 const SECRET: &str = "sk-hosted-requests-4b1e";
 
-/// An agent that sends the lines of `requests` to its client one by one, and notes the answers in `answers`.
+/// An agent that sends the lines of `requests` to its client one by one, and notes the answers in
+/// `answers`.
 const AGENT: &str = r##"
 while IFS= read -r line; do
   id=${line#*\"id\":}; id=${id%%[,\}]*}

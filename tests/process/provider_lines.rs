@@ -1,6 +1,6 @@
 //! `acpd models test` prints a true line for each provider: with the answers and errors that each
-//! provider is known to send (`crates/models/tests/shapes`), and at the servers that validate requests
-//! (`testkit::validation`).
+//! provider is known to send (`crates/models/tests/shapes`), and at the servers that validate
+//! requests (`testkit::validation`).
 
 use std::collections::BTreeMap;
 use std::fs;

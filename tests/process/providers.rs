@@ -204,7 +204,8 @@ fn the_program_does_a_task_of_five_steps_at_every_validating_server() {
         let config = config.replace(&server.address, &format!("{}{base}", server.address));
         let config = config.replace("fake/fake", &format!("fake/{model}"));
         let config = config.replace("id = \"fake\"", &format!("id = \"{model}\"\nimages = true"));
-        // Without a configured window, Ollama is asked for the default one, which its server checks.
+        // Without a configured window, Ollama is asked for the default one, which its server
+        // checks.
         home.configure(&config.replace("window = 100000\n", ""));
         for file in ["a", "b", "c", "d"] {
             fs::write(home.work().join(file), format!("this is {file}\n")).unwrap();

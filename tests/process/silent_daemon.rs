@@ -25,9 +25,9 @@ const COMMANDS: [&[&str]; 12] = [
 ];
 
 /// Runs a subcommand with a short timeout.
-fn impatient(home: &Home, args: &[&str]) -> Output {
+fn with_timeout(home: &Home, args: &[&str]) -> Output {
     let mut command = home.acpd(args);
-    command.env("ACPD_PATIENCE", "0.3");
+    command.env("ACPD_TIMEOUT", "0.3");
     finish(command)
 }
 
@@ -42,18 +42,18 @@ fn a_stopped_daemon_is_named_by_every_command_and_killed_by_force() {
     let pid = daemon.id();
     pause(pid);
     for args in COMMANDS {
-        let output = impatient(&home, args);
+        let output = with_timeout(&home, args);
         assert_eq!(output.status.code(), Some(1), "{args:?}: {output:?}");
         let said = said(&output);
         let who = format!("the daemon (process {pid}) does not answer within 0.3 seconds: it is stopped");
         assert!(said.contains(&who) && said.contains(&format!("kill -CONT {pid}")), "{args:?}: {said}");
     }
-    let output = impatient(&home, &["ctl", "stop"]);
+    let output = with_timeout(&home, &["ctl", "stop"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(said(&output).contains(&format!("`acpd ctl stop --force` kills process {pid}")), "{output:?}");
     assert!(is_alive(pid));
 
-    let output = impatient(&home, &["ctl", "stop", "--force"]);
+    let output = with_timeout(&home, &["ctl", "stop", "--force"]);
     assert_eq!(String::from_utf8(output.stdout).unwrap(), format!("killed the daemon (process {pid})\n"));
     daemon.wait();
     // The next one finds everything free.
@@ -71,11 +71,11 @@ fn a_silent_listener_that_is_not_acpd_is_named_and_never_killed() {
     let _listener = UnixListener::bind(home.socket()).unwrap();
     let us = format!("process {}) does not answer", std::process::id());
     for args in COMMANDS {
-        let output = impatient(&home, args);
+        let output = with_timeout(&home, args);
         assert_eq!(output.status.code(), Some(1), "{args:?}: {output:?}");
         assert!(said(&output).contains(&us), "{args:?}: {}", said(&output));
     }
-    let output = impatient(&home, &["ctl", "stop", "--force"]);
+    let output = with_timeout(&home, &["ctl", "stop", "--force"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(said(&output).contains("no process holds the daemon's lock, so nothing was killed"), "{}", said(&output));
 }
@@ -86,9 +86,9 @@ fn a_daemon_without_its_socket_is_found_by_its_lock() {
     let mut daemon = home.serve();
     pause(daemon.id());
     fs::remove_file(home.socket()).unwrap();
-    let output = impatient(&home, &["ctl", "stop"]);
+    let output = with_timeout(&home, &["ctl", "stop"]);
     assert!(said(&output).contains(&format!("kills process {}", daemon.id())), "{}", said(&output));
-    assert!(impatient(&home, &["ctl", "stop", "--force"]).status.success());
+    assert!(with_timeout(&home, &["ctl", "stop", "--force"]).status.success());
     daemon.wait();
     until("the daemon to be gone", || home.daemon().is_none().then_some(()));
 }

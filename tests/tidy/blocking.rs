@@ -1,12 +1,14 @@
 //! No blocking call is reachable from an actor, as far as text can show it. An arbiter runs many
 //! actors on one thread: one `stat` on a network folder that does not answer would freeze them all.
 //!
-//! Actors name no call that blocks, and every port method that is not async is listed here with the reason why it does
-//! not block. Ports report typed errors, because a caller can only match on those.
+//! Actors name no call that blocks, and every port method that is not async is listed here with the
+//! reason why it does not block. Ports report typed errors, because a caller can only match on
+//! those.
 
 use crate::source::{File, code, hold, is_name, tree};
 
-/// Words that no code of an actor contains: methods of `Path` that look at the disk, and calls that park the thread.
+/// Words that no code of an actor contains: methods of `Path` that look at the disk, and calls that
+/// park the thread.
 const BLOCKING: [&str; 15] = [
     "canonicalize",
     "read_dir",
@@ -28,7 +30,7 @@ const BLOCKING: [&str; 15] = [
 /// The traits that actors call, by the file in crates/domain/src that declares them.
 const PORTS: [(&str, &str); 14] = [
     ("account.rs", "Accounts"),
-    ("briefing.rs", "Briefing"),
+    ("instructions.rs", "Instructions"),
     ("budget.rs", "Ledger"),
     ("editor.rs", "Editor"),
     ("history.rs", "History"),
@@ -63,7 +65,7 @@ const IMMEDIATE: [(&str, &str); 38] = [
     ("Catalogue::default_model", "looks at lists in memory, which a task of their own refreshes"),
     ("Catalogue::fallback", "looks at lists in memory, which a task of their own refreshes"),
     ("Catalogue::find", "looks at lists in memory, which a task of their own refreshes"),
-    ("Catalogue::known", "looks at lists in memory, and never causes one to be refreshed"),
+    ("Catalogue::list_known", "looks at lists in memory, and never causes one to be refreshed"),
     ("Catalogue::list", "looks at lists in memory, which a task of their own refreshes"),
     ("Catalogue::offers", "looks at lists in memory, which a task of their own refreshes"),
     ("Catalogue::remarks", "looks at lists in memory, which a task of their own refreshes"),
@@ -115,7 +117,8 @@ fn methods(code: &str, name: &str) -> Vec<(String, String)> {
     methods
 }
 
-/// Port methods that are not async and not listed, list entries that name none, and errors that are only text.
+/// Port methods that are not async and not listed, list entries that name none, and errors that are
+/// only text.
 pub(super) fn port_methods(files: &[File], immediate: &[(&str, &str)]) -> Vec<String> {
     let mut complaints = Vec::new();
     let mut listed: Vec<&str> = immediate.iter().map(|(method, _)| *method).collect();

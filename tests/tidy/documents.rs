@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use crate::source::{File, file, hold, is_name, tree};
 
-/// Tests that a page names must exist: a name in backticks with three underscores or more is a test.
+/// Tests that a page names must exist: a name in backticks with three underscores or more is a
+/// test.
 fn unknown_tests(files: &[File]) -> Vec<String> {
     const PAGES: [&str; 2] = ["docs/architecture.md", "docs/protocol.md"];
     let sources = files.iter().filter(|file| file.is_rust());

@@ -36,7 +36,7 @@ fn forbidden_calls(files: &[File]) -> Vec<String> {
         let is_of_program = ["src/", "crates/bridge/"].iter().any(|folder| file.path.starts_with(folder));
         let reads_xdg = file.text.contains(concat!("\"", "XDG_"));
         if is_of_program && file.path != PATHS && reads_xdg {
-            complaints.push(format!("{}: ask `Places`; {PATHS} alone reads the XDG variables", file.path));
+            complaints.push(format!("{}: ask `Paths`; {PATHS} alone reads the XDG variables", file.path));
         }
     }
     complaints

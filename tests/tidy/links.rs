@@ -1,4 +1,5 @@
-//! Links from the documentation into the code: the file exists, and so does the name that is linked.
+//! Links from the documentation into the code: the file exists, and so does the name that is
+//! linked.
 //!
 //! A link such as [`Turn::ask`](../actors/turn.rs) names a function, type or module of that file.
 

@@ -1,4 +1,5 @@
-//! Dependencies: declared once, allowed for the crate that names them, and explained in docs/dependencies.md.
+//! Dependencies: declared once, allowed for the crate that names them, and explained in
+//! docs/dependencies.md.
 
 use std::collections::BTreeSet;
 

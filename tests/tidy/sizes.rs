@@ -1,7 +1,7 @@
 //! Limits for functions and structs in `actors` and `crates/domain`.
 //!
-//! A function that fits on a screen, and a struct whose fields can be kept in mind, can be understood
-//! by reading them once. `EXCEPTIONS` names those that are larger, each with the reason.
+//! A function that fits on a screen, and a struct whose fields can be kept in mind, can be
+//! understood by reading them once. `EXCEPTIONS` names those that are larger, each with the reason.
 
 use crate::source::{File, code, hold, is_name, tree};
 
@@ -10,7 +10,7 @@ const MOST_FIELDS: usize = 15;
 
 /// File, item, and why it is larger than the limit.
 const EXCEPTIONS: [(&str, &str, &str); 5] = [
-    ("actors/ports.rs", "Settings", "one field per setting, filled in one place"),
+    ("actors/ports.rs", "RuntimeSettings", "one field per setting, filled in one place"),
     ("crates/domain/src/card.rs", "SessionCard", "its JSON is one flat object"),
     ("crates/domain/src/conversation.rs", "apply", "one arm per kind of event"),
     ("crates/domain/src/state.rs", "apply", "one arm per kind of event"),

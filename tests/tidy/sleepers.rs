@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::source::{File, code, count, file, hold, paths, tree};
 
-/// Every reason why a thread, or a test, may sleep. Everything else waits for an event, or uses a runtime's timers.
+/// Every reason why a thread, or a test, may sleep. Everything else waits for an event, or uses a
+/// runtime's timers.
 const SLEEPERS: [(&str, &str); 31] = [
     ("src/daemon.rs", "looks at a predecessor's lock before there is a runtime"),
     ("crates/bridge/src/bridge/connecting.rs", "waits between two tries to reach a daemon, on a thread of its own"),

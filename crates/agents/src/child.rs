@@ -3,20 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::hosted::{AgentFailure, AgentFailureKind, AgentOrder, AgentReport};
+use domain::hosted::{AgentFailure, AgentFailureKind, AgentLaunch, AgentReport};
 use process::{CommandExit, CommandSpec, PipedCommand};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use crate::exchange::{AgentTimeouts, Exchange, Pipes, run};
-use crate::hosts::HostSettings;
-use crate::link::Order;
+use crate::hosts::AgentHostSettings;
+use crate::link::SessionRequest;
 use crate::services::{ServiceContext, Services};
 use crate::settings::{AgentSettings, WorkingFolder};
 use crate::shared::{SharedChildren, SharedConnection};
 use crate::stderr::LastLine;
 
-/// How long to wait for the exit of a child that closed its output. Its exit status explains the failure.
+/// How long to wait for the exit of a child that closed its output. Its exit status explains the
+/// failure.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
 /// How long a child may take to exit by itself after its input is closed.
@@ -25,19 +26,19 @@ const FAREWELL: Duration = Duration::from_millis(500);
 /// How long to wait for a shared child to exit.
 const ENDED_WITHIN: Duration = Duration::from_secs(5);
 
-/// Starts a child and serves it until it or its session ends. Returns the reason if the child failed. All processes of
-/// the child are gone when this returns.
+/// Starts a child and serves it until it or its session ends. Returns the reason if the child
+/// failed. All processes of the child are gone when this returns.
 pub(crate) async fn follow(
     entry: &AgentSettings,
-    order: AgentOrder,
-    settings: &HostSettings,
-    orders: &mut mpsc::UnboundedReceiver<Order>,
+    launch: AgentLaunch,
+    settings: &AgentHostSettings,
+    requests: &mut mpsc::UnboundedReceiver<SessionRequest>,
     reports: &mpsc::Sender<AgentReport>,
 ) -> Option<AgentFailure> {
-    let agent = order.agent.clone();
+    let agent = launch.agent.clone();
     let timeouts = AgentTimeouts { start: entry.start(), cancel: entry.cancel() };
-    let context = ServiceContext::new(&order, settings, entry.sandbox);
-    let started = match command(entry, &order, settings, &context).await {
+    let context = ServiceContext::new(&launch, settings, entry.sandbox);
+    let started = match command(entry, &launch, settings, &context).await {
         Ok(command) => command.start_piped().await.map_err(|error| error.to_string()),
         Err(reason) => Err(reason),
     };
@@ -50,10 +51,10 @@ pub(crate) async fn follow(
         let agent = agent.clone();
         last_line.clone().follow(stderr, move |line| tracing::info!(agent, "wrote: {line}"))
     });
-    let exchange = Exchange::new(order, entry.version, timeouts, Services::new(context));
+    let exchange = Exchange::new(launch, entry.version, timeouts, Services::new(context));
     let pipes = Pipes { from_child: stdout, to_child: stdin };
     let failure = tokio::select! {
-        failure = run(exchange, pipes, orders, reports) => failure,
+        failure = run(exchange, pipes, requests, reports) => failure,
         ended = process.ended() => Some(AgentFailure::broken(describe(&agent, &ended))),
     };
     let failure = match failure {
@@ -73,21 +74,22 @@ pub(crate) async fn follow(
     failure.map(|failure| with_last_line(failure, &last_line))
 }
 
-/// Joins a shared child and serves the session until it or the child ends. Returns the reason if the child failed.
+/// Joins a shared child and serves the session until it or the child ends. Returns the reason if
+/// the child failed.
 pub(crate) async fn follow_shared(
     entry: &AgentSettings,
-    order: AgentOrder,
-    settings: &HostSettings,
+    launch: AgentLaunch,
+    settings: &AgentHostSettings,
     children: &Arc<SharedChildren>,
-    orders: &mut mpsc::UnboundedReceiver<Order>,
+    requests: &mut mpsc::UnboundedReceiver<SessionRequest>,
     reports: &mpsc::Sender<AgentReport>,
 ) -> Option<AgentFailure> {
     let timeouts = AgentTimeouts { start: entry.start(), cancel: entry.cancel() };
-    let services = Services::new(ServiceContext::new(&order, settings, entry.sandbox));
-    let SharedConnection { pipe, mut ended, stop } = children.join(entry, &order, settings);
+    let services = Services::new(ServiceContext::new(&launch, settings, entry.sandbox));
+    let SharedConnection { pipe, mut ended, stop } = children.join(entry, &launch, settings);
     let (from_child, to_child) = tokio::io::split(pipe);
-    let exchange = Exchange::new(order, entry.version, timeouts, services);
-    let failure = run(exchange, Pipes { from_child, to_child }, orders, reports).await?;
+    let exchange = Exchange::new(launch, entry.version, timeouts, services);
+    let failure = run(exchange, Pipes { from_child, to_child }, requests, reports).await?;
     let reason = ended.borrow().clone();
     if let Some(message) = reason {
         return Some(AgentFailure { message, ..failure });
@@ -100,7 +102,8 @@ pub(crate) async fn follow_shared(
     Some(failure)
 }
 
-/// Adds the last line of the child's standard error to a failure, because it usually names the cause.
+/// Adds the last line of the child's standard error to a failure, because it usually names the
+/// cause.
 pub(crate) fn with_last_line(mut failure: AgentFailure, last_line: &LastLine) -> AgentFailure {
     if let Some(line) = last_line.get() {
         if !failure.data.is_object() {
@@ -123,15 +126,15 @@ pub(crate) fn describe(agent: &str, ended: &CommandExit) -> String {
 
 pub(crate) async fn command(
     entry: &AgentSettings,
-    order: &AgentOrder,
-    settings: &HostSettings,
+    launch: &AgentLaunch,
+    settings: &AgentHostSettings,
     context: &ServiceContext,
 ) -> Result<CommandSpec, String> {
     let folder = match &entry.cwd {
-        WorkingFolder::Session => order.cwd.clone(),
+        WorkingFolder::Session => launch.cwd.clone(),
         WorkingFolder::Fixed(folder) => folder.clone(),
     };
-    let mut environment = settings.launcher.environment.for_agents(&order.environment, &folder);
+    let mut environment = settings.launcher.environment.for_agents(&launch.environment, &folder);
     environment.extend(entry.env.clone());
     Ok(CommandSpec {
         runner: settings.launcher.runner.clone(),

@@ -1,8 +1,10 @@
-//! The protocol state of one child: unanswered requests in both directions, and the meaning of each message.
+//! The protocol state of one child: unanswered requests in both directions, and the meaning of each
+//! message.
 //!
-//! [`Exchange`] handles one message or order at a time and never blocks. It pushes outgoing messages and reports onto
-//! two queues, which [`run`] empties. While reports wait for a slow session, [`run`] reads nothing from the child, so
-//! the pipe slows down a child that floods acpd. It still accepts orders, such as a cancellation.
+//! [`Exchange`] handles one message or request at a time and never blocks. It pushes outgoing
+//! messages and reports onto two queues, which [`run`] empties. While reports wait for a slow
+//! session, [`run`] reads nothing from the child, so the pipe slows down a child that floods acpd.
+//! It still accepts requests, such as a cancellation.
 
 mod incoming;
 mod opening;
@@ -13,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::editor::Editor;
-use domain::hosted::{AgentFailure, AgentFailureKind, AgentOrder, AgentReport, AgentSetting, OfferPart};
+use domain::hosted::{AgentFailure, AgentFailureKind, AgentLaunch, AgentReport, AgentSetting, OfferPart};
 use domain::{CallId, Content, MessageId, QuestionId, StopReason};
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
@@ -23,7 +25,7 @@ use tokio::time::Instant;
 use wire::child::{self, ChildCapabilities, SecondVersion};
 use wire::{Id, RpcError, method, rpc};
 
-use crate::link::{Order, SettingReply};
+use crate::link::{SessionRequest, SettingReply};
 use crate::services::Services;
 
 pub(crate) use incoming::read_error;
@@ -42,8 +44,8 @@ pub(crate) struct AgentTimeouts {
     pub(crate) cancel: Duration,
 }
 
-/// The versions of the protocol that acpd speaks with children. The first is offered unless the configuration names the
-/// other one.
+/// The versions of the protocol that acpd speaks with children. The first is offered unless the
+/// configuration names the other one.
 pub(crate) const VERSIONS: [i64; 2] = [1, 2];
 
 /// A request of acpd that the child has not answered yet.
@@ -85,7 +87,7 @@ struct Prompt {
 }
 
 pub(crate) struct Exchange {
-    order: AgentOrder,
+    launch: AgentLaunch,
     timeouts: AgentTimeouts,
     services: Services,
     capabilities: ChildCapabilities,
@@ -106,10 +108,11 @@ pub(crate) struct Exchange {
     is_prompt_unsent: bool,
     /// The editor that sent the prompt.
     editor: Option<Arc<dyn Editor>>,
-    /// The conversation so far, for a child that opened a new session. It is put before the child's first prompt.
+    /// The conversation so far, for a child that opened a new session. It is put before the child's
+    /// first prompt.
     summary: Option<String>,
-    /// Names the MCP servers and folders that the child cannot use. Reported with the session's first prompt, when a
-    /// client sees it.
+    /// Names the MCP servers and folders that the child cannot use. Reported with the session's
+    /// first prompt, when a client sees it.
     left_out: Option<String>,
     /// The id of the current message, for text to which the child gives no message id.
     message: MessageId,
@@ -130,10 +133,10 @@ struct Deadline {
 
 impl Exchange {
     /// Creates the exchange, which offers the child this version of the protocol first.
-    pub(crate) fn new(order: AgentOrder, version: i64, timeouts: AgentTimeouts, services: Services) -> Self {
-        let failure = format!("the agent `{}` was not ready within {} s", order.agent, timeouts.start.as_secs());
+    pub(crate) fn new(launch: AgentLaunch, version: i64, timeouts: AgentTimeouts, services: Services) -> Self {
+        let failure = format!("the agent `{}` was not ready within {} s", launch.agent, timeouts.start.as_secs());
         let mut exchange = Self {
-            order,
+            launch,
             timeouts,
             services,
             capabilities: ChildCapabilities::default(),
@@ -196,19 +199,19 @@ impl Exchange {
         self.reports.push_back(report);
     }
 
-    pub(crate) fn take_order(&mut self, order: Order) {
-        match order {
-            Order::Prompt { content, editor } => {
+    pub(crate) fn handle_session_request(&mut self, request: SessionRequest) {
+        match request {
+            SessionRequest::Prompt { content, editor } => {
                 self.waiting_prompt = Some(Prompt { content, editor });
                 self.send_prompt();
             }
-            Order::Cancel => self.cancel(),
-            Order::Answer { question, option } => {
+            SessionRequest::Cancel => self.cancel(),
+            SessionRequest::Answer { question, option } => {
                 if let Some(id) = self.questions.remove(&question) {
                     self.answer(&id, Ok(child::permission_answer(option.as_deref())));
                 }
             }
-            Order::Configure { setting, reply } => {
+            SessionRequest::Configure { setting, reply } => {
                 self.waiting_settings.push((setting, reply));
                 self.send_settings();
             }
@@ -226,7 +229,7 @@ impl Exchange {
         self.message = MessageId::new();
         self.announced.clear();
         if let Some(text) = self.left_out.take() {
-            self.report(AgentReport::Noticed(text));
+            self.report(AgentReport::Notice(text));
         }
         let params = child::prompt(&session, &content, &self.capabilities);
         self.prompt = Some(self.request(method::SESSION_PROMPT, &params, Pending::Prompt));
@@ -264,7 +267,7 @@ impl Exchange {
         if self.close_forms() {
             self.report(AgentReport::Waits(false));
         }
-        let (agent, seconds) = (&self.order.agent, self.timeouts.cancel.as_secs());
+        let (agent, seconds) = (&self.launch.agent, self.timeouts.cancel.as_secs());
         let failure = format!("the agent `{agent}` did not end its turn within {seconds} s and was stopped");
         self.deadline = Some(Deadline { at: Instant::now() + self.timeouts.cancel, failure });
     }
@@ -278,12 +281,12 @@ impl Exchange {
     /// Returns the failure of a child that missed its deadline.
     pub(crate) fn overdue(&self) -> AgentFailure {
         let failure = self.deadline.as_ref().map(|deadline| deadline.failure.clone());
-        AgentFailure::broken(failure.unwrap_or_else(|| format!("the agent `{}` did not answer", self.order.agent)))
+        AgentFailure::broken(failure.unwrap_or_else(|| format!("the agent `{}` did not answer", self.launch.agent)))
     }
 
     /// Turns an error response of the child into a failure.
     fn failure(&self, error: &RpcError) -> AgentFailure {
-        let agent = &self.order.agent;
+        let agent = &self.launch.agent;
         let mut data = json!({ "agent": agent, "code": error.code });
         if let Some(more) = &error.data {
             data["data"] = more.clone();

@@ -1,11 +1,11 @@
-//! Reads and writes files for a child: through the editor that sent the prompt if it offers that, and otherwise
-//! directly, inside the session's folders.
+//! Reads and writes files for a child: through the editor that sent the prompt if it offers that,
+//! and otherwise directly, inside the session's folders.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use domain::ToolKind;
-use domain::editor::{Editor, EditorError, Lines};
+use domain::editor::{Editor, EditorError, LineRange};
 use domain::tool::Location;
 use process::confine::{ConfinedPath, LARGEST_FILE, PathError, Roots};
 use process::{StopFlag, fingerprint};
@@ -37,8 +37,8 @@ pub(crate) async fn read(
     Ok(json!({ "content": cut(&text, lines) }))
 }
 
-/// Finds a path inside the session's folders. An existing file is opened once before any editor is asked for it,
-/// because opening detects aliases of acpd's own files.
+/// Finds a path inside the session's folders. An existing file is opened once before any editor is
+/// asked for it, because opening detects aliases of acpd's own files.
 pub(crate) async fn find(path: PathBuf, context: &ServiceContext) -> Result<ConfinedPath, RpcError> {
     let (site, limits) = (context.site.clone(), context.limits.clone());
     let find = move || {
@@ -51,8 +51,8 @@ pub(crate) async fn find(path: PathBuf, context: &ServiceContext) -> Result<Conf
     blocking(find, "looking for the file failed").await
 }
 
-/// Whether an editor may open files for the child. An editor gets a path, which a child could meanwhile turn into a
-/// link, and so leave its sandbox.
+/// Whether an editor may open files for the child. An editor gets a path, which a child could
+/// meanwhile turn into a link, and so leave its sandbox.
 fn may_serve(editor: &Arc<dyn Editor>, context: &ServiceContext) -> bool {
     editor.is_connected() && !context.is_confined()
 }
@@ -73,7 +73,7 @@ async fn blocking<T: Send + 'static>(
     done.map_err(|error| refused(&error.to_string()))
 }
 
-fn cut(text: &str, lines: Lines) -> String {
+fn cut(text: &str, lines: LineRange) -> String {
     if lines.first.is_none() && lines.count.is_none() {
         return text.to_owned();
     }
@@ -96,7 +96,8 @@ pub(crate) async fn write(
     context.check(tool, ToolKind::Edit, |card| card.locations = vec![at(&file)]).await?;
     let editor = editor.filter(|editor| editor.capabilities().write_files && may_serve(editor, &context));
     if let Some(editor) = editor {
-        // The editor may have written the file even if it reports an error, so acpd does not write it as well.
+        // The editor may have written the file even if it reports an error, so acpd does not write
+        // it as well.
         return match editor.write_text(file.path, text).await {
             Ok(()) => Ok(json!({})),
             Err(EditorError::Refused(reason)) => Err(refused(&format!("the editor did not write the file: {reason}"))),
@@ -124,7 +125,7 @@ mod tests {
 
     #[test]
     fn the_named_lines_are_cut_out_with_their_ends() {
-        let lines = |first, count| cut("a\nb\nc", Lines { first, count });
+        let lines = |first, count| cut("a\nb\nc", LineRange { first, count });
         assert_eq!(lines(None, None), "a\nb\nc");
         assert_eq!(lines(Some(2), Some(1)), "b\n");
         assert_eq!(lines(Some(3), None), "c");

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use domain::Swap;
-use domain::hosted::{AgentFailure, AgentOrder, AgentReport, Agents, ClientRules, StartedAgent};
+use domain::hosted::{AgentFailure, AgentLaunch, AgentReport, Agents, ClientRules, StartedAgent};
 use futures_util::stream::{self, StreamExt};
 use process::confine::{AccessLimits, PinnedRoots};
 use process::{IoThread, Launcher};
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::child;
 use crate::exchange::{AgentTimeouts, Exchange, Pipes, run};
-use crate::link::{Link, Order};
+use crate::link::{Link, SessionRequest};
 use crate::services::{ServiceContext, Services};
 use crate::settings::{AgentsSettings, NATIVE};
 use crate::shared::SharedChildren;
@@ -24,7 +24,8 @@ use crate::shared::SharedChildren;
 /// The most reports that may wait for a session.
 const REPORTS: usize = 256;
 
-/// The pause before an agent is started again after one failure, and the longest pause after several.
+/// The pause before an agent is started again after one failure, and the longest pause after
+/// several.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
@@ -33,7 +34,7 @@ const STEADY: Duration = Duration::from_secs(30);
 
 /// The settings and services of the daemon that children need.
 #[derive(Clone)]
-pub struct HostSettings {
+pub struct AgentHostSettings {
     pub agents: AgentsSettings,
     pub launcher: Launcher,
     /// acpd's own files and folders. No request of a child may touch them.
@@ -47,7 +48,7 @@ pub struct HostSettings {
     pinned_roots: Arc<PinnedRoots>,
 }
 
-impl HostSettings {
+impl AgentHostSettings {
     pub fn new(launcher: Launcher) -> Self {
         Self {
             agents: AgentsSettings::default(),
@@ -68,14 +69,14 @@ impl HostSettings {
 
 /// Starts the configured agents as child processes.
 pub struct HostedAgents {
-    settings: Swap<HostSettings>,
+    settings: Swap<AgentHostSettings>,
     io_thread: IoThread,
     failures: Arc<Failures>,
     shared: Arc<SharedChildren>,
 }
 
 impl HostedAgents {
-    pub fn new(settings: HostSettings) -> Self {
+    pub fn new(settings: AgentHostSettings) -> Self {
         Self {
             settings: Swap::new(settings),
             io_thread: IoThread::new("agents"),
@@ -85,7 +86,7 @@ impl HostedAgents {
     }
 
     /// Replaces the settings for children that are started from now on.
-    pub fn reload(&self, settings: HostSettings) {
+    pub fn reload(&self, settings: AgentHostSettings) {
         self.settings.replace(settings);
     }
 }
@@ -131,13 +132,13 @@ impl Agents for HostedAgents {
         self.settings.get().agents.entries.keys().cloned().collect()
     }
 
-    fn start(&self, order: AgentOrder) -> StartedAgent {
-        let (link, mut orders) = Link::new();
+    fn start(&self, launch: AgentLaunch) -> StartedAgent {
+        let (link, mut requests) = Link::new();
         let (tell, reports) = mpsc::channel(REPORTS);
         let settings = self.settings.get();
         let (failures, shared) = (self.failures.clone(), self.shared.clone());
         let work = async move {
-            let agent = order.agent.clone();
+            let agent = launch.agent.clone();
             let Some(entry) = settings.agents.entries.get(&agent) else {
                 let failure = format!("there is no agent `{agent}` in the configuration any more");
                 return drop(tell.send(AgentReport::Gone(AgentFailure::broken(failure))).await);
@@ -145,8 +146,8 @@ impl Agents for HostedAgents {
             tokio::time::sleep(failures.pause(&agent)).await;
             let started = Instant::now();
             let failure = match entry.shared {
-                true => child::follow_shared(entry, order, &settings, &shared, &mut orders, &tell).await,
-                false => child::follow(entry, order, &settings, &mut orders, &tell).await,
+                true => child::follow_shared(entry, launch, &settings, &shared, &mut requests, &tell).await,
+                false => child::follow(entry, launch, &settings, &mut requests, &tell).await,
             };
             if let Some(failure) = failure {
                 tracing::warn!(agent, reason = failure.message, "a child agent has ended");
@@ -171,17 +172,19 @@ fn received(reports: mpsc::Receiver<AgentReport>) -> impl stream::Stream<Item = 
     stream::unfold(reports, |mut reports| async move { Some((reports.recv().await?, reports)) })
 }
 
-/// Agents for tests, behind pipes whose other end the test holds. There is one agent, `child`, which is the default.
+/// Agents for tests, behind pipes whose other end the test holds. There is one agent, `child`,
+/// which is the default.
 pub struct PipedAgents<F> {
-    settings: HostSettings,
+    settings: AgentHostSettings,
     version: i64,
     connect: F,
 }
 
 impl<F> PipedAgents<F> {
-    /// Creates the agents. `connect` is called for each child that is started, and returns acpd's end of its pipe.
+    /// Creates the agents. `connect` is called for each child that is started, and returns acpd's
+    /// end of its pipe.
     pub fn new(launcher: Launcher, connect: F) -> Self {
-        Self { settings: HostSettings::new(launcher), version: 1, connect }
+        Self { settings: AgentHostSettings::new(launcher), version: 1, connect }
     }
 
     /// Offers children this version of the protocol.
@@ -213,16 +216,16 @@ where
         vec!["child".to_owned()]
     }
 
-    fn start(&self, order: AgentOrder) -> StartedAgent {
-        let (link, mut orders): (Link, mpsc::UnboundedReceiver<Order>) = Link::new();
+    fn start(&self, launch: AgentLaunch) -> StartedAgent {
+        let (link, mut requests): (Link, mpsc::UnboundedReceiver<SessionRequest>) = Link::new();
         let (tell, reports) = mpsc::channel(REPORTS);
-        let services = Services::new(ServiceContext::new(&order, &self.settings, false));
+        let services = Services::new(ServiceContext::new(&launch, &self.settings, false));
         let timeouts = AgentTimeouts { start: Duration::from_secs(60), cancel: Duration::from_secs(10) };
         let (from_child, to_child) = (self.connect)();
         let version = self.version;
         tokio::spawn(async move {
-            let exchange = Exchange::new(order, version, timeouts, services);
-            if let Some(failure) = run(exchange, Pipes { from_child, to_child }, &mut orders, &tell).await {
+            let exchange = Exchange::new(launch, version, timeouts, services);
+            if let Some(failure) = run(exchange, Pipes { from_child, to_child }, &mut requests, &tell).await {
                 // The session may be gone too, and then no report is needed.
                 let _ = tell.send(AgentReport::Gone(failure)).await;
             }

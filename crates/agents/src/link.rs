@@ -1,7 +1,8 @@
-//! The session's end of the link to a child. Sending an order never blocks, and no order is lost while the child runs.
+//! The session's end of the link to a child. Sending a request never blocks, and no request is lost
+//! while the child runs.
 //!
-//! Nothing bounds the channel, because the number of waiting orders is bounded by what they are: a
-//! session sends the next prompt only after the end of the last one, cancels a prompt once, and
+//! Nothing bounds the channel, because the number of waiting requests is bounded by what they are:
+//! a session sends the next prompt only after the end of the last one, cancels a prompt once, and
 //! answers each open question once. Clients can change settings as often as they like, so these
 //! have a separate limit.
 
@@ -17,8 +18,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 /// The most changes of settings that may wait for a child.
 pub(crate) const CHANGES: usize = 64;
 
-/// An order of a session to its child.
-pub(crate) enum Order {
+/// A request of a session to its child.
+pub(crate) enum SessionRequest {
     Prompt { content: Vec<Content>, editor: Option<Arc<dyn Editor>> },
     Cancel,
     Answer { question: QuestionId, option: Option<String> },
@@ -39,33 +40,33 @@ impl SettingReply {
 }
 
 pub(crate) struct Link {
-    orders: mpsc::UnboundedSender<Order>,
+    requests: mpsc::UnboundedSender<SessionRequest>,
     changes: Arc<Semaphore>,
 }
 
 impl Link {
-    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<Order>) {
-        let (orders, received) = mpsc::unbounded_channel();
-        (Self { orders, changes: Arc::new(Semaphore::new(CHANGES)) }, received)
+    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<SessionRequest>) {
+        let (requests, received) = mpsc::unbounded_channel();
+        (Self { requests, changes: Arc::new(Semaphore::new(CHANGES)) }, received)
     }
 
-    /// Queues an order. Returns false if the child is gone.
-    fn order(&self, order: Order) -> bool {
-        self.orders.send(order).is_ok()
+    /// Queues a request. Returns false if the child is gone.
+    fn request(&self, request: SessionRequest) -> bool {
+        self.requests.send(request).is_ok()
     }
 }
 
 impl AgentLink for Link {
     fn prompt(&self, content: Vec<Content>, editor: Option<Arc<dyn Editor>>) -> bool {
-        self.order(Order::Prompt { content, editor })
+        self.request(SessionRequest::Prompt { content, editor })
     }
 
     fn cancel(&self) {
-        self.order(Order::Cancel);
+        self.request(SessionRequest::Cancel);
     }
 
     fn answer(&self, question: QuestionId, option: Option<String>) {
-        self.order(Order::Answer { question, option });
+        self.request(SessionRequest::Answer { question, option });
     }
 
     fn configure(&self, setting: AgentSetting) -> BoxFuture<'static, Result<Option<OfferPart>, AgentFailure>> {
@@ -73,7 +74,7 @@ impl AgentLink for Link {
             return Box::pin(std::future::ready(Err(too_many())));
         };
         let (result, answer) = oneshot::channel();
-        self.order(Order::Configure { setting, reply: SettingReply { result, _waits: waits } });
+        self.request(SessionRequest::Configure { setting, reply: SettingReply { result, _waits: waits } });
         Box::pin(async move { answer.await.unwrap_or_else(|_| Err(AgentFailure::broken("the agent is gone"))) })
     }
 }
@@ -93,7 +94,7 @@ mod tests {
 
     #[tokio::test]
     async fn every_order_reaches_a_child_that_accepts_none_for_a_while_and_surplus_settings_are_refused() {
-        let (link, mut orders) = Link::new();
+        let (link, mut requests) = Link::new();
         let change = || link.configure(AgentSetting::Mode("code".to_owned()));
         let waiting: Vec<_> = (0..CHANGES).map(|_| change()).collect();
         let refused = change().await.unwrap_err();
@@ -104,15 +105,15 @@ mod tests {
         assert!(link.prompt(vec![Content::text("go")], None));
         link.cancel();
         let mut received = Vec::new();
-        while let Ok(order) = orders.try_recv() {
-            received.push(order);
+        while let Ok(request) = requests.try_recv() {
+            received.push(request);
         }
         assert_eq!(received.len(), CHANGES + 1002);
-        assert!(matches!(received[CHANGES + 1000..], [Order::Prompt { .. }, Order::Cancel]));
+        assert!(matches!(received[CHANGES + 1000..], [SessionRequest::Prompt { .. }, SessionRequest::Cancel]));
 
         // The child has answered or is gone, so there is room again.
         drop((received, waiting));
-        drop(orders);
+        drop(requests);
         assert_eq!(change().await.unwrap_err().kind, AgentFailureKind::Broken);
         assert!(!link.prompt(Vec::new(), None), "the child is gone");
     }

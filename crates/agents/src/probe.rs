@@ -1,14 +1,15 @@
 //! Starts a child agent to find out what it can do and whether it needs a login.
 //!
-//! `acpd agents check` and `acpd login --agent` use it; sessions do not. Unlike an `Exchange`, it sends one request at
-//! a time and waits for the response. Meanwhile it refuses every request of the child.
+//! `acpd agents check` and `acpd login --agent` use it; sessions do not. Unlike an `Exchange`, it
+//! sends one request at a time and waits for the response. Meanwhile it refuses every request of
+//! the child.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use domain::Environment;
-use domain::hosted::{AgentFailure, AgentOrder, Offer};
+use domain::hosted::{AgentFailure, AgentLaunch, Offer};
 use process::{PipedCommand, Process};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -20,7 +21,7 @@ use wire::{Id, RpcError, method, rpc};
 
 use crate::child::{command, describe, with_last_line};
 use crate::exchange::read_error;
-use crate::hosts::HostSettings;
+use crate::hosts::AgentHostSettings;
 use crate::services::ServiceContext;
 use crate::stderr::LastLine;
 
@@ -45,17 +46,18 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Starts a configured agent in a folder. `on_line` is called with each line of its standard error.
+    /// Starts a configured agent in a folder. `on_line` is called with each line of its standard
+    /// error.
     pub async fn start(
         agent: &str,
-        settings: &HostSettings,
+        settings: &AgentHostSettings,
         cwd: PathBuf,
         environment: Environment,
         on_line: impl Fn(&str) + Send + 'static,
     ) -> Result<Self, AgentFailure> {
         let unknown = || AgentFailure::broken(format!("there is no agent `{agent}` in the configuration"));
         let entry = settings.agents.entries.get(agent).ok_or_else(unknown)?;
-        let order = AgentOrder {
+        let launch = AgentLaunch {
             agent: agent.to_owned(),
             session: "probe".into(),
             cwd: cwd.clone(),
@@ -66,8 +68,8 @@ impl Probe {
             chosen: Offer::default(),
             summary: None,
         };
-        let context = ServiceContext::new(&order, settings, entry.sandbox);
-        let started = match command(entry, &order, settings, &context).await {
+        let context = ServiceContext::new(&launch, settings, entry.sandbox);
+        let started = match command(entry, &launch, settings, &context).await {
             Ok(command) => command.start_piped().await.map_err(|error| error.to_string()),
             Err(reason) => Err(reason),
         };
@@ -115,7 +117,8 @@ impl Probe {
         &self.capabilities
     }
 
-    /// Opens a session and returns what the agent offers. The inner error tells whether the agent needs a login.
+    /// Opens a session and returns what the agent offers. The inner error tells whether the agent
+    /// needs a login.
     pub async fn open_session(&mut self) -> Result<Result<Offer, RpcError>, AgentFailure> {
         let (params, _) = child::open_session(None, &self.cwd, &[], &[], &self.capabilities);
         let answer = self.request(method::SESSION_NEW, &params, self.time_limit).await?;

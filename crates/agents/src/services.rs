@@ -1,13 +1,14 @@
 //! Serves the requests of a child as its client: files, terminals, and questions to the user.
 //!
-//! A child is a program with the user's rights, so this is no security boundary around it. But whatever acpd does for
-//! it, or has the editor do, stays inside the session's folders, does not touch acpd's own files, and obeys the rules.
+//! A child is a program with the user's rights, so this is no security boundary around it. But
+//! whatever acpd does for it, or has the editor do, stays inside the session's folders, does not
+//! touch acpd's own files, and obeys the rules.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use domain::editor::{Editor, Elicitation, Elicited, Form};
-use domain::hosted::{AgentOrder, ClientRules};
+use domain::hosted::{AgentLaunch, ClientRules};
 use domain::{Access, CallSite, Mode, SeenFiles, SessionId, ToolCard, ToolContent, ToolKind, TurnId};
 use futures_util::future::BoxFuture;
 use process::confine::{AccessLimits, Roots};
@@ -18,10 +19,11 @@ use wire::RpcError;
 use wire::child::ChildRequest;
 
 use crate::files;
-use crate::hosts::HostSettings;
+use crate::hosts::AgentHostSettings;
 use crate::terminals::Terminals;
 
-/// The most files that are read or written for one child at a time. Each may be in memory as a whole, more than once.
+/// The most files that are read or written for one child at a time. Each may be in memory as a
+/// whole, more than once.
 const FILES_AT_ONCE: usize = 2;
 
 /// Serves the requests of one child.
@@ -36,7 +38,8 @@ pub(crate) struct ServiceContext {
     pub(crate) site: Arc<CallSite>,
     pub(crate) limits: Arc<AccessLimits>,
     pub(crate) launcher: Launcher,
-    /// The acpd binary, which runs as the parent of commands in an editor's terminal; the daemon recognises them by it.
+    /// The acpd binary, which runs as the parent of commands in an editor's terminal; the daemon
+    /// recognises them by it.
     pub(crate) terminal_parent: Option<PathBuf>,
     files: Arc<Semaphore>,
     rules: Option<Arc<dyn ClientRules>>,
@@ -50,15 +53,16 @@ struct Confinement {
 }
 
 impl ServiceContext {
-    /// Collects what the requests of a child need. `is_confined` is whether the child runs in the sandbox.
-    pub(crate) fn new(order: &AgentOrder, settings: &HostSettings, is_confined: bool) -> Self {
+    /// Collects what the requests of a child need. `is_confined` is whether the child runs in the
+    /// sandbox.
+    pub(crate) fn new(launch: &AgentLaunch, settings: &AgentHostSettings, is_confined: bool) -> Self {
         let site = CallSite {
-            session: order.session.clone(),
+            session: launch.session.clone(),
             turn: TurnId::from(""),
-            cwd: order.cwd.clone(),
-            extra_roots: order.extra_roots.clone(),
+            cwd: launch.cwd.clone(),
+            extra_roots: launch.extra_roots.clone(),
             mode: Mode::default(),
-            environment: order.environment.clone(),
+            environment: launch.environment.clone(),
             seen: Arc::new(SeenFiles::default()),
             entered: Arc::default(),
             editor: None,
@@ -74,7 +78,8 @@ impl ServiceContext {
         }
     }
 
-    /// Waits until another file may be read or written. The semaphore is never closed, so this always returns a permit.
+    /// Waits until another file may be read or written. The semaphore is never closed, so this
+    /// always returns a permit.
     pub(crate) async fn file_permit(&self) -> Option<OwnedSemaphorePermit> {
         self.files.clone().acquire_owned().await.ok()
     }
@@ -83,8 +88,8 @@ impl ServiceContext {
         self.confinement.is_some()
     }
 
-    /// Returns the sandbox of the child and its commands, if they run in one: they may write in the session's folders
-    /// only.
+    /// Returns the sandbox of the child and its commands, if they run in one: they may write in the
+    /// session's folders only.
     pub(crate) async fn sandbox(&self) -> Result<Option<Sandbox>, String> {
         let Some(Confinement { readable }) = self.confinement.clone() else { return Ok(None) };
         let (site, limits) = (self.site.clone(), self.limits.clone());
@@ -164,7 +169,8 @@ pub(crate) fn can_show(elicitation: &Elicitation, editor: Option<&Arc<dyn Editor
     })
 }
 
-/// Asks the user through the editor that sent the prompt. Declines if no connected editor can show the question.
+/// Asks the user through the editor that sent the prompt. Declines if no connected editor can show
+/// the question.
 async fn elicit(elicitation: Elicitation, editor: Option<Arc<dyn Editor>>) -> Result<Value, RpcError> {
     let Some(editor) = editor.filter(|editor| can_show(&elicitation, Some(editor))) else {
         return Ok(json!({ "action": "decline" }));

@@ -1,4 +1,5 @@
-//! The section `[agents]` of the configuration: one table per agent, and which one answers by default.
+//! The section `[agents]` of the configuration: one table per agent, and which one answers by
+//! default.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -41,7 +42,8 @@ pub struct AgentSettings {
     /// How long the agent may take to end a cancelled prompt before acpd stops it.
     #[serde(default = "cancel_seconds")]
     pub cancel_seconds: u64,
-    /// Whether the agent itself runs in the sandbox, where it can write only in the session's folders.
+    /// Whether the agent itself runs in the sandbox, where it can write only in the session's
+    /// folders.
     #[serde(default)]
     pub sandbox: bool,
     /// Whether one process serves all sessions.
@@ -128,8 +130,8 @@ impl AgentsSettings {
         None
     }
 
-    /// Returns the reason if the default agent does not exist. This is a separate check, because the agent may be
-    /// defined in another layer of the configuration.
+    /// Returns the reason if the default agent does not exist. This is a separate check, because
+    /// the agent may be defined in another layer of the configuration.
     pub fn misfit(&self) -> Option<(&'static str, String)> {
         let default = self.default.as_ref().filter(|name| *name != NATIVE && !self.entries.contains_key(*name))?;
         Some(("agents.default", format!("there is no agent `{default}`")))

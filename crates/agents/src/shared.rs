@@ -1,8 +1,8 @@
 //! Runs one process for several sessions: an agent with `shared = true`.
 //!
-//! Each session has its own `Exchange`, as it would with its own process, but at the end of an in-memory pipe. The
-//! [`Switch`] in between routes the messages, and the task around it moves lines. The task starts with the first
-//! session, and ends with the last one; so does the process.
+//! Each session has its own `Exchange`, as it would with its own process, but at the end of an
+//! in-memory pipe. The [`Switch`] in between routes the messages, and the task around it moves
+//! lines. The task starts with the first session, and ends with the last one; so does the process.
 
 mod switch;
 
@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use domain::hosted::AgentOrder;
+use domain::hosted::AgentLaunch;
 use process::PipedCommand;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
@@ -20,7 +20,7 @@ use wire::frame::Decoder;
 
 use self::switch::{Destination, Member, Switch};
 use crate::child::{command, describe};
-use crate::hosts::HostSettings;
+use crate::hosts::AgentHostSettings;
 use crate::services::ServiceContext;
 use crate::settings::AgentSettings;
 use crate::stderr::LastLine;
@@ -35,7 +35,8 @@ const WAITING: usize = 256;
 /// While this many bytes wait for the child, no messages are taken from sessions.
 const UNWRITTEN: usize = 16 << 20;
 
-/// How long to wait for the exit of a child that closed its output. Its exit status explains the failure.
+/// How long to wait for the exit of a child that closed its output. Its exit status explains the
+/// failure.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
 /// The running shared children, by agent name.
@@ -64,19 +65,21 @@ impl SharedChildren {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Joins the child of an agent. Starts one if none runs, or if the agent's configuration has changed.
+    /// Joins the child of an agent. Starts one if none runs, or if the agent's configuration has
+    /// changed.
     pub(crate) fn join(
         self: &Arc<Self>,
         entry: &AgentSettings,
-        order: &AgentOrder,
-        settings: &HostSettings,
+        launch: &AgentLaunch,
+        settings: &AgentHostSettings,
     ) -> SharedConnection {
         let (pipe, theirs) = tokio::io::duplex(PIPE);
         let mut running = self.lock();
-        if let Some(there) = running.get(&order.agent).filter(|there| there.entry == *entry)
+        if let Some(there) = running.get(&launch.agent).filter(|there| there.entry == *entry)
             && there.ended.borrow().is_none()
         {
-            // The task also decides under this lock whether it ends, so it cannot miss this session.
+            // The task also decides under this lock whether it ends, so it cannot miss this
+            // session.
             let _ = there.joins.send(theirs);
             return SharedConnection { pipe, ended: there.ended.clone(), stop: there.stop.clone() };
         }
@@ -86,10 +89,10 @@ impl SharedChildren {
         let _ = joins.send(theirs);
         let (entry, stopped) = (entry.clone(), stop.clone());
         let place = Running { entry: entry.clone(), joins, ended: ended.clone(), stop: stop.clone() };
-        running.insert(order.agent.clone(), place);
+        running.insert(launch.agent.clone(), place);
         drop(running);
-        let host = Host { children: self.clone(), agent: order.agent.clone(), joined, stopped };
-        tokio::spawn(host.run(entry, order.clone(), settings.clone(), tell));
+        let host = Host { children: self.clone(), agent: launch.agent.clone(), joined, stopped };
+        tokio::spawn(host.run(entry, launch.clone(), settings.clone(), tell));
         SharedConnection { pipe, ended, stop }
     }
 }
@@ -106,13 +109,13 @@ impl Host {
     async fn run(
         mut self,
         entry: AgentSettings,
-        order: AgentOrder,
-        settings: HostSettings,
+        launch: AgentLaunch,
+        settings: AgentHostSettings,
         tell: watch::Sender<Option<String>>,
     ) {
         let agent = self.agent.clone();
-        let context = ServiceContext::new(&order, &settings, entry.sandbox);
-        let started = match command(&entry, &order, &settings, &context).await {
+        let context = ServiceContext::new(&launch, &settings, entry.sandbox);
+        let started = match command(&entry, &launch, &settings, &context).await {
             Ok(command) => command.start_piped().await.map_err(|error| error.to_string()),
             Err(reason) => Err(reason),
         };
@@ -151,8 +154,8 @@ impl Host {
         let _ = timeout(LAST_WORDS, log).await;
     }
 
-    /// Moves messages until the child fails, and returns the reason; or until the last session has left, and returns
-    /// None.
+    /// Moves messages until the child fails, and returns the reason; or until the last session has
+    /// left, and returns None.
     async fn serve(
         &mut self,
         mut from_child: impl AsyncRead + Unpin,
@@ -168,7 +171,7 @@ impl Host {
             {
                 let Ok(frame) = frame else { return Some(format!("the agent `{}` broke the protocol", self.agent)) };
                 if let Ok(message) = serde_json::from_slice::<Value>(&frame) {
-                    members.pass_on(switch.take_of_child(message), &mut unwritten);
+                    members.pass_on(switch.handle_child_message(message), &mut unwritten);
                 }
             }
             let behind = members.behind();
@@ -189,7 +192,7 @@ impl Host {
                     members.add(member, pipe, from_members.clone());
                 }
                 Some((member, message)) = said.recv(), if unwritten.len() < UNWRITTEN => match message {
-                    Some(message) => members.pass_on(switch.take_of_member(member, message), &mut unwritten),
+                    Some(message) => members.pass_on(switch.handle_member_message(member, message), &mut unwritten),
                     None => {
                         members.writers.remove(&member);
                         members.pass_on(switch.leave(member), &mut unwritten);
@@ -202,8 +205,8 @@ impl Host {
         }
     }
 
-    /// Returns whether no session is about to join. In that case the child is also removed from the list, so that none
-    /// can.
+    /// Returns whether no session is about to join. In that case the child is also removed from the
+    /// list, so that none can.
     fn is_over(&mut self) -> bool {
         let mut running = self.children.lock();
         let is_over = self.joined.is_empty();
@@ -218,7 +221,8 @@ impl Host {
 #[derive(Default)]
 struct Members {
     writers: HashMap<Member, mpsc::Sender<Value>>,
-    /// Messages for sessions whose queues are full. Nothing is read from the child while there are any.
+    /// Messages for sessions whose queues are full. Nothing is read from the child while there are
+    /// any.
     waiting: VecDeque<(Member, Value)>,
 }
 
@@ -251,8 +255,8 @@ impl Members {
         }
     }
 
-    /// Returns the queue for the first waiting message. If its session is gone, the queue is a closed one, and
-    /// `catch_up` drops the message.
+    /// Returns the queue for the first waiting message. If its session is gone, the queue is a
+    /// closed one, and `catch_up` drops the message.
     fn behind(&self) -> Option<mpsc::Sender<Value>> {
         let (member, _) = self.waiting.front()?;
         Some(self.writers.get(member).cloned().unwrap_or_else(|| mpsc::channel(1).0))

@@ -1,4 +1,5 @@
-//! Reads a child's standard error: every line goes to the daemon's log, and the last one is kept to explain a failure.
+//! Reads a child's standard error: every line goes to the daemon's log, and the last one is kept to
+//! explain a failure.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -1,10 +1,11 @@
-//! The terminals of a child: either in the editor that sent the prompt, or commands that acpd runs itself.
+//! The terminals of a child: either in the editor that sent the prompt, or commands that acpd runs
+//! itself.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use domain::editor::{Editor, EditorError, TerminalExit, TerminalOrder};
+use domain::editor::{Editor, EditorError, TerminalExit, TerminalRequest};
 use domain::hosted::joined;
 use domain::tool::{BASH, Location};
 use domain::{ToolCard, ToolContent, ToolKind};
@@ -72,8 +73,8 @@ impl Terminals {
         self.lock().get(id).cloned().ok_or_else(|| RpcError::invalid_params("terminalId", "There is no such terminal"))
     }
 
-    /// Replaces terminals in the content of a call with content that clients can show: a reference to the editor's
-    /// terminal, or the output of a command that acpd runs.
+    /// Replaces terminals in the content of a call with content that clients can show: a reference
+    /// to the editor's terminal, or the output of a command that acpd runs.
     pub(crate) fn resolve(&self, content: &mut [ToolContent]) {
         for shown in content {
             let ToolContent::Terminal { id, .. } = shown else { continue };
@@ -109,8 +110,8 @@ impl Terminals {
         // An editor cannot run a command in the sandbox.
         let editor = editor.filter(|editor| editor.capabilities().terminal && editor.is_connected());
         if let Some(editor) = editor.filter(|_| !context.is_confined()) {
-            let order = order(request, folder.path, context).await;
-            let id = editor.open_terminal(order).await.map_err(|error| trouble(&error))?;
+            let terminal = terminal_request(request, folder.path, context).await;
+            let id = editor.open_terminal(terminal).await.map_err(|error| editor_failure(&error))?;
             self.lock().insert(id.clone(), Terminal::Editor(editor));
             return Ok(json!({ "terminalId": id }));
         }
@@ -123,7 +124,7 @@ impl Terminals {
     pub(crate) async fn output(&self, id: String) -> Result<Value, RpcError> {
         let (text, truncated, exit) = match self.find(&id)? {
             Terminal::Editor(editor) => {
-                let shown = editor.terminal_output(id).await.map_err(|error| trouble(&error))?;
+                let shown = editor.terminal_output(id).await.map_err(|error| editor_failure(&error))?;
                 (shown.text, shown.truncated, shown.exit)
             }
             Terminal::Own(own) => {
@@ -138,7 +139,7 @@ impl Terminals {
     pub(crate) async fn wait(&self, id: String) -> Result<Value, RpcError> {
         match self.find(&id)? {
             Terminal::Editor(editor) => {
-                editor.terminal_exit(id).await.map(|exit| status(&exit)).map_err(|error| trouble(&error))
+                editor.terminal_exit(id).await.map(|exit| status(&exit)).map_err(|error| editor_failure(&error))
             }
             Terminal::Own(own) => {
                 let mut exit = own.exit.clone();
@@ -151,7 +152,7 @@ impl Terminals {
 
     pub(crate) async fn kill(&self, id: String) -> Result<Value, RpcError> {
         match self.find(&id)? {
-            Terminal::Editor(editor) => editor.kill_terminal(id).await.map_err(|error| trouble(&error))?,
+            Terminal::Editor(editor) => editor.kill_terminal(id).await.map_err(|error| editor_failure(&error))?,
             Terminal::Own(own) => drop(lock(&own.kill).take()),
         }
         Ok(json!({}))
@@ -177,8 +178,8 @@ impl Drop for Terminals {
     }
 }
 
-/// Returns the command as a shell command line, which is the form that rules match, with the variables that the child
-/// sets, because the command may use them.
+/// Returns the command as a shell command line, which is the form that rules match, with the
+/// variables that the child sets, because the command may use them.
 fn shell_text(request: &CreateTerminal) -> String {
     let command = match request.args.as_slice() {
         [] => request.command.clone(),
@@ -194,8 +195,9 @@ fn variables(request: &mut CreateTerminal) -> impl Iterator<Item = (String, Stri
     std::mem::take(&mut request.env).into_iter().filter(|(name, _)| is_settable(name))
 }
 
-/// Whether a child may set a variable for its commands. It may not set those by which the daemon recognises them, those
-/// that make a shell or the loader run something else, and the place of the sandbox's temporary folder.
+/// Whether a child may set a variable for its commands. It may not set those by which the daemon
+/// recognises them, those that make a shell or the loader run something else, and the place of the
+/// sandbox's temporary folder.
 fn is_settable(name: &str) -> bool {
     const FIXED: [&str; 8] =
         ["TMPDIR", "BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "PS4", "PROMPT_COMMAND", "GLOBIGNORE"];
@@ -209,9 +211,9 @@ fn is_name(name: &str) -> bool {
         && name.starts_with(|first: char| first == '_' || first.is_ascii_alphabetic())
 }
 
-/// Builds the order for a command in the editor's terminal, under the parent by which the daemon recognises it. A
-/// command without arguments is run by a shell, as in a terminal of acpd.
-async fn order(mut request: CreateTerminal, cwd: PathBuf, context: &ServiceContext) -> TerminalOrder {
+/// Builds the request for a command in the editor's terminal, under the parent by which the daemon
+/// recognises it. A command without arguments is run by a shell, as in a terminal of acpd.
+async fn terminal_request(mut request: CreateTerminal, cwd: PathBuf, context: &ServiceContext) -> TerminalRequest {
     let site = &context.site;
     let mut environment = context.launcher.environment.for_terminal(site);
     environment.splice(0..0, variables(&mut request));
@@ -226,7 +228,7 @@ async fn order(mut request: CreateTerminal, cwd: PathBuf, context: &ServiceConte
         words.push(request.command);
         words.extend(request.args);
     }
-    TerminalOrder {
+    TerminalRequest {
         command: words.remove(0),
         args: words,
         environment,
@@ -248,12 +250,12 @@ async fn start(mut request: CreateTerminal, cwd: &Path, context: &ServiceContext
     let output = Arc::new(Mutex::new(Tail { bytes: Vec::new(), limit, is_cut: false }));
     let (kill, killed) = oneshot::channel();
     let (tell, exit) = watch::channel(None);
-    tokio::spawn(attend(started, output.clone(), killed, tell));
+    tokio::spawn(wait_for_exit(started, output.clone(), killed, tell));
     Ok(OwnTerminal { output, exit, kill: Mutex::new(Some(kill)) })
 }
 
 /// Collects the output of a command until it and everything that it started is gone.
-async fn attend(
+async fn wait_for_exit(
     started: RunningCommand,
     output: Arc<Mutex<Tail>>,
     mut killed: oneshot::Receiver<()>,
@@ -296,7 +298,7 @@ fn status(exit: &TerminalExit) -> Value {
     json!({ "exitCode": exit.code, "signal": exit.signal })
 }
 
-fn trouble(error: &EditorError) -> RpcError {
+fn editor_failure(error: &EditorError) -> RpcError {
     RpcError::internal(error.to_string(), "continue without the terminal")
 }
 

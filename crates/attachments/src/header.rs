@@ -11,7 +11,7 @@ pub struct Image {
 }
 
 /// Recognises an image. Returns None if the bytes are not an image in one of these formats.
-pub fn look(bytes: &[u8]) -> Option<Image> {
+pub fn read_header(bytes: &[u8]) -> Option<Image> {
     let (mime, pixels) = if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
         ("image/png", png(bytes))
     } else if bytes.starts_with(b"\xff\xd8\xff") {
@@ -134,16 +134,16 @@ mod tests {
     #[test]
     fn kind_and_size_are_read_from_the_bytes() {
         for (mime, pixels, bytes) in images() {
-            assert_eq!(look(&bytes), Some(Image { mime, pixels: Some(pixels) }), "{mime}");
+            assert_eq!(read_header(&bytes), Some(Image { mime, pixels: Some(pixels) }), "{mime}");
         }
-        assert_eq!(look(b"BM and so on"), None);
+        assert_eq!(read_header(b"BM and so on"), None);
     }
 
     #[test]
     fn a_truncated_image_is_damaged_and_nothing_panics() {
         for (mime, _, bytes) in images() {
             for length in 12..bytes.len() {
-                let image = look(&bytes[..length]);
+                let image = read_header(&bytes[..length]);
                 assert_eq!(image, Some(Image { mime, pixels: None }), "{mime} cut to {length}");
             }
         }

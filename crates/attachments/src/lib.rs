@@ -1,12 +1,12 @@
 //! Converts images and PDFs that come from outside: images to a size that a provider accepts, PDFs
 //! to text.
 //!
-//! Both formats are untrusted. A few kilobytes can decompress to gigabytes, and a PDF that refers to
-//! itself overflows the stack of its reader, which would end the daemon with all its sessions. The
-//! acpd binary is therefore started as `acpd __run pdf` or `acpd __run image SIDE BYTES`: it reads
-//! the file from its standard input and writes the result to its standard output, under limits on
-//! memory and time (`helper`). Its failure costs nothing else. `header` only looks at the first
-//! bytes of an image and runs in the daemon.
+//! Both formats are untrusted. A few kilobytes can decompress to gigabytes, and a PDF that refers
+//! to itself overflows the stack of its reader, which would end the daemon with all its sessions.
+//! The acpd binary is therefore started as `acpd __run pdf` or `acpd __run image SIDE BYTES`: it
+//! reads the file from its standard input and writes the result to its standard output, under
+//! limits on memory and time (`helper`). Its failure costs nothing else. `header` only looks at the
+//! first bytes of an image and runs in the daemon.
 //!
 //! Knows no provider, no tool and no session.
 
@@ -23,7 +23,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Semaphore;
 
-pub use header::{Image, look};
+pub use header::{Image, read_header};
 pub use helper::main;
 
 /// The hidden subcommand of the binary that serves as the helper.

@@ -91,7 +91,7 @@ mod tests {
     use image::{Rgba, RgbaImage};
 
     use super::*;
-    use crate::look;
+    use crate::read_header;
 
     /// Creates an image with noise, which compresses badly.
     fn noisy(width: u32, height: u32, format: ImageFormat) -> Vec<u8> {
@@ -111,7 +111,7 @@ mod tests {
         let limit = ImageLimit { side: 100, bytes: 1 << 20 };
         for (format, mime) in [(ImageFormat::Png, "image/png"), (ImageFormat::Jpeg, "image/jpeg")] {
             let scaled = scale(&noisy(300, 150, format), limit).unwrap();
-            let header = look(&scaled).unwrap();
+            let header = read_header(&scaled).unwrap();
             assert_eq!((header.mime, header.pixels), (mime, Some((100, 50))));
         }
     }
@@ -121,7 +121,7 @@ mod tests {
         let file = noisy(200, 200, ImageFormat::Png);
         for (bytes, is_smaller) in [(70_000, false), (4_000, true)] {
             let scaled = scale(&file, ImageLimit { side: 200, bytes }).unwrap();
-            let header = look(&scaled).unwrap();
+            let header = read_header(&scaled).unwrap();
             assert!(scaled.len() <= bytes, "{}", scaled.len());
             assert_eq!((header.mime, header.pixels.unwrap().0 < 200), ("image/jpeg", is_smaller));
         }

@@ -42,7 +42,7 @@ use self::daemon_link::{DaemonLink, Inbox};
 use self::editor_output::EditorOutput;
 use self::machine::{Effect, Input, Machine};
 use self::shared::{Shared, StepOutcome};
-use crate::paths::Places;
+use crate::paths::Paths;
 
 /// How long the bridge waits for answers after the end of stdin.
 const LINGER: Duration = Duration::from_secs(1);
@@ -58,11 +58,10 @@ const KEPT_BUFFER: usize = 256 << 10;
 
 /// Copies until stdin ends. The caller prints an error to stderr; the editor has received its
 /// answers by then.
-pub fn run(places: &Places, agent: Option<String>, program: PathBuf) -> anyhow::Result<()> {
+pub fn run(paths: &Paths, agent: Option<String>, program: PathBuf) -> anyhow::Result<()> {
     let name = uuid::Uuid::now_v7().to_string();
     let shared = Shared::new(Machine::new(&name));
-    let bridge =
-        Arc::new(Bridge { shared, editor: EditorOutput::new()?, places: places.clone(), name, agent, program });
+    let bridge = Arc::new(Bridge { shared, editor: EditorOutput::new()?, paths: paths.clone(), name, agent, program });
     let copier = bridge.clone();
     let copy = move || copier.copy_to_editor();
     thread::Builder::new().name("to editor".to_owned()).spawn(copy).context("cannot start a thread")?;
@@ -75,7 +74,7 @@ pub fn run(places: &Places, agent: Option<String>, program: PathBuf) -> anyhow::
 struct Bridge {
     shared: Shared,
     editor: EditorOutput,
-    places: Places,
+    paths: Paths,
     /// The name of this bridge, the same for all its connections, by which the daemon recognises
     /// it.
     name: String,
@@ -99,7 +98,7 @@ impl Bridge {
             while let Some(frame) = if read > 0 { decoder.next() } else { decoder.finish() } {
                 self.editor.set_framing(decoder.framing());
                 match frame {
-                    Ok(frame) => self.take_frame(frame),
+                    Ok(frame) => self.handle_frame(frame),
                     Err(error) => {
                         let refusal = RpcError::invalid_request(error.to_string(), error.advice());
                         self.editor.send(rpc::failure(&Id::null(), &refusal));
@@ -117,19 +116,19 @@ impl Bridge {
     }
 
     /// Takes one frame of the editor: a message, or a batch of them.
-    fn take_frame(self: &Arc<Self>, frame: Bytes) {
-        let Some(batch) = Batch::of(&frame) else { return self.take_message(frame) };
+    fn handle_frame(self: &Arc<Self>, frame: Bytes) {
+        let Some(batch) = Batch::of(&frame) else { return self.handle_message(frame) };
         for message in batch {
             // The daemon would read a list as a batch and answer its entries, whose ids the bridge
             // does not know. The daemon receives an invalid message instead, and refuses it.
             let is_list = message.trim_ascii_start().starts_with(b"[");
-            self.take_message(if is_list { Bytes::from_static(b"0") } else { message });
+            self.handle_message(if is_list { Bytes::from_static(b"0") } else { message });
         }
     }
 
     /// Takes one message of the editor. Relative paths are resolved here, because the daemon does
     /// not know the folder in which the editor started the bridge.
-    fn take_message(self: &Arc<Self>, message: Bytes) {
+    fn handle_message(self: &Arc<Self>, message: Bytes) {
         let message = made_absolute(&message, absolute).unwrap_or(message);
         self.carry_out_in_place(self.shared.editor_frame(message));
     }

@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// The variable that sets another deadline in seconds, for tests and for very slow machines.
-const VARIABLE: &str = "ACPD_PATIENCE";
+pub const VARIABLE: &str = "ACPD_TIMEOUT";
 
 /// The default deadline for an answer.
 pub const DEFAULT: Duration = Duration::from_secs(30);

@@ -62,8 +62,8 @@ pub fn take_over() -> anyhow::Result<()> {
 }
 
 /// Executes a command in place of this program, with only the harmless variables in its
-/// environment, and with `settings` for itself. The new program has `FLAG` among its arguments and receives all variables with
-/// `take_over`. Returns only if that fails.
+/// environment, and with `settings` for itself. The new program has `FLAG` among its arguments and
+/// receives all variables with `take_over`. Returns only if that fails.
 pub fn replace_program(
     mut command: Command,
     settings: &[(&str, &str)],

@@ -24,7 +24,7 @@ use wire::extension::HelloParams;
 use crate::environment;
 use crate::lock::{Attempt, Lock, LockHolder};
 use crate::log_file;
-use crate::paths::{self, Places, private_folder};
+use crate::paths::{self, Paths, private_folder};
 use crate::socket;
 
 /// The line that a daemon in the background prints when it listens.
@@ -51,20 +51,20 @@ const LOCK_DEADLINE: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Connects to the daemon, and starts one if none is running. `program` is the path of acpd.
-pub fn connect_or_start(places: &Places, program: &Path) -> anyhow::Result<UnixStream> {
+pub fn connect_or_start(paths: &Paths, program: &Path) -> anyhow::Result<UnixStream> {
     let deadline = Instant::now() + LOCK_DEADLINE;
     loop {
-        if let Some(stream) = probe(&find_running(places).socket)? {
+        if let Some(stream) = probe(&find_running(paths).socket)? {
             return Ok(stream);
         }
-        private_folder(&places.state)?;
-        match Lock::attempt(&places.start_lock())? {
+        private_folder(&paths.state)?;
+        match Lock::attempt(&paths.start_lock())? {
             Attempt::Taken(mut lock) => {
-                lock.note(&places.socket);
-                return start_unless_there(places, program);
+                lock.note(&paths.socket);
+                return start_unless_there(paths, program);
             }
             Attempt::Held(_) if Instant::now() < deadline => thread::sleep(POLL_INTERVAL),
-            Attempt::Held(_) => return Err(stuck_start(&places.start_lock())),
+            Attempt::Held(_) => return Err(stuck_start(&paths.start_lock())),
         }
     }
 }
@@ -83,35 +83,35 @@ fn stuck_start(lock: &Path) -> anyhow::Error {
 
 /// Returns the paths, with the socket on which the daemon of our state folder listens. A socket
 /// that the user named stays.
-pub fn find_running(places: &Places) -> Places {
-    let noted = if places.is_named { None } else { Lock::holder(&places.daemon_lock()) };
-    let socket = noted.and_then(|holder| holder.socket).unwrap_or_else(|| places.socket.clone());
-    Places { socket, ..places.clone() }
+pub fn find_running(paths: &Paths) -> Paths {
+    let noted = if paths.is_named { None } else { Lock::holder(&paths.daemon_lock()) };
+    let socket = noted.and_then(|holder| holder.socket).unwrap_or_else(|| paths.socket.clone());
+    Paths { socket, ..paths.clone() }
 }
 
 /// Returns the process that holds the daemon's lock. Does not connect, because connecting would
 /// make systemd start a daemon.
-pub fn daemon_holder(places: &Places) -> Option<LockHolder> {
-    Lock::holder(&beside(&places.socket, "lock")).or_else(|| Lock::holder(&places.daemon_lock()))
+pub fn daemon_holder(paths: &Paths) -> Option<LockHolder> {
+    Lock::holder(&beside(&paths.socket, "lock")).or_else(|| Lock::holder(&paths.daemon_lock()))
 }
 
 /// Returns the process id of the running daemon.
-pub fn daemon_pid(places: &Places) -> Option<u32> {
-    daemon_holder(places).map(|holder| holder.pid)
+pub fn daemon_pid(paths: &Paths) -> Option<u32> {
+    daemon_holder(paths).map(|holder| holder.pid)
 }
 
 /// Returns the parameters with which a program introduces itself to the daemon. If the user named
 /// the socket, the user chose that daemon, so its state and configuration are not compared with
 /// ours.
-pub fn hello(places: &Places, bridge: Option<String>) -> HelloParams {
-    let folders = expected_folders(places);
+pub fn hello(paths: &Paths, bridge: Option<String>) -> HelloParams {
+    let folders = expected_folders(paths);
     HelloParams {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         bridge,
         environment: environment().collect(),
         home: folders.home,
-        state: folders.state.filter(|_| !places.is_named),
-        config: folders.config.filter(|_| !places.is_named),
+        state: folders.state.filter(|_| !paths.is_named),
+        config: folders.config.filter(|_| !paths.is_named),
         one_shot: false,
         agent: None,
     }
@@ -132,15 +132,15 @@ pub fn remote_hello() -> HelloParams {
 }
 
 /// Returns the folders that this program expects its daemon to use, with symbolic links resolved.
-pub fn expected_folders(places: &Places) -> DaemonFolders {
+pub fn expected_folders(paths: &Paths) -> DaemonFolders {
     let resolved = |path: &Path| Some(paths::resolve_links(path));
-    DaemonFolders { home: resolved(&places.home), state: resolved(&places.state), config: resolved(&places.config) }
+    DaemonFolders { home: resolved(&paths.home), state: resolved(&paths.state), config: resolved(&paths.config) }
 }
 
 /// Returns the name with which the daemon tags the commands it runs. All daemons of one socket use
 /// the same name, because a command may outlive its daemon.
-pub fn owner(places: &Places) -> String {
-    places.socket.to_string_lossy().into_owned()
+pub fn owner(paths: &Paths) -> String {
+    paths.socket.to_string_lossy().into_owned()
 }
 
 /// Returns the variables of this process, without those that are not Unicode (JSON cannot hold
@@ -177,44 +177,44 @@ fn probe(path: &Path) -> anyhow::Result<Option<UnixStream>> {
 }
 
 /// Starts a daemon unless one is running by now. The caller holds the start lock.
-fn start_unless_there(places: &Places, program: &Path) -> anyhow::Result<UnixStream> {
-    if let Some(stream) = await_return(places)? {
+fn start_unless_there(paths: &Paths, program: &Path) -> anyhow::Result<UnixStream> {
+    if let Some(stream) = await_return(paths)? {
         return Ok(stream);
     }
-    private_folder(places.socket_folder())?;
-    start(places, program)
-        .with_context(|| format!("cannot start the daemon (its log is {})", places.daemon_log().display()))?;
-    socket::connect(&places.socket)
-        .with_context(|| format!("cannot connect to the new daemon at {}", places.socket.display()))
+    private_folder(paths.socket_folder())?;
+    start(paths, program)
+        .with_context(|| format!("cannot start the daemon (its log is {})", paths.daemon_log().display()))?;
+    socket::connect(&paths.socket)
+        .with_context(|| format!("cannot connect to the new daemon at {}", paths.socket.display()))
 }
 
 /// Waits for the daemon that holds the lock of our state folder, and connects to it.
 ///
 /// That daemon may be stopping, or about to bind its deleted socket again; no other daemon can
 /// start before it releases the lock. Returns None once no daemon holds the lock.
-fn await_return(places: &Places) -> anyhow::Result<Option<UnixStream>> {
+fn await_return(paths: &Paths) -> anyhow::Result<Option<UnixStream>> {
     let deadline = Instant::now() + RETURN_DEADLINE;
     loop {
-        if let Some(stream) = probe(&find_running(places).socket)? {
+        if let Some(stream) = probe(&find_running(paths).socket)? {
             return Ok(Some(stream));
         }
-        match Lock::holder(&places.daemon_lock()) {
+        match Lock::holder(&paths.daemon_lock()) {
             None => return Ok(None),
             Some(_) if Instant::now() < deadline => thread::sleep(POLL_INTERVAL),
             Some(holder) => bail!(
                 "the daemon runs but does not listen on its socket: {holder} holds {}; end it with `kill {}` and try again",
-                places.daemon_lock().display(),
+                paths.daemon_lock().display(),
                 holder.pid
             ),
         }
     }
 }
 
-fn start(places: &Places, program: &Path) -> anyhow::Result<()> {
-    let log = log_file::open(&places.daemon_log())?;
+fn start(paths: &Paths, program: &Path) -> anyhow::Result<()> {
+    let log = log_file::open(&paths.daemon_log())?;
     let mut starter = Command::new(program)
         .arg("--socket")
-        .arg(&places.socket)
+        .arg(&paths.socket)
         .args(["serve", "--detach"])
         .env_clear()
         .envs(shared_environment())

@@ -1,4 +1,5 @@
-//! The bridge that an editor spawns, and what it shares with the other programs that use the daemon.
+//! The bridge that an editor spawns, and what it shares with the other programs that use the
+//! daemon.
 //!
 //! `acpd acp` runs this crate as a separate small program, `acpd-bridge`, because one runs per
 //! editor window. Therefore the crate must stay small: no runtime, no HTTP, no rendering. `ask`,

@@ -28,7 +28,7 @@ const SOCKET: &str = "acpd/acpd.sock";
 
 /// The paths that acpd uses. All are absolute.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Places {
+pub struct Paths {
     pub socket: PathBuf,
     /// The folder with history, logs and locks.
     pub state: PathBuf,
@@ -42,7 +42,7 @@ pub struct Places {
     pub is_named: bool,
 }
 
-impl Places {
+impl Paths {
     /// Finds the paths for this process. `socket` is the value of `--socket`.
     pub fn find(socket: Option<&Path>) -> anyhow::Result<Self> {
         let uid = rustix::process::getuid().as_raw();
@@ -134,7 +134,7 @@ impl Places {
     /// folder that is not named `acpd` may hold files of other programs, so there only our file
     /// counts.
     pub fn own(&self) -> Vec<PathBuf> {
-        self.own_with(Account::own().map(|account| account.home).as_deref())
+        self.own_with(UserAccount::own().map(|account| account.home).as_deref())
     }
 
     fn own_with(&self, account_home: Option<&Path>) -> Vec<PathBuf> {
@@ -170,7 +170,7 @@ struct Rules<'a> {
 }
 
 impl Rules<'_> {
-    fn apply(&self, socket: Option<&Path>) -> anyhow::Result<Places> {
+    fn apply(&self, socket: Option<&Path>) -> anyhow::Result<Paths> {
         let home = self.home()?;
         let state = self.absolute("XDG_STATE_HOME").unwrap_or_else(|| default_state(&home)).join("acpd");
         let config = self.absolute("XDG_CONFIG_HOME").unwrap_or_else(|| default_config(&home));
@@ -184,7 +184,7 @@ impl Rules<'_> {
             "cannot use {} as the socket: the path has no file name",
             socket.display()
         );
-        Ok(Places { socket, state, config: config.join("acpd/config.toml"), named_config: None, home, is_named })
+        Ok(Paths { socket, state, config: config.join("acpd/config.toml"), named_config: None, home, is_named })
     }
 
     fn home(&self) -> anyhow::Result<PathBuf> {
@@ -246,13 +246,13 @@ fn belongs_to(folder: &Path, uid: u32) -> bool {
 
 /// The entry of a user in the password database.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Account {
+pub struct UserAccount {
     pub name: OsString,
     pub home: PathBuf,
     pub shell: PathBuf,
 }
 
-impl Account {
+impl UserAccount {
     /// Returns the account of the user who runs this process.
     pub fn own() -> Option<Self> {
         account_of(rustix::process::getuid().as_raw())
@@ -261,7 +261,7 @@ impl Account {
 
 /// Looks in `/etc/passwd` first, and then asks `getent`, which knows the other databases of the
 /// system, such as LDAP.
-fn account_of(uid: u32) -> Option<Account> {
+fn account_of(uid: u32) -> Option<UserAccount> {
     let local = fs::read("/etc/passwd").unwrap_or_default();
     account_in(&local, uid).or_else(|| {
         let answer = Command::new("getent").args(["passwd", &uid.to_string()]).stdin(Stdio::null()).output().ok()?;
@@ -269,14 +269,14 @@ fn account_of(uid: u32) -> Option<Account> {
     })
 }
 
-fn account_in(database: &[u8], uid: u32) -> Option<Account> {
+fn account_in(database: &[u8], uid: u32) -> Option<UserAccount> {
     let uid = uid.to_string();
     let text = std::ffi::OsStr::from_bytes;
     database.split(|byte| *byte == b'\n').find_map(|line| {
         let fields: Vec<&[u8]> = line.split(|byte| *byte == b':').collect();
         let home = Path::new(text(fields.get(5)?));
         let shell = fields.get(6).filter(|shell| !shell.is_empty()).map_or("/bin/sh".as_ref(), |shell| text(shell));
-        (fields[2] == uid.as_bytes() && home.is_absolute()).then(|| Account {
+        (fields[2] == uid.as_bytes() && home.is_absolute()).then(|| UserAccount {
             name: text(fields[0]).to_owned(),
             home: home.to_owned(),
             shell: shell.into(),
@@ -321,7 +321,7 @@ mod tests {
     }
 
     impl World {
-        fn places(&self, flag: Option<&str>) -> anyhow::Result<Places> {
+        fn paths(&self, flag: Option<&str>) -> anyhow::Result<Paths> {
             let variable =
                 |name: &str| self.variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).into());
             let account = || self.account.map(PathBuf::from);
@@ -330,7 +330,7 @@ mod tests {
         }
 
         fn socket(&self, flag: Option<&str>) -> String {
-            self.places(flag).unwrap().socket.display().to_string()
+            self.paths(flag).unwrap().socket.display().to_string()
         }
     }
 
@@ -360,7 +360,7 @@ mod tests {
     #[test]
     fn path_alone_is_enough() {
         let world = World { variables: vec![("PATH", "/bin")], ours: vec![], account: Some("/home/seven") };
-        let expected = Places {
+        let expected = Paths {
             socket: "/home/seven/.local/state/acpd/acpd.sock".into(),
             state: "/home/seven/.local/state/acpd".into(),
             config: "/home/seven/.config/acpd/config.toml".into(),
@@ -368,7 +368,7 @@ mod tests {
             home: "/home/seven".into(),
             is_named: false,
         };
-        assert_eq!(world.places(None).unwrap(), expected);
+        assert_eq!(world.paths(None).unwrap(), expected);
     }
 
     #[test]
@@ -378,34 +378,34 @@ mod tests {
             ours: vec!["r"],
             account: Some("/home/seven"),
         };
-        let places = world.places(None).unwrap();
-        assert_eq!(places.socket, Path::new("/home/seven/.local/state/acpd/acpd.sock"));
-        assert_eq!(places.state, Path::new("/home/seven/.local/state/acpd"));
+        let paths = world.paths(None).unwrap();
+        assert_eq!(paths.socket, Path::new("/home/seven/.local/state/acpd/acpd.sock"));
+        assert_eq!(paths.state, Path::new("/home/seven/.local/state/acpd"));
     }
 
     #[test]
     fn a_relative_socket_in_the_environment_is_an_error() {
         let mut world = rich();
         world.variables[1] = ("ACPD_SOCKET", "x.sock");
-        assert_eq!(world.places(None).unwrap_err().to_string(), "ACPD_SOCKET must be an absolute path, not x.sock");
+        assert_eq!(world.paths(None).unwrap_err().to_string(), "ACPD_SOCKET must be an absolute path, not x.sock");
     }
 
     #[test]
     fn state_and_configuration_follow_their_variables() {
         let mut world = rich();
         world.variables.extend([("XDG_STATE_HOME", "/state"), ("XDG_CONFIG_HOME", "/etc/mine")]);
-        let places = world.places(None).unwrap();
-        assert_eq!(places.state, Path::new("/state/acpd"));
-        assert_eq!(places.config, Path::new("/etc/mine/acpd/config.toml"));
-        assert_eq!(places.home, Path::new("/h"));
+        let paths = world.paths(None).unwrap();
+        assert_eq!(paths.state, Path::new("/state/acpd"));
+        assert_eq!(paths.config, Path::new("/etc/mine/acpd/config.toml"));
+        assert_eq!(paths.home, Path::new("/h"));
     }
 
     #[test]
     fn protected_paths_are_our_folders_or_single_files_elsewhere() {
-        let mut places = rich().places(None).unwrap();
-        places.named_config = Some("/w/acpd.toml".into());
+        let mut paths = rich().paths(None).unwrap();
+        paths.named_config = Some("/w/acpd.toml".into());
         let own: Vec<String> =
-            places.own_with(Some(Path::new("/home/seven"))).iter().map(|path| path.display().to_string()).collect();
+            paths.own_with(Some(Path::new("/home/seven"))).iter().map(|path| path.display().to_string()).collect();
         let expected = [
             "/h/.config/acpd",
             "/h/.local/state/acpd",
@@ -417,15 +417,15 @@ mod tests {
             "/w/acpd.toml",
         ];
         assert_eq!(own, expected);
-        places.socket = "/r/acpd/acpd.sock".into();
-        assert!(places.own().contains(&PathBuf::from("/r/acpd")));
+        paths.socket = "/r/acpd/acpd.sock".into();
+        assert!(paths.own().contains(&PathBuf::from("/r/acpd")));
     }
 
     #[test]
     fn the_default_folders_stay_out_of_bounds_when_variables_name_others() {
         let mut world = rich();
         world.variables.extend([("XDG_STATE_HOME", "/state"), ("XDG_CONFIG_HOME", "/etc/mine")]);
-        let own = world.places(None).unwrap().own_with(None);
+        let own = world.paths(None).unwrap().own_with(None);
         for folder in ["/state/acpd", "/etc/mine/acpd", "/h/.local/state/acpd", "/h/.config/acpd"] {
             assert!(own.contains(&PathBuf::from(folder)), "{folder} is missing: {own:?}");
         }
@@ -444,7 +444,7 @@ mod tests {
     #[test]
     fn a_missing_home_folder_is_an_error() {
         let world = World { variables: vec![], ours: vec![], account: None };
-        assert!(world.places(None).unwrap_err().to_string().starts_with("cannot find the home folder"));
+        assert!(world.paths(None).unwrap_err().to_string().starts_with("cannot find the home folder"));
     }
 
     #[test]

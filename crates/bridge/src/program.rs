@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 
 use crate::environment;
-use crate::paths::Places;
+use crate::paths::Paths;
 
 /// The arguments that acpd passes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // The editor shows or keeps this text. It may quote a path or the daemon's own words.
-            eprintln!("acpd: {}", domain::visible::text(&format!("{error:#}")));
+            eprintln!("acpd: {}", domain::escape::text(&format!("{error:#}")));
             ExitCode::FAILURE
         }
     }
@@ -74,8 +74,8 @@ fn run(mut list: impl Iterator<Item = OsString>) -> anyhow::Result<()> {
     }
     let arguments = Arguments::read(list)?;
     environment::take_over()?;
-    let places = Places::find(arguments.socket.as_deref())?;
-    crate::run(&places, arguments.agent, arguments.program)
+    let paths = Paths::find(arguments.socket.as_deref())?;
+    crate::run(&paths, arguments.agent, arguments.program)
 }
 
 #[cfg(test)]

@@ -50,7 +50,8 @@ pub enum Message {
 }
 
 impl Message {
-    /// The message that a definition describes, by its name and by the side that handles its method.
+    /// The message that a definition describes, by its name and by the side that handles its
+    /// method.
     fn described_by(name: &str, side: &str) -> Option<Self> {
         let is = |ending: &str| name.ends_with(ending);
         match side {

@@ -13,7 +13,7 @@ pub trait Accounts: Send + Sync + 'static {
     fn is_authenticated(&self, environment: &Environment) -> BoxFuture<'static, bool>;
 
     /// Begins a login at an address that a user opens.
-    fn begin_login(&self) -> BoxFuture<'static, Result<Login, AccountError>>;
+    fn begin_login(&self) -> BoxFuture<'static, Result<DeviceLogin, AccountError>>;
 
     /// Deletes the key that a login stored.
     fn forget(&self) -> BoxFuture<'static, Result<(), AccountError>>;
@@ -49,7 +49,7 @@ impl KeyVariable {
 }
 
 /// A login that waits for a user.
-pub struct Login {
+pub struct DeviceLogin {
     /// The address to open in a browser, without the code in it.
     pub address: String,
     /// The code to type at `address`.

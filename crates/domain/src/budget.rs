@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Cost, Millis};
 
-/// The tool name under which the log records the question whether to continue beyond a limit. Models cannot call it.
+/// The tool name under which the log records the question whether to continue beyond a limit.
+/// Models cannot call it.
 pub const BUDGET: &str = "budget";
 
 /// Amounts of money by currency. Amounts in different currencies are never added.
@@ -79,33 +80,33 @@ pub struct SpendingLimits {
 
 /// What a limit applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum SpendingScope {
     Turn,
     Session,
     Day,
 }
 
-impl Scope {
+impl SpendingScope {
     fn describe(self) -> &'static str {
         match self {
-            Scope::Turn => "this turn",
-            Scope::Session => "this session",
-            Scope::Day => "all sessions together today",
+            SpendingScope::Turn => "this turn",
+            SpendingScope::Session => "this session",
+            SpendingScope::Day => "all sessions together today",
         }
     }
 
     fn key(self) -> &'static str {
         match self {
-            Scope::Turn => "turn",
-            Scope::Session => "session",
-            Scope::Day => "day",
+            SpendingScope::Turn => "turn",
+            SpendingScope::Session => "session",
+            SpendingScope::Day => "day",
         }
     }
 }
 
-/// Returns why a limit is reached, as a text for the user; None if it is not. Each of the `granted` approvals to
-/// continue raises the limit by its original amount.
-pub fn exceeded(scope: Scope, spent: &Spending, limit: SpendingLimit, granted: u32) -> Option<String> {
+/// Returns why a limit is reached, as a text for the user; None if it is not. Each of the `granted`
+/// approvals to continue raises the limit by its original amount.
+pub fn exceeded(scope: SpendingScope, spent: &Spending, limit: SpendingLimit, granted: u32) -> Option<String> {
     let (who, key) = (scope.describe(), scope.key());
     let times = granted.saturating_add(1);
     let tokens = limit.tokens.saturating_mul(u64::from(times));
@@ -145,7 +146,8 @@ impl DayLedger {
         Self(Mutex::new((day, spent)))
     }
 
-    /// Adds an amount that was spent on a day, and returns that day's total. A new day starts at zero.
+    /// Adds an amount that was spent on a day, and returns that day's total. A new day starts at
+    /// zero.
     pub fn add_on(&self, day: Day, spent: Spending) -> Spending {
         let mut total = self.total_by_day();
         if total.0 != day {
@@ -191,20 +193,20 @@ mod tests {
     #[test]
     fn a_limit_is_reached_by_tokens_or_by_cost_and_counts_again_after_each_consent() {
         let limit = SpendingLimit { tokens: 1_000, cost: 2.0 };
-        assert_eq!(exceeded(Scope::Turn, &spending(999, 1.9), limit, 0), None);
+        assert_eq!(exceeded(SpendingScope::Turn, &spending(999, 1.9), limit, 0), None);
         assert_eq!(
-            exceeded(Scope::Turn, &spending(1_000, 0.0), limit, 0).as_deref(),
+            exceeded(SpendingScope::Turn, &spending(1_000, 0.0), limit, 0).as_deref(),
             Some("this turn: 1000 tokens used, the limit is 1000 (budget.turn_tokens)")
         );
         assert_eq!(
-            exceeded(Scope::Day, &spending(0, 2.5), limit, 0).as_deref(),
+            exceeded(SpendingScope::Day, &spending(0, 2.5), limit, 0).as_deref(),
             Some("all sessions together today: 2.50 USD spent, the limit is 2.00 (budget.day_cost)")
         );
-        assert_eq!(exceeded(Scope::Turn, &spending(1_999, 3.9), limit, 1), None);
-        assert!(exceeded(Scope::Session, &spending(2_000, 0.0), limit, 1).is_some());
-        assert_eq!(exceeded(Scope::Session, &spending(u64::MAX, 1e9), SpendingLimit::default(), 0), None);
+        assert_eq!(exceeded(SpendingScope::Turn, &spending(1_999, 3.9), limit, 1), None);
+        assert!(exceeded(SpendingScope::Session, &spending(2_000, 0.0), limit, 1).is_some());
+        assert_eq!(exceeded(SpendingScope::Session, &spending(u64::MAX, 1e9), SpendingLimit::default(), 0), None);
         for spent in [spending(1_000, 0.0), spending(5_500, 1.0), spending(10, 7.0), spending(999_999, 123.4)] {
-            assert_eq!(exceeded(Scope::Turn, &spent, limit, grants_needed(&spent, limit)), None, "{spent:?}");
+            assert_eq!(exceeded(SpendingScope::Turn, &spent, limit, grants_needed(&spent, limit)), None, "{spent:?}");
         }
     }
 
@@ -215,9 +217,9 @@ mod tests {
         let today = ledger.add_on(1, in_currency(10, 1.75, "EUR"));
         assert_eq!((today.costs.amount("USD"), today.costs.amount("EUR")), (1.5, 1.75));
         let limit = SpendingLimit { tokens: 0, cost: 2.0 };
-        assert_eq!(exceeded(Scope::Day, &today, limit, 0), None);
+        assert_eq!(exceeded(SpendingScope::Day, &today, limit, 0), None);
         let today = ledger.add_on(1, spending(10, 0.5));
-        assert!(exceeded(Scope::Day, &today, limit, 0).is_some_and(|why| why.contains("2.00 USD spent")));
+        assert!(exceeded(SpendingScope::Day, &today, limit, 0).is_some_and(|why| why.contains("2.00 USD spent")));
         let mut later = today.costs.clone();
         later.set(&Cost { amount: 2.0, currency: "EUR".to_owned() });
         let since = later.since(&today.costs);

@@ -70,7 +70,7 @@ impl Checkpoints {
 
 /// One change that a call made to one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct FileChange {
     pub path: PathBuf,
     /// The old content; None if the file did not exist.
     pub old: Option<String>,
@@ -78,7 +78,7 @@ pub struct Change {
     pub new: Option<String>,
 }
 
-fn changes(outcome: &Outcome) -> impl Iterator<Item = Change> {
+fn changes(outcome: &Outcome) -> impl Iterator<Item = FileChange> {
     let done = outcome.verdict == OutcomeKind::Completed;
     // A diff holds content and does not say whether the file exists, so the call's raw output names
     // the deleted file, or a list of them.
@@ -90,7 +90,7 @@ fn changes(outcome: &Outcome) -> impl Iterator<Item = Change> {
     outcome.content.iter().filter(move |_| done).filter_map(move |content| match content {
         ToolContent::Diff { path, old, new } => {
             let gone = deleted.iter().any(|name| name.as_str() == Some(&path.to_string_lossy()));
-            Some(Change { path: path.clone(), old: old.clone(), new: (!gone).then(|| new.clone()) })
+            Some(FileChange { path: path.clone(), old: old.clone(), new: (!gone).then(|| new.clone()) })
         }
         ToolContent::Text { .. }
         | ToolContent::Image { .. }
@@ -100,7 +100,7 @@ fn changes(outcome: &Outcome) -> impl Iterator<Item = Change> {
 }
 
 /// Returns the file changes in an event of the log.
-pub fn changes_in(event: &Event) -> Vec<Change> {
+pub fn changes_in(event: &Event) -> Vec<FileChange> {
     let EventKind::ToolEnded { outcome, .. } = &event.kind else { return Vec::new() };
     changes(outcome).collect()
 }
@@ -138,9 +138,9 @@ pub struct Restored {
 
 /// Merges a turn's changes into one step per file. If the file was changed by others between two of
 /// them, the step covers only the changes after that, so it does not undo their work.
-pub fn steps(changes: Vec<Change>, way: RestoreDirection) -> Vec<Restore> {
+pub fn steps(changes: Vec<FileChange>, way: RestoreDirection) -> Vec<Restore> {
     let mut steps: Vec<Restore> = Vec::new();
-    for Change { path, old, new } in changes {
+    for FileChange { path, old, new } in changes {
         match steps.iter_mut().find(|step| step.path == path) {
             Some(step) if step.to == old => step.to = new,
             Some(step) => (step.from, step.to) = (old, new),
@@ -160,8 +160,8 @@ pub fn steps(changes: Vec<Change>, way: RestoreDirection) -> Vec<Restore> {
 mod tests {
     use super::*;
 
-    fn change(path: &str, old: Option<&str>, new: &str) -> Change {
-        Change { path: path.into(), old: old.map(str::to_owned), new: Some(new.to_owned()) }
+    fn change(path: &str, old: Option<&str>, new: &str) -> FileChange {
+        FileChange { path: path.into(), old: old.map(str::to_owned), new: Some(new.to_owned()) }
     }
 
     fn restore(path: &str, from: Option<&str>, to: Option<&str>) -> Restore {
@@ -188,7 +188,7 @@ mod tests {
         let moved = Outcome::completed("")
             .showing(vec![diff("a", Some("1"), ""), diff("b", None, "1")])
             .with_raw(serde_json::json!({"path": "b", "deleted": "a", "added": 0}));
-        let changes: Vec<Change> = changes(&moved).collect();
+        let changes: Vec<FileChange> = changes(&moved).collect();
         let undo = [restore("a", None, Some("1")), restore("b", Some("1"), None)];
         assert_eq!(steps(changes.clone(), RestoreDirection::Undo), undo);
         assert_eq!(
@@ -198,13 +198,13 @@ mod tests {
         let both = Outcome::completed("")
             .showing(vec![diff("a", Some("1"), ""), diff("b", Some("2"), "")])
             .with_raw(serde_json::json!({"path": "a", "deleted": ["a", "b"], "added": 0}));
-        let changes: Vec<Change> = super::changes(&both).collect();
+        let changes: Vec<FileChange> = super::changes(&both).collect();
         assert_eq!(
             steps(changes, RestoreDirection::Undo),
             [restore("a", None, Some("1")), restore("b", None, Some("2"))]
         );
         let emptied = Outcome::completed("").showing(vec![diff("a", Some("1"), "")]);
-        let changes: Vec<Change> = super::changes(&emptied).collect();
+        let changes: Vec<FileChange> = super::changes(&emptied).collect();
         assert_eq!(steps(changes, RestoreDirection::Undo), [restore("a", Some(""), Some("1"))]);
     }
 

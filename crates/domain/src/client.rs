@@ -14,7 +14,7 @@ pub struct ClientInfo {
 /// The client request that started a turn. It is stored with the turn, so a client that lost its
 /// connection can still learn how its prompt ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Origin {
+pub struct PromptOrigin {
     /// The connection that sent the prompt. It does not get its own message back as an update.
     pub connection: ConnectionId,
     /// The bridge behind it, which outlives connections.

@@ -8,15 +8,15 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::link::{self, Label};
+use crate::resource_link::{self, Label};
 
 /// One block of a prompt, with the annotations and metadata that its sender attached.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Content {
     #[serde(flatten)]
     pub payload: Payload,
-    #[serde(default, skip_serializing_if = "Extras::is_empty")]
-    pub extras: Extras,
+    #[serde(default, rename = "extras", skip_serializing_if = "ContentMetadata::is_empty")]
+    pub metadata: ContentMetadata,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -72,7 +72,7 @@ pub enum Payload {
 
 /// Annotations and metadata, which are passed through without being interpreted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Extras {
+pub struct ContentMetadata {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -82,7 +82,7 @@ pub struct Extras {
     pub resource_meta: Option<Value>,
 }
 
-impl Extras {
+impl ContentMetadata {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -95,8 +95,8 @@ impl Content {
 
     /// Estimates how many bytes the block takes in memory.
     pub fn weight(&self) -> usize {
-        let extras = if self.extras.is_empty() { 0 } else { 256 };
-        extras
+        let metadata = if self.metadata.is_empty() { 0 } else { 256 };
+        metadata
             + match &self.payload {
                 Payload::Text { text } => text.len(),
                 Payload::Link { uri, name, .. } => uri.len() + name.len(),
@@ -111,7 +111,7 @@ impl Content {
     pub(crate) fn for_model_in(&self, cwd: &Path) -> Self {
         let mut block = self.clone();
         match &mut block.payload {
-            Payload::Link { uri, path, .. } => *path = link::path_for_model(uri, cwd),
+            Payload::Link { uri, path, .. } => *path = resource_link::path_for_model(uri, cwd),
             Payload::BlobResource { uri, mime, blob } => {
                 if let Some(text) = text_in(mime.as_deref(), blob) {
                     block.payload = Payload::TextResource { uri: uri.clone(), mime: mime.clone(), text };
@@ -199,7 +199,7 @@ fn is_text(mime: &str) -> bool {
 
 impl From<Payload> for Content {
     fn from(payload: Payload) -> Self {
-        Self { payload, extras: Extras::default() }
+        Self { payload, metadata: ContentMetadata::default() }
     }
 }
 

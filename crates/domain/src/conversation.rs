@@ -10,10 +10,10 @@ use serde_json::Value;
 
 pub use compacted::cleared_text;
 
-use crate::briefing::environment_facts;
 use crate::budget::BUDGET;
 use crate::checkpoint::RestoreDirection;
 use crate::event::RequestedCall;
+use crate::instructions::environment_facts;
 use crate::model::CallOrigin;
 use crate::tool::{OutcomeKind, UPDATE_PLAN};
 use crate::{CallId, Content, Event, EventKind, MessageId, Outcome, Payload, PlanEntry, ToolContent, Worktree};
@@ -70,7 +70,8 @@ pub struct Conversation {
     messages: Vec<Arc<Message>>,
     /// The working folder, to which file names are relative.
     cwd: PathBuf,
-    /// Open calls of sub-agents, and of questions about the budget, which are not part of the conversation.
+    /// Open calls of sub-agents, and of questions about the budget, which are not part of the
+    /// conversation.
     delegated: BTreeSet<CallId>,
     /// Calls that the model has made and that have not been taken up yet.
     requested: BTreeSet<CallId>,
@@ -311,7 +312,8 @@ fn restored(way: RestoreDirection, files: &[PathBuf]) -> String {
     }
 }
 
-/// Builds the message that reports another working folder to the model, whose earlier paths are in the old one.
+/// Builds the message that reports another working folder to the model, whose earlier paths are in
+/// the old one.
 fn moved(folder: &Path, worktree: Option<&Worktree>) -> String {
     let folder = folder.display();
     match worktree {

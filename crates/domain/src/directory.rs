@@ -1,12 +1,14 @@
-//! The rules of the directory, without I/O: which sessions are in memory, and who wins when opening, closing, deleting
-//! and evicting one of them race.
+//! The rules of the directory, without I/O: which sessions are in memory, and who wins when
+//! opening, closing, deleting and evicting one of them race.
 //!
-//! The `Directory` actor delivers each message as an [`Input`] and carries out the [`Effect`]s in order. At any time an
-//! id has one entry, and a caller that comes at a bad moment waits for the entry's next state. The rules:
+//! The `Directory` actor delivers each message as an [`Input`] and carries out the [`Effect`]s in
+//! order. At any time an id has one entry, and a caller that comes at a bad moment waits for the
+//! entry's next state. The rules:
 //!
-//! - At most one session per id is in memory or being opened. The right to open one is a permit ([`PermitId`]). It goes
-//!   to one caller, and to the next waiting caller if it is dropped unused.
-//! - A deletion starts only when no session of that id can write any more, and is confirmed only when the disk has it.
+//! - At most one session per id is in memory or being opened. The right to open one is a permit
+//!   ([`PermitId`]). It goes to one caller, and to the next waiting caller if it is dropped unused.
+//! - A deletion starts only when no session of that id can write any more, and is confirmed only
+//!   when the disk has it.
 //! - A session that was idle may refuse its eviction. One that a client closed or deleted may not.
 //! - Every caller is answered, even when a session panics, a deletion fails or the daemon stops.
 
@@ -32,14 +34,15 @@ pub struct Incarnation(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogRetention {
     Keep,
-    /// No client asked for the deletion: the log is deleted only if the session is still empty when it stops.
+    /// No client asked for the deletion: the log is deleted only if the session is still empty when
+    /// it stops.
     DeleteIfEmpty,
     Delete,
 }
 
 /// How a session's actor ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum SessionExit {
     /// It stopped cleanly, never had a prompt, and has no attached client.
     Empty,
     InUse,
@@ -52,18 +55,19 @@ pub enum Input {
     /// A caller wants the session, live or restored from its log.
     Open { id: SessionId, caller: CallerId },
     /// A session was spawned: with this permit, or under a new id.
-    Enter { id: SessionId, incarnation: Incarnation, permit: Option<PermitId> },
+    Register { id: SessionId, incarnation: Incarnation, permit: Option<PermitId> },
     /// A permit was dropped unused.
-    Abandon { id: SessionId, permit: PermitId },
+    ReleasePermit { id: SessionId, permit: PermitId },
     /// Evict a session, and keep or delete its log.
     Evict { id: SessionId, retention: LogRetention, reason: EvictionReason, caller: CallerId },
     /// An idle session refuses to be evicted, because a client has attached.
     EvictionRefused { id: SessionId },
     /// A session's actor is gone, by itself or by a panic.
-    Stopped { id: SessionId, incarnation: Incarnation, end: End },
+    Stopped { id: SessionId, incarnation: Incarnation, exit: SessionExit },
     /// A deletion has reached the disk, or failed.
     Deleted { id: SessionId, result: Result<(), HistoryError> },
-    /// The daemon stops. The logs of the `empty` sessions are deleted if those are still empty when they stop.
+    /// The daemon stops. The logs of the `empty` sessions are deleted if those are still empty when
+    /// they stop.
     Drain { empty: BTreeSet<SessionId>, caller: CallerId },
 }
 
@@ -78,7 +82,8 @@ pub enum Effect {
     RefuseOpen { caller: CallerId },
     /// Sends the session the message to leave memory.
     SendEviction { incarnation: Incarnation, reason: EvictionReason },
-    /// Drops a session, which stops its actor: another session has the same id, or the actor has already stopped.
+    /// Drops a session, which stops its actor: another session has the same id, or the actor has
+    /// already stopped.
     Stop { incarnation: Incarnation },
     /// Deletes the log of a session, and reports by `Deleted`.
     Delete { id: SessionId },
@@ -97,14 +102,15 @@ pub struct SessionTable {
     /// Set once the daemon stops: the callers that wait until the last session is gone.
     draining: Option<Vec<CallerId>>,
     permits: u64,
-    /// Sessions that stopped before their `Enter` arrived. The two come from different actors, in any order.
-    stopped_early: BTreeMap<Incarnation, End>,
+    /// Sessions that stopped before their `Register` arrived. The two come from different actors,
+    /// in any order.
+    stopped_early: BTreeMap<Incarnation, SessionExit>,
 }
 
 #[derive(Debug)]
 enum SessionEntry {
-    /// A caller holds the permit. Other callers wait until the session has entered, whether they want to open or to
-    /// delete it.
+    /// A caller holds the permit. Other callers wait until the session is registered, whether they
+    /// want to open or to delete it.
     Opening {
         permit: PermitId,
         waiting: Vec<CallerId>,
@@ -128,10 +134,11 @@ enum SessionEntry {
 /// The combined effect of all eviction requests for one session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Eviction {
-    /// The session was idle. It stays if a client has attached meanwhile; otherwise it is evicted with this retention.
+    /// The session was idle. It stays if a client has attached meanwhile; otherwise it is evicted
+    /// with this retention.
     IfUnused(LogRetention),
-    /// The session is evicted even if it has meanwhile refused an earlier eviction: a client closed or deleted it, the
-    /// request that created it was withdrawn, or the daemon stops.
+    /// The session is evicted even if it has meanwhile refused an earlier eviction: a client closed
+    /// or deleted it, the request that created it was withdrawn, or the daemon stops.
     Certain(LogRetention),
 }
 
@@ -146,8 +153,8 @@ impl Eviction {
         }
     }
 
-    /// Combines this eviction with another request. A deletion always wins. A session that a client closes is kept,
-    /// even if it was about to be deleted because it was idle and empty.
+    /// Combines this eviction with another request. A deletion always wins. A session that a client
+    /// closes is kept, even if it was about to be deleted because it was idle and empty.
     fn and(self, wish: Eviction) -> Self {
         match (self, wish) {
             (Eviction::Certain(LogRetention::Delete), _) | (_, Eviction::Certain(LogRetention::Delete)) => {
@@ -162,11 +169,11 @@ impl Eviction {
         }
     }
 
-    fn deletes(self, end: End) -> bool {
+    fn deletes(self, exit: SessionExit) -> bool {
         let (Eviction::IfUnused(retention) | Eviction::Certain(retention)) = self;
         match retention {
             LogRetention::Keep => false,
-            LogRetention::DeleteIfEmpty => end == End::Empty,
+            LogRetention::DeleteIfEmpty => exit == SessionExit::Empty,
             LogRetention::Delete => true,
         }
     }
@@ -177,11 +184,11 @@ impl SessionTable {
     pub fn step(&mut self, input: Input) -> Vec<Effect> {
         let mut effects = match input {
             Input::Open { id, caller } => self.open(id, caller),
-            Input::Enter { id, incarnation, permit } => self.enter(id, incarnation, permit),
-            Input::Abandon { id, permit } => self.abandon(id, permit),
+            Input::Register { id, incarnation, permit } => self.register(id, incarnation, permit),
+            Input::ReleasePermit { id, permit } => self.release_permit(id, permit),
             Input::Evict { id, retention, reason, caller } => self.evict(id, retention, reason, caller),
             Input::EvictionRefused { id } => self.refused(&id),
-            Input::Stopped { id, incarnation, end } => self.stopped(id, incarnation, end),
+            Input::Stopped { id, incarnation, exit } => self.stopped(id, incarnation, exit),
             Input::Deleted { id, result } => self.deleted(id, result),
             Input::Drain { empty, caller } => self.drain(&empty, caller),
         };
@@ -230,8 +237,9 @@ impl SessionTable {
         Effect::Grant { caller, id, permit }
     }
 
-    /// Removes an entry and gives the permit to the first caller that waited for it. While the daemon stops, no caller
-    /// waits: `drain` has refused the earlier ones, and `open` refuses later ones.
+    /// Removes an entry and gives the permit to the first caller that waited for it. While the
+    /// daemon stops, no caller waits: `drain` has refused the earlier ones, and `open` refuses
+    /// later ones.
     fn reopen(&mut self, id: SessionId, mut waiting: Vec<CallerId>) -> Vec<Effect> {
         self.entries.remove(&id);
         if waiting.is_empty() {
@@ -241,9 +249,9 @@ impl SessionTable {
         vec![self.grant(id, first, waiting)]
     }
 
-    /// Enters a session. A permit is valid only while its own entry waits for it; a second session of one id is
-    /// stopped.
-    fn enter(&mut self, id: SessionId, incarnation: Incarnation, permit: Option<PermitId>) -> Vec<Effect> {
+    /// Enters a session. A permit is valid only while its own entry waits for it; a second session
+    /// of one id is stopped.
+    fn register(&mut self, id: SessionId, incarnation: Incarnation, permit: Option<PermitId>) -> Vec<Effect> {
         let (waiting, deleting) = match (self.entries.get_mut(&id), permit) {
             (None, None) => (Vec::new(), Vec::new()),
             (Some(SessionEntry::Opening { permit: granted, waiting, deleting }), Some(permit))
@@ -266,14 +274,14 @@ impl SessionTable {
             self.entries.insert(id.clone(), SessionEntry::Evicting { incarnation, eviction, done: deleting, waiting });
             effects.push(Effect::SendEviction { incarnation, reason });
         }
-        if let Some(end) = self.stopped_early.remove(&incarnation) {
+        if let Some(exit) = self.stopped_early.remove(&incarnation) {
             effects.push(Effect::Stop { incarnation });
-            effects.extend(self.stopped(id, incarnation, end));
+            effects.extend(self.stopped(id, incarnation, exit));
         }
         effects
     }
 
-    fn abandon(&mut self, id: SessionId, permit: PermitId) -> Vec<Effect> {
+    fn release_permit(&mut self, id: SessionId, permit: PermitId) -> Vec<Effect> {
         let Some(SessionEntry::Opening { permit: granted, waiting, deleting }) = self.entries.get_mut(&id) else {
             return Vec::new();
         };
@@ -313,8 +321,8 @@ impl SessionTable {
                 done.push(caller);
                 vec![Effect::SendEviction { incarnation: *incarnation, reason }]
             }
-            // The deletion waits until the session has entered. Otherwise it would be restored from a log that is being
-            // deleted.
+            // The deletion waits until the session is registered. Otherwise it would be restored
+            // from a log that is being deleted.
             (Some(SessionEntry::Opening { deleting, .. }), LogRetention::Delete) => {
                 deleting.push(caller);
                 Vec::new()
@@ -324,7 +332,8 @@ impl SessionTable {
                 Vec::new()
             }
             (None, LogRetention::Delete) => self.delete(id, vec![caller], Vec::new()),
-            // A session that is being opened is in use, and without a session there is nothing to close.
+            // A session that is being opened is in use, and without a session there is nothing to
+            // close.
             (
                 None | Some(SessionEntry::Opening { .. } | SessionEntry::Deleting { .. }),
                 LogRetention::Keep | LogRetention::DeleteIfEmpty,
@@ -334,8 +343,8 @@ impl SessionTable {
         }
     }
 
-    /// Handles a refusal, which counts only for an eviction that may be refused. A session that a client closed or
-    /// deleted has received a second message, which it cannot refuse.
+    /// Handles a refusal, which counts only for an eviction that may be refused. A session that a
+    /// client closed or deleted has received a second message, which it cannot refuse.
     fn refused(&mut self, id: &SessionId) -> Vec<Effect> {
         let Some(SessionEntry::Evicting { incarnation, eviction: Eviction::IfUnused(_), done, waiting }) =
             self.entries.get_mut(id)
@@ -348,11 +357,11 @@ impl SessionTable {
         shared.chain(confirm(done, &Ok(()))).collect()
     }
 
-    fn stopped(&mut self, id: SessionId, stopped: Incarnation, end: End) -> Vec<Effect> {
+    fn stopped(&mut self, id: SessionId, stopped: Incarnation, exit: SessionExit) -> Vec<Effect> {
         match self.entries.get_mut(&id) {
             Some(SessionEntry::Live(incarnation)) if *incarnation == stopped => self.reopen(id, Vec::new()),
             Some(SessionEntry::Evicting { incarnation, eviction, done, waiting }) if *incarnation == stopped => {
-                let (deletes, done, waiting) = (eviction.deletes(end), std::mem::take(done), std::mem::take(waiting));
+                let (deletes, done, waiting) = (eviction.deletes(exit), std::mem::take(done), std::mem::take(waiting));
                 if deletes {
                     return self.delete(id, done, waiting);
                 }
@@ -361,7 +370,7 @@ impl SessionTable {
                 effects
             }
             Some(SessionEntry::Opening { .. }) | None => {
-                self.stopped_early.insert(stopped, end);
+                self.stopped_early.insert(stopped, exit);
                 Vec::new()
             }
             // The stopped session was a second one with the id of this one.
@@ -380,7 +389,8 @@ impl SessionTable {
         effects
     }
 
-    /// Evicts every session and admits no others. Callers that wait for a session are refused at once.
+    /// Evicts every session and admits no others. Callers that wait for a session are refused at
+    /// once.
     fn drain(&mut self, empty: &BTreeSet<SessionId>, caller: CallerId) -> Vec<Effect> {
         self.draining.get_or_insert_default().push(caller);
         let mut effects = Vec::new();

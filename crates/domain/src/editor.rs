@@ -23,13 +23,13 @@ pub trait Editor: Send + Sync + 'static {
 
     /// Reads a file as the editor has it, with unsaved changes: all of it, or the given lines. Not
     /// every editor honours the lines.
-    fn read_text(&self, path: PathBuf, lines: Option<Lines>) -> BoxFuture<'static, Result<String, EditorError>>;
+    fn read_text(&self, path: PathBuf, lines: Option<LineRange>) -> BoxFuture<'static, Result<String, EditorError>>;
 
     fn write_text(&self, path: PathBuf, text: String) -> BoxFuture<'static, Result<(), EditorError>>;
 
     /// Starts a command in a terminal of the editor and returns the terminal's id. The caller must
     /// release the terminal.
-    fn open_terminal(&self, order: TerminalOrder) -> BoxFuture<'static, Result<TerminalId, EditorError>>;
+    fn open_terminal(&self, request: TerminalRequest) -> BoxFuture<'static, Result<TerminalId, EditorError>>;
 
     fn terminal_output(&self, terminal: TerminalId) -> BoxFuture<'static, Result<TerminalOutput, EditorError>>;
 
@@ -54,7 +54,7 @@ pub trait Editor: Send + Sync + 'static {
 
 /// A range of lines in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lines {
+pub struct LineRange {
     /// The first line, counted from 1; None means the beginning of the file.
     pub first: Option<u32>,
     /// The number of lines; None means up to the end of the file.
@@ -101,7 +101,7 @@ pub enum Elicited {
 pub type TerminalId = String;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TerminalOrder {
+pub struct TerminalRequest {
     pub command: String,
     pub args: Vec<String>,
     pub environment: Vec<(String, String)>,

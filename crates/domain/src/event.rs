@@ -12,8 +12,8 @@ use crate::checkpoint::RestoreDirection;
 use crate::hosted::HostedEvent;
 use crate::model::CallOrigin;
 use crate::{
-    Approval, CallId, Content, Cost, Decision, MessageId, Millis, Mode, ModelId, Origin, Outcome, Place, PlanEntry,
-    Question, QuestionId, StopReason, ThoughtLevel, ToolCard, ToolContent, TurnId, Usage, Worktree,
+    Approval, CallId, Content, Cost, Decision, LogPosition, MessageId, Millis, Mode, ModelId, Outcome, PlanEntry,
+    PromptOrigin, Question, QuestionId, StopReason, ThoughtLevel, ToolCard, ToolContent, TurnId, Usage, Worktree,
 };
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,7 +44,7 @@ pub enum EventKind {
     Reopened,
     TurnStarted {
         turn: TurnId,
-        origin: Origin,
+        origin: PromptOrigin,
     },
     UserMessage {
         turn: TurnId,
@@ -133,7 +133,8 @@ pub enum EventKind {
         call: CallId,
         content: Vec<ToolContent>,
     },
-    /// A call that has started waits for the user, whom an MCP server asks to fill in a form or to open a page.
+    /// A call that has started waits for the user, whom an MCP server asks to fill in a form or to
+    /// open a page.
     CallPaused {
         call: CallId,
     },
@@ -145,13 +146,15 @@ pub enum EventKind {
         call: CallId,
         outcome: Outcome,
     },
-    /// A command in the background wrote this. Only people see it; the model reads the output with a tool.
+    /// A command in the background wrote this. Only people see it; the model reads the output with
+    /// a tool.
     BackgroundOutput {
         handle: String,
         text: String,
     },
-    /// A command or a sub-agent in the background ended. The exit code of a sub-agent is 0 if it has reported. Neither
-    /// number is known for work that ended with its turn, its session or its daemon.
+    /// A command or a sub-agent in the background ended. The exit code of a sub-agent is 0 if it
+    /// has reported. Neither number is known for work that ended with its turn, its session or its
+    /// daemon.
     BackgroundEnded {
         handle: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -174,7 +177,8 @@ pub enum EventKind {
     Titled {
         title: String,
     },
-    /// The session works in this folder from here on: in a git worktree, or again where it was opened.
+    /// The session works in this folder from here on: in a git worktree, or again where it was
+    /// opened.
     Moved {
         message: MessageId,
         folder: PathBuf,
@@ -195,8 +199,8 @@ pub enum EventKind {
         estimated: bool,
     },
     /// A piece of the summary that the model writes to replace older messages. The first piece of a
-    /// compaction is empty. `Compacted` completes the compaction; otherwise it ends with its turn, or
-    /// when another one begins.
+    /// compaction is empty. `Compacted` completes the compaction; otherwise it ends with its turn,
+    /// or when another one begins.
     Compacting {
         compaction: MessageId,
         text: String,
@@ -217,11 +221,12 @@ pub enum EventKind {
     ResultsCleared {
         calls: Vec<CallId>,
     },
-    /// A prompt was cancelled before it was inserted, and its client wants its message kept out of the conversation.
+    /// A prompt was cancelled before it was inserted, and its client wants its message kept out of
+    /// the conversation.
     PromptDropped {
         /// The id of the turn that the prompt would have started.
         prompt: TurnId,
-        origin: Origin,
+        origin: PromptOrigin,
     },
     /// A message for the user, which the model does not see.
     Noticed {
@@ -249,7 +254,7 @@ pub enum EventKind {
         /// The origin from the turn's start, repeated here so that a client that reconnects can be
         /// answered from this event alone.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        origin: Option<Origin>,
+        origin: Option<PromptOrigin>,
         /// The message that started the turn, repeated for the same reason.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<MessageId>,
@@ -266,7 +271,7 @@ pub enum EventKind {
 pub struct SteeringPrompt {
     /// The id of the turn that the prompt would have started.
     pub prompt: TurnId,
-    pub origin: Origin,
+    pub origin: PromptOrigin,
     pub message: MessageId,
 }
 
@@ -302,8 +307,8 @@ pub enum Durability {
 }
 
 impl Event {
-    pub fn place(&self) -> Place {
-        Place { life: self.life, number: self.number }
+    pub fn position(&self) -> LogPosition {
+        LogPosition { life: self.life, number: self.number }
     }
 
     /// Whether `next` is another piece of the same message.

@@ -82,7 +82,7 @@ impl Record {
 
 /// How durable a record is once its receipt is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Settled {
+pub enum CommitLevel {
     /// Survives the end of the process.
     Written,
     /// Survives the loss of power.
@@ -92,14 +92,14 @@ pub enum Settled {
 /// Reports the result of a record exactly once. A record that is dropped on its way reports `Lost`.
 pub struct Receipt(Option<Report>);
 
-type Report = Box<dyn FnOnce(Result<Settled, HistoryError>) + Send>;
+type Report = Box<dyn FnOnce(Result<CommitLevel, HistoryError>) + Send>;
 
 impl Receipt {
-    pub fn new(report: impl FnOnce(Result<Settled, HistoryError>) + Send + 'static) -> Self {
+    pub fn new(report: impl FnOnce(Result<CommitLevel, HistoryError>) + Send + 'static) -> Self {
         Self(Some(Box::new(report)))
     }
 
-    pub fn stamp(mut self, result: Result<Settled, HistoryError>) {
+    pub fn resolve(mut self, result: Result<CommitLevel, HistoryError>) {
         if let Some(report) = self.0.take() {
             report(result);
         }

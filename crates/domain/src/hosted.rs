@@ -1,9 +1,10 @@
-//! Sessions that a child agent answers instead of the native engine: the reports of the child, the events that record
-//! them, and the port that starts it.
+//! Sessions that a child agent answers instead of the native engine: the reports of the child, the
+//! events that record them, and the port that starts it.
 //!
-//! The child speaks the same protocol as our clients. Updates that acpd understands become the same events that the
-//! native engine produces. Tool calls, which the child runs itself, become [`HostedEvent::Called`]. Everything else is
-//! kept unchanged for clients that understand more than acpd.
+//! The child speaks the same protocol as our clients. Updates that acpd understands become the same
+//! events that the native engine produces. Tool calls, which the child runs itself, become
+//! [`HostedEvent::Called`]. Everything else is kept unchanged for clients that understand more than
+//! acpd.
 
 mod offer;
 mod port;
@@ -18,7 +19,7 @@ use crate::{Access, CallId, MessageId, ToolCard, ToolContent, ToolKind};
 
 pub use offer::{AgentSetting, Offer, OfferPart, OptionValue};
 pub use port::{
-    AgentFailure, AgentFailureKind, AgentLink, AgentOrder, AgentReport, Agents, ClientRules, NoAgents, StartedAgent,
+    AgentFailure, AgentFailureKind, AgentLaunch, AgentLink, AgentReport, Agents, ClientRules, NoAgents, StartedAgent,
 };
 pub use ruled::{as_ruled, joined};
 pub use summary::summary;
@@ -33,7 +34,8 @@ pub enum HostedEvent {
         session: String,
         offer: Offer,
     },
-    /// The child began to work although no prompt was running. What follows, up to the next turn, belongs to no prompt.
+    /// The child began to work although no prompt was running. What follows, up to the next turn,
+    /// belongs to no prompt.
     Unprompted,
     /// The child announced a tool call or reported more about it. It runs the tool itself.
     Called {

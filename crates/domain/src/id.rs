@@ -95,7 +95,7 @@ id!(
 /// life. A client may have seen an event that never reached the disk, and the life tells it apart
 /// from the later event with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Place {
+pub struct LogPosition {
     pub life: u32,
     pub number: u64,
 }

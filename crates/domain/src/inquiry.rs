@@ -1,9 +1,9 @@
 //! Inquiries: questions of the model to the user, shown as a form or as a list of options, and the
 //! outcomes that the model receives.
 //!
-//! An inquiry is asked by an open `Question`, like a permission, and therefore reaches every client,
-//! waits when there is none, and survives a restart. No tool runs: the answer is the outcome of the
-//! call.
+//! An inquiry is asked by an open `Question`, like a permission, and therefore reaches every
+//! client, waits when there is none, and survives a restart. No tool runs: the answer is the
+//! outcome of the call.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -169,8 +169,8 @@ impl Inquiry {
         }
     }
 
-    /// Builds the outcome of the call, with what the user wrote beside the answer. `mode` is that of the session after
-    /// the answer; the user may have changed it while the question was open.
+    /// Builds the outcome of the call, with what the user wrote beside the answer. `mode` is that
+    /// of the session after the answer; the user may have changed it while the question was open.
     pub fn outcome(&self, answer: &InquiryAnswer, words: Option<&str>, mode: Mode) -> Outcome {
         let (text, raw) = match answer {
             InquiryAnswer::Chose(choice) => {

@@ -86,7 +86,7 @@ pub enum McpEvent {
 
 /// The result of preparing a prompt before the model is asked.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Prepared {
+pub struct PreparedPrompt {
     /// The text that the first block stands for, if it names a prompt of a server.
     pub stands_for: Option<String>,
     /// The prompt without the files that a rule keeps from the model, if there are any.

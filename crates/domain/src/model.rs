@@ -160,7 +160,7 @@ pub trait Catalogue: Send + Sync + 'static {
     fn list(&self, environment: &Environment) -> Vec<ModelInfo>;
 
     /// Like `list`, but never causes a provider to be asked or a key to be fetched.
-    fn known(&self, environment: &Environment) -> Vec<ModelInfo> {
+    fn list_known(&self, environment: &Environment) -> Vec<ModelInfo> {
         self.list(environment)
     }
 
@@ -177,7 +177,7 @@ pub trait Catalogue: Send + Sync + 'static {
 
     /// Waits for the providers' lists of models, as far as the default model depends on them, and
     /// at most for `within`.
-    fn settle(&self, _environment: &Environment, _within: Duration) -> BoxFuture<'static, ()> {
+    fn wait_for_lists(&self, _environment: &Environment, _within: Duration) -> BoxFuture<'static, ()> {
         Box::pin(ready(()))
     }
 

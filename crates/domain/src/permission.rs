@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::inquiry::{Inquiry, LONGEST_WORDS};
-use crate::{Approval, CallId, QuestionId, ToolCard, ToolKind, text, visible};
+use crate::{Approval, CallId, QuestionId, ToolCard, ToolKind, escape, text};
 
 /// Whether a call needs permission before it runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,7 +48,8 @@ impl Grant {
             (Grant::Folder(mine), Grant::Folder(theirs)) => theirs.starts_with(mine),
             (Grant::Sandboxed(mine), Grant::Sandboxed(theirs)) => mine.covers(theirs),
             (Grant::Sandboxed(_), _) => false,
-            // An answer about a command also covers the command in the sandbox, where it can do less.
+            // An answer about a command also covers the command in the sandbox, where it can do
+            // less.
             (mine, Grant::Sandboxed(theirs)) => mine.covers(theirs),
             (Grant::Tool(_) | Grant::Command(_) | Grant::Exactly(_) | Grant::Folder(_), _) => false,
         }
@@ -63,7 +64,7 @@ impl Grant {
             Grant::Folder(path) => format!("edits in {}", path.display()),
             Grant::Sandboxed(inner) => format!("{} in the sandbox", inner.label()),
         };
-        visible::line(&label).into_owned()
+        escape::line(&label).into_owned()
     }
 }
 
@@ -73,8 +74,8 @@ pub struct Question {
     pub id: QuestionId,
     pub call: CallId,
     pub always: Option<Grant>,
-    /// The answers to an inquiry, or those that the child agent of a hosted session offers; empty if
-    /// acpd asks for permission.
+    /// The answers to an inquiry, or those that the child agent of a hosted session offers; empty
+    /// if acpd asks for permission.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<AgentOption>,
     /// The model's question to the user, if this is an inquiry and not a permission question.

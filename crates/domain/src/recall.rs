@@ -1,4 +1,5 @@
-//! Searches a session's log for what the model no longer sees. Pure: the caller reads the log and feeds the events.
+//! Searches a session's log for what the model no longer sees. Pure: the caller reads the log and
+//! feeds the events.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

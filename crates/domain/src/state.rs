@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use self::open_work::unanswered;
-pub use self::open_work::{Asked, BackgroundWork, OpenCall, OpenTurn, OpenWork};
+pub use self::open_work::{AskedQuestion, BackgroundWork, OpenCall, OpenTurn, OpenWork};
 use crate::budget::Costs;
 use crate::checkpoint::Checkpoints;
 use crate::conversation::Conversation;
@@ -17,8 +17,8 @@ use crate::hosted::{Hosted, HostedEvent};
 use crate::permission::PermissionMemory;
 use crate::tool::OutcomeKind;
 use crate::{
-    Approval, CallId, Choice, Cost, Decision, Event, EventKind, Millis, Mode, ModelId, Place, QuestionId, SessionId,
-    ThoughtLevel, Usage, Worktree,
+    Approval, CallId, Choice, Cost, Decision, Event, EventKind, LogPosition, Millis, Mode, ModelId, QuestionId,
+    SessionId, ThoughtLevel, Usage, Worktree,
 };
 
 #[derive(Clone, Debug)]
@@ -39,9 +39,9 @@ pub struct SessionState {
     /// The turns whose changes to files can be undone or redone.
     pub checkpoints: Checkpoints,
     /// The position of the last event; number 0 before the first.
-    pub head: Place,
+    pub head: LogPosition,
     /// The last position of each past life.
-    pub past_lives: Vec<Place>,
+    pub past_lives: Vec<LogPosition>,
 }
 
 /// A call of a sub-agent.
@@ -145,7 +145,7 @@ impl SessionState {
             open: OpenWork::default(),
             delegated: BTreeMap::new(),
             checkpoints: Checkpoints::default(),
-            head: Place { life: 1, number: 0 },
+            head: LogPosition { life: 1, number: 0 },
             past_lives: Vec::new(),
         }
     }
@@ -155,7 +155,7 @@ impl SessionState {
         if event.life > self.head.life {
             self.past_lives.push(self.head);
         }
-        self.head = event.place();
+        self.head = event.position();
         self.updated = event.at;
         self.conversation.apply(event);
         match &event.kind {
@@ -293,13 +293,13 @@ impl SessionState {
         questions.chain(calls).chain(self.open.ending_agents()).collect()
     }
 
-    /// Returns the number of the next event for a reader that saw everything up to `place`. A place
-    /// beyond the stored part of its life means the end of that life, because the rest never
-    /// reached the disk.
-    pub fn next_after(&self, place: Place) -> u64 {
-        let end = self.past_lives.iter().find(|end| end.life == place.life).copied();
+    /// Returns the number of the next event for a reader that saw everything up to `position`. A
+    /// position beyond the stored part of its life means the end of that life, because the rest
+    /// never reached the disk.
+    pub fn next_after(&self, position: LogPosition) -> u64 {
+        let end = self.past_lives.iter().find(|end| end.life == position.life).copied();
         let end = end.unwrap_or(self.head);
-        place.number.min(end.number) + 1
+        position.number.min(end.number) + 1
     }
 
     /// Adopts the folders that are stored beside the log, as the last client named them.
@@ -346,10 +346,10 @@ mod tests {
     }
 
     #[test]
-    fn a_place_beyond_the_stored_log_means_the_end_of_its_life() {
+    fn a_position_beyond_the_stored_log_means_the_end_of_its_life() {
         let state =
             log(vec![(1, said()), (1, said()), (2, EventKind::Reopened), (2, said()), (3, EventKind::Reopened)]);
-        let next = |life, number| state.next_after(Place { life, number });
+        let next = |life, number| state.next_after(LogPosition { life, number });
         // On disk, life 1 ended at 2, although a client has seen event 4 of it.
         assert_eq!([next(1, 1), next(1, 2), next(1, 4)], [2, 3, 3]);
         assert_eq!([next(2, 3), next(2, 4), next(2, 9)], [4, 5, 5]);

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use crate::account::{AccountError, Accounts, KeyVariable, Login};
-use crate::briefing::{
-    Brief, Briefing, Expansion, LibraryCard, Situation, SlashCommandCard, TypedSlashCommand, Workplace,
+use crate::account::{AccountError, Accounts, DeviceLogin, KeyVariable};
+use crate::instructions::{
+    Expansion, Instructions, LibraryCard, SessionContext, SlashCommandCard, SystemPrompt, TypedSlashCommand, Workspace,
 };
 use crate::model::{Catalogue, Model, ModelInfo};
 use crate::worktree::{
@@ -65,8 +65,8 @@ impl<T: Catalogue> Catalogue for Swap<T> {
         self.get().offers(id, environment)
     }
 
-    fn settle(&self, environment: &Environment, within: Duration) -> BoxFuture<'static, ()> {
-        self.get().settle(environment, within)
+    fn wait_for_lists(&self, environment: &Environment, within: Duration) -> BoxFuture<'static, ()> {
+        self.get().wait_for_lists(environment, within)
     }
 
     fn correction(&self, id: &ModelId, environment: &Environment) -> Option<ModelId> {
@@ -82,25 +82,25 @@ impl<T: Catalogue> Catalogue for Swap<T> {
     }
 }
 
-impl<T: Briefing> Briefing for Swap<T> {
-    fn brief(&self, place: Workplace, model: ModelId) -> BoxFuture<'static, Brief> {
-        self.get().brief(place, model)
+impl<T: Instructions> Instructions for Swap<T> {
+    fn system_prompt(&self, workspace: Workspace, model: ModelId) -> BoxFuture<'static, SystemPrompt> {
+        self.get().system_prompt(workspace, model)
     }
 
-    fn facts(&self, situation: Situation) -> Option<BoxFuture<'static, String>> {
-        self.get().facts(situation)
+    fn environment_facts(&self, context: SessionContext) -> Option<BoxFuture<'static, String>> {
+        self.get().environment_facts(context)
     }
 
-    fn library(&self, place: Workplace) -> BoxFuture<'static, LibraryCard> {
-        self.get().library(place)
+    fn library(&self, workspace: Workspace) -> BoxFuture<'static, LibraryCard> {
+        self.get().library(workspace)
     }
 
-    fn commands(&self, place: Workplace) -> BoxFuture<'static, Vec<SlashCommandCard>> {
-        self.get().commands(place)
+    fn commands(&self, workspace: Workspace) -> BoxFuture<'static, Vec<SlashCommandCard>> {
+        self.get().commands(workspace)
     }
 
-    fn expand(&self, place: Workplace, call: TypedSlashCommand) -> BoxFuture<'static, Option<Expansion>> {
-        self.get().expand(place, call)
+    fn expand(&self, workspace: Workspace, call: TypedSlashCommand) -> BoxFuture<'static, Option<Expansion>> {
+        self.get().expand(workspace, call)
     }
 }
 
@@ -113,7 +113,7 @@ impl<T: Accounts> Accounts for Swap<T> {
         self.get().is_authenticated(environment)
     }
 
-    fn begin_login(&self) -> BoxFuture<'static, Result<Login, AccountError>> {
+    fn begin_login(&self) -> BoxFuture<'static, Result<DeviceLogin, AccountError>> {
         self.get().begin_login()
     }
 

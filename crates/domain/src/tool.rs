@@ -13,9 +13,9 @@ use futures_util::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::briefing::SlashCommandCard;
 use crate::checkpoint::{Restore, Restored};
-use crate::mcp::{McpEvent, McpRequest, McpServer, Prepared, ServerCard};
+use crate::instructions::SlashCommandCard;
+use crate::mcp::{McpEvent, McpRequest, McpServer, PreparedPrompt, ServerCard};
 use crate::model::ModelInfo;
 use crate::permission::RuleTexts;
 use crate::{Access, AgentId, CallSite, ConnectionId, Content, Mode, ModelId, SessionId, TurnId, Verdict};
@@ -208,7 +208,8 @@ impl Outcome {
         Self::of(OutcomeKind::Failed, text)
     }
 
-    /// Builds the outcome of a call that the user was asked about and declined, with what they wrote.
+    /// Builds the outcome of a call that the user was asked about and declined, with what they
+    /// wrote.
     pub fn declined(words: Option<&str>) -> Self {
         const DECLINED: &str = "Permission denied: the user declined this call.";
         Self::of(
@@ -287,8 +288,8 @@ pub trait Toolbox: Send + Sync + 'static {
     /// Returns the tools that a mode offers to a session.
     fn offer(&self, session: &SessionId, mode: Mode) -> Vec<ToolSpec>;
 
-    /// Returns what the session's MCP servers tell models about their use, marked as their words; empty if they say
-    /// nothing.
+    /// Returns what the session's MCP servers tell models about their use, marked as their words;
+    /// empty if they say nothing.
     fn server_instructions(&self, _session: &SessionId) -> String {
         String::new()
     }
@@ -321,7 +322,12 @@ pub trait Toolbox: Send + Sync + 'static {
     /// Prepares a prompt for the model: waits a while for servers that are still connecting,
     /// fetches the resources and prompts of servers that it names, and removes files that a rule
     /// denies or asks about. None if there is nothing to do. Dropping the future cancels it.
-    fn prepare(&self, _session: &SessionId, _cwd: &Path, _prompt: &[Content]) -> Option<BoxFuture<'static, Prepared>> {
+    fn prepare(
+        &self,
+        _session: &SessionId,
+        _cwd: &Path,
+        _prompt: &[Content],
+    ) -> Option<BoxFuture<'static, PreparedPrompt>> {
         None
     }
 
@@ -365,7 +371,7 @@ pub trait Toolbox: Send + Sync + 'static {
 
     /// Runs the hooks for this point. The result is the reason if a hook refuses. None if there are
     /// no hooks. Dropping the future ends the running hook.
-    fn consult(&self, _moment: HookPoint<'_>, _site: &Arc<CallSite>) -> Option<BoxFuture<'static, Option<String>>> {
+    fn run_hooks(&self, _point: HookPoint<'_>, _site: &Arc<CallSite>) -> Option<BoxFuture<'static, Option<String>>> {
         None
     }
 
@@ -397,8 +403,8 @@ pub trait Toolbox: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Reports what this session's commands in the background write, and how they end. Asked for once per session; the
-    /// stream must be read.
+    /// Reports what this session's commands in the background write, and how they end. Asked for
+    /// once per session; the stream must be read.
     fn background_reports(&self, _session: &SessionId) -> Option<BoxStream<'static, BackgroundReport>> {
         None
     }

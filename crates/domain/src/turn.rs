@@ -1,4 +1,5 @@
-//! How a turn ends and what it cost, and the order in which the calls of a response are carried out.
+//! How a turn ends and what it cost, and the order in which the calls of a response are carried
+//! out.
 
 mod repeated_calls;
 mod response_calls;

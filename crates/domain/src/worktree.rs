@@ -39,7 +39,8 @@ pub struct EnteredWorktree {
     pub folder: PathBuf,
     /// Whether the worktree or its branch existed before.
     pub existed: bool,
-    /// Whether the repository has changes that are not committed, and therefore not in the worktree.
+    /// Whether the repository has changes that are not committed, and therefore not in the
+    /// worktree.
     pub changes_left_behind: bool,
     /// The folder to which the remains of an interrupted creation were moved.
     pub remains: Option<PathBuf>,
@@ -48,7 +49,8 @@ pub struct EnteredWorktree {
 /// The result of removing a worktree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemovedWorktree {
-    /// The number of commits of its branch that are merged nowhere; the branch is kept if there are any.
+    /// The number of commits of its branch that are merged nowhere; the branch is kept if there are
+    /// any.
     pub unmerged: u64,
     pub branch_deleted: bool,
 }
@@ -69,8 +71,8 @@ pub struct WorktreeStatus {
 }
 
 pub trait Worktrees: Send + Sync + 'static {
-    /// Creates a worktree with this name, or with one derived from the session's id. Finds it again if it exists and
-    /// belongs to the session or to no other.
+    /// Creates a worktree with this name, or with one derived from the session's id. Finds it again
+    /// if it exists and belongs to the session or to no other.
     fn enter(
         &self,
         request: WorktreeRequest,
@@ -87,12 +89,12 @@ pub trait Worktrees: Send + Sync + 'static {
         worktree: Option<Worktree>,
     ) -> BoxFuture<'static, Result<WorktreeStatus, WorktreeError>>;
 
-    /// Merges the worktree's branch into the repository's current branch. Returns the number of merged commits. An error
-    /// leaves everything as it was.
+    /// Merges the worktree's branch into the repository's current branch. Returns the number of
+    /// merged commits. An error leaves everything as it was.
     fn merge(&self, request: WorktreeRequest, worktree: Worktree) -> BoxFuture<'static, Result<u64, WorktreeError>>;
 
-    /// Checks whether the worktree can be removed without losing anything. `with_ignored` means that files which git
-    /// ignores may be deleted.
+    /// Checks whether the worktree can be removed without losing anything. `with_ignored` means
+    /// that files which git ignores may be deleted.
     fn check_removal(
         &self,
         request: WorktreeRequest,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Instant;
 
-use acpd_history::{Settings, Store};
+use acpd_history::{Store, StoreSettings};
 use domain::history::{History, Receipt, Record, RecordEntry, SessionMeta};
 use domain::{Event, EventKind, MessageId, Millis, SessionId};
 
@@ -37,7 +37,7 @@ fn measure(folder: &Path, len: usize) -> Result<String, Box<dyn Error>> {
     let text = PIECES as f64 * len as f64;
 
     let before = bytes_written()?;
-    let store = Store::open(folder.to_owned(), Settings::default());
+    let store = Store::open(folder.to_owned(), StoreSettings::default());
     let since = Instant::now();
     let (done, last) = mpsc::channel();
     for some in pieces.chunks(RECORD) {
@@ -58,7 +58,7 @@ fn measure(folder: &Path, len: usize) -> Result<String, Box<dyn Error>> {
     let written = bytes_written()? - before;
     let stored = fs::metadata(folder.join("db"))?.len();
 
-    let store = Store::open(folder.to_owned(), Settings::default());
+    let store = Store::open(folder.to_owned(), StoreSettings::default());
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     runtime.block_on(store.find(SessionId::from("session")))?;
     let since = Instant::now();

@@ -1,7 +1,7 @@
 //! Builds the batch of one commit: events, summaries and index entries.
 //!
-//! It decides what is written, not how durable it is. Text that continues across the records of a session goes into one
-//! run.
+//! It decides what is written, not how durable it is. Text that continues across the records of a
+//! session goes into one run.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use domain::SessionId;
 use domain::history::SessionMeta;
 
-use crate::database::{Database, Fault};
+use crate::database::{Database, DatabaseError};
 use crate::keys::{self, ListPosition};
 use crate::read;
 use crate::stored::{self, Encoded, StoredEvents};
@@ -33,12 +33,13 @@ impl SessionCache {
         self.last_numbers.clear();
     }
 
-    /// Forgets the last number of a session. Needed when anything but a `BatchBuilder` changes the session's events.
+    /// Forgets the last number of a session. Needed when anything but a `BatchBuilder` changes the
+    /// session's events.
     pub(crate) fn forget_events_of(&mut self, session: &SessionId) {
         self.last_numbers.remove(session);
     }
 
-    fn take_index_keys(&mut self, database: &Database, session: &SessionId) -> Result<Vec<Vec<u8>>, Fault> {
+    fn take_index_keys(&mut self, database: &Database, session: &SessionId) -> Result<Vec<Vec<u8>>, DatabaseError> {
         if let Some(keys) = self.index_keys.remove(session) {
             return Ok(keys);
         }
@@ -47,8 +48,8 @@ impl SessionCache {
             // A prepared session is a leftover until it has a summary.
             Ok(None) => Ok(vec![keys::leftover(session)]),
             // Its old index entries are unknown and stay; listing ignores them.
-            Err(Fault::Unreadable(_)) => Ok(Vec::new()),
-            Err(fault) => Err(fault),
+            Err(DatabaseError::Unreadable(_)) => Ok(Vec::new()),
+            Err(error) => Err(error),
         }
     }
 
@@ -59,7 +60,7 @@ impl SessionCache {
         self.index_keys.insert(session, keys);
     }
 
-    fn last_number(&mut self, database: &Database, session: &SessionId) -> Result<u64, Fault> {
+    fn last_number(&mut self, database: &Database, session: &SessionId) -> Result<u64, DatabaseError> {
         if let Some(last) = self.last_numbers.get(session) {
             return Ok(*last);
         }
@@ -78,8 +79,8 @@ impl SessionCache {
     }
 }
 
-/// The index entries of a session. Only sessions that had a prompt are listed; the others are marked as leftovers,
-/// which may be deleted.
+/// The index entries of a session. Only sessions that had a prompt are listed; the others are
+/// marked as leftovers, which may be deleted.
 fn index_keys(meta: &SessionMeta) -> Vec<Vec<u8>> {
     if meta.messages == 0 {
         return vec![keys::leftover(&meta.id)];
@@ -101,7 +102,7 @@ impl<'a> BatchBuilder<'a> {
         Self { database, cache, batch: sled::Batch::default(), runs: HashMap::new() }
     }
 
-    pub(crate) fn add(&mut self, session: &SessionId, encoded: Encoded) -> Result<(), Fault> {
+    pub(crate) fn add(&mut self, session: &SessionId, encoded: Encoded) -> Result<(), DatabaseError> {
         match encoded {
             Encoded::Append { events, meta, meta_parts } => {
                 self.insert(session, events)?;
@@ -117,18 +118,23 @@ impl<'a> BatchBuilder<'a> {
     }
 
     /// Applies the batch.
-    pub(crate) fn finish(mut self) -> Result<(), Fault> {
+    pub(crate) fn finish(mut self) -> Result<(), DatabaseError> {
         self.apply()
     }
 
-    fn apply(&mut self) -> Result<(), Fault> {
+    fn apply(&mut self) -> Result<(), DatabaseError> {
         for (session, run) in std::mem::take(&mut self.runs) {
             self.insert_run(&session, &run);
         }
         self.database.apply(std::mem::take(&mut self.batch))
     }
 
-    fn insert_meta(&mut self, session: &SessionId, meta: &SessionMeta, meta_parts: Vec<Vec<u8>>) -> Result<(), Fault> {
+    fn insert_meta(
+        &mut self,
+        session: &SessionId,
+        meta: &SessionMeta,
+        meta_parts: Vec<Vec<u8>>,
+    ) -> Result<(), DatabaseError> {
         for (part, value) in (0..).zip(meta_parts) {
             self.batch.insert(keys::meta(session, part), value);
         }
@@ -143,7 +149,7 @@ impl<'a> BatchBuilder<'a> {
         Ok(())
     }
 
-    fn insert(&mut self, session: &SessionId, events: Vec<StoredEvents>) -> Result<(), Fault> {
+    fn insert(&mut self, session: &SessionId, events: Vec<StoredEvents>) -> Result<(), DatabaseError> {
         let Some(first) = events.iter().map(|events| *events.numbers().start()).min() else { return Ok(()) };
         let last = events.iter().map(|events| *events.numbers().end()).max().unwrap_or(first);
         let last_before = self.cache.last_number(self.database, session)?;
@@ -181,9 +187,10 @@ impl<'a> BatchBuilder<'a> {
     /// Removes the stored form of events that are submitted again. The other events of the same
     /// runs are stored again.
     ///
-    /// This happens after a commit failed of which a part reached the disk. The batch so far is applied first, because
-    /// it may contain some of these events, too. Every record is still within one batch.
-    fn remove_replaced(&mut self, session: &SessionId, events: &[StoredEvents]) -> Result<(), Fault> {
+    /// This happens after a commit failed of which a part reached the disk. The batch so far is
+    /// applied first, because it may contain some of these events, too. Every record is still
+    /// within one batch.
+    fn remove_replaced(&mut self, session: &SessionId, events: &[StoredEvents]) -> Result<(), DatabaseError> {
         self.apply()?;
         let replaced: BTreeSet<u64> = events.iter().flat_map(StoredEvents::numbers).collect();
         let (Some(first), Some(last)) = (replaced.first(), replaced.last()) else { return Ok(()) };
@@ -207,7 +214,7 @@ impl<'a> BatchBuilder<'a> {
                 self.batch.remove(key);
                 let kept = run.into_iter().filter(|event| !replaced.contains(&event.number)).map(Arc::new);
                 let kept = stored::encode_events(&kept.collect::<Vec<_>>());
-                for run in kept.map_err(|error| Fault::Unreadable(error.to_string()))? {
+                for run in kept.map_err(|error| DatabaseError::Unreadable(error.to_string()))? {
                     if let StoredEvents::Run(run) = run {
                         self.insert_run(session, &run);
                     }
@@ -217,9 +224,10 @@ impl<'a> BatchBuilder<'a> {
         Ok(())
     }
 
-    /// Deletes a session's summary and index entries, so it can no longer be found. Its events are still there, so it
-    /// is marked as a leftover, which is deleted after the next start at the latest.
-    pub(crate) fn hide(&mut self, session: &SessionId) -> Result<(), Fault> {
+    /// Deletes a session's summary and index entries, so it can no longer be found. Its events are
+    /// still there, so it is marked as a leftover, which is deleted after the next start at the
+    /// latest.
+    pub(crate) fn hide(&mut self, session: &SessionId) -> Result<(), DatabaseError> {
         self.cache.forget_events_of(session);
         for key in self.cache.take_index_keys(self.database, session)? {
             self.batch.remove(key);

@@ -1,8 +1,9 @@
-//! The only thread that writes: opens the store, collects the records of all sessions and commits them in batches.
+//! The only thread that writes: opens the store, collects the records of all sessions and commits
+//! them in batches.
 //!
-//! `Store::open` starts it, and it ends when the queue is closed and empty. A panic ends one commit, never the thread;
-//! receipts that are dropped on the way report their loss themselves. Only this thread changes `Shared`, and it decides
-//! when to open the database again.
+//! `Store::open` starts it, and it ends when the queue is closed and empty. A panic ends one
+//! commit, never the thread; receipts that are dropped on the way report their loss themselves.
+//! Only this thread changes `Shared`, and it decides when to open the database again.
 
 use std::collections::VecDeque;
 use std::panic::{self, AssertUnwindSafe};
@@ -10,11 +11,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use domain::history::{HistoryError, Record, RecordEntry, Settled, StoreStatus};
+use domain::history::{CommitLevel, HistoryError, Record, RecordEntry, StoreStatus};
 use domain::{Durability, SessionId};
 
 use crate::batch_builder::{BatchBuilder, SessionCache};
-use crate::database::{Database, Fault, Identity, guarded};
+use crate::database::{Database, DatabaseError, Identity, guarded};
 use crate::delete_job::DeleteJob;
 use crate::flush_watchdog::FlushWatchdog;
 use crate::job::{CommitterJob, Step};
@@ -22,7 +23,7 @@ use crate::opening::{self, CheckLevel, OpenedStore};
 use crate::queue::Queue;
 use crate::reserve;
 use crate::shared::{Phase, Shared};
-use crate::store::Settings;
+use crate::store::StoreSettings;
 use crate::stored::{self, Encoded};
 
 /// How long opening the store may take before it is logged.
@@ -30,7 +31,7 @@ const SLOW: Duration = Duration::from_secs(2);
 
 pub(crate) struct Committer {
     folder: PathBuf,
-    settings: Settings,
+    settings: StoreSettings,
     queue: Arc<Queue>,
     shared: Arc<Shared>,
     watchdog: Option<FlushWatchdog>,
@@ -47,7 +48,7 @@ pub(crate) struct Committer {
 }
 
 impl Committer {
-    pub(crate) fn new(folder: PathBuf, settings: Settings, queue: Arc<Queue>, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(folder: PathBuf, settings: StoreSettings, queue: Arc<Queue>, shared: Arc<Shared>) -> Self {
         Self {
             folder,
             settings,
@@ -86,16 +87,16 @@ impl Committer {
             self.wake_for_jobs();
         }
         if let Phase::Open(database) = self.shared.phase()
-            && let Err(fault) = guarded("closing", || database.settle(true))
+            && let Err(error) = guarded("closing", || database.flush(true))
         {
-            tracing::error!(%fault, "the last sync of the history failed");
+            tracing::error!(%error, "the last sync of the history failed");
         }
     }
 
     fn commit(&mut self, records: Vec<Record>) {
         let database = match self.ready() {
             Ok(database) => database,
-            Err(error) => return stamp(records, &Err(error)),
+            Err(error) => return resolve(records, &Err(error)),
         };
         let records = self.take_jobs(records);
         let (records, drafts) = encode(records);
@@ -108,17 +109,18 @@ impl Committer {
             Ok(()) => {
                 self.shared.end();
                 self.report(None);
-                let settled = if synced { Settled::Synced } else { Settled::Written };
-                stamp(records, &Ok(settled));
+                let settled = if synced { CommitLevel::Synced } else { CommitLevel::Written };
+                resolve(records, &Ok(settled));
             }
-            Err(fault) => {
+            Err(error) => {
                 drop(database);
-                self.fail(&fault, records);
+                self.fail(&error, records);
             }
         }
     }
 
-    /// Returns the database, which is opened if necessary. Fails if it does not open, or if the disk is full.
+    /// Returns the database, which is opened if necessary. Fails if it does not open, or if the
+    /// disk is full.
     fn ready(&mut self) -> Result<Arc<Database>, HistoryError> {
         if let Phase::Shut(_) = self.shared.phase() {
             self.shared.enter(Phase::Opening);
@@ -145,14 +147,14 @@ impl Committer {
         records: &[Record],
         drafts: Vec<Encoded>,
         synced: bool,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), DatabaseError> {
         self.watched(database, |cache| {
             let mut draft = BatchBuilder::new(database, cache);
             for (record, encoded) in records.iter().zip(drafts) {
                 draft.add(&record.session, encoded)?;
             }
             draft.finish()?;
-            database.settle(synced)
+            database.flush(synced)
         })
     }
 
@@ -160,8 +162,8 @@ impl Committer {
     fn watched<T>(
         &mut self,
         database: &Arc<Database>,
-        work: impl FnOnce(&mut SessionCache) -> Result<T, Fault>,
-    ) -> Result<T, Fault> {
+        work: impl FnOnce(&mut SessionCache) -> Result<T, DatabaseError>,
+    ) -> Result<T, DatabaseError> {
         let Self { cache, watchdog, .. } = self;
         guarded("writing", || match watchdog {
             Some(watchdog) => watchdog.during(database, || work(cache)),
@@ -184,7 +186,7 @@ impl Committer {
     fn cancel_copies(&mut self, session: &SessionId) {
         for job in std::mem::take(&mut self.jobs) {
             if job.makes(session) {
-                stamp([job.into_record()], &Err(HistoryError::Lost));
+                resolve([job.into_record()], &Err(HistoryError::Lost));
             } else {
                 self.jobs.push_back(job);
             }
@@ -198,16 +200,17 @@ impl Committer {
         }
     }
 
-    /// Runs one step of the oldest job. Records that arrive meanwhile are committed before the next step.
+    /// Runs one step of the oldest job. Records that arrive meanwhile are committed before the next
+    /// step.
     fn run_job_step(&mut self) {
         let Some(mut job) = self.jobs.pop_front() else { return };
         let database = match self.ready() {
             Ok(database) => database,
-            Err(error) => return stamp([job.into_record()], &Err(error)),
+            Err(error) => return resolve([job.into_record()], &Err(error)),
         };
         let step = self.watched(&database, |cache| {
             let step = job.step(&database, cache)?;
-            database.settle(false)?;
+            database.flush(false)?;
             Ok(step)
         });
         match step {
@@ -216,32 +219,32 @@ impl Committer {
                 (CommitterJob::Copy(copy), Err(error)) => {
                     self.jobs.push_front(CommitterJob::Delete(DeleteJob::failed_copy(copy.into_record(), error)));
                 }
-                (job, outcome) => stamp([job.into_record()], &outcome),
+                (job, outcome) => resolve([job.into_record()], &outcome),
             },
-            Err(fault) => {
+            Err(error) => {
                 drop(database);
-                self.fail(&fault, vec![job.into_record()]);
+                self.fail(&error, vec![job.into_record()]);
             }
         }
     }
 
-    /// Handles a failed write: refuses its records and opens the database again, because sled's handle is useless after
-    /// a failure. The reopened database lacks what was not settled.
-    fn fail(&mut self, fault: &Fault, records: Vec<Record>) {
-        self.report(Some(fault.to_string()));
-        self.check_level = match fault {
-            Fault::Refused(_) | Fault::Unreadable(_) | Fault::Removed(_) => CheckLevel::Quick,
-            Fault::Broken(_) => CheckLevel::Full,
+    /// Handles a failed write: refuses its records and opens the database again, because sled's
+    /// handle is useless after a failure. The reopened database lacks what was not settled.
+    fn fail(&mut self, error: &DatabaseError, records: Vec<Record>) {
+        self.report(Some(error.to_string()));
+        self.check_level = match error {
+            DatabaseError::Refused(_) | DatabaseError::Unreadable(_) | DatabaseError::Removed(_) => CheckLevel::Quick,
+            DatabaseError::Broken(_) => CheckLevel::Full,
         };
         self.close_database(Phase::Opening);
-        stamp(records, &Err(HistoryError::Write(fault.to_string())));
+        resolve(records, &Err(HistoryError::Write(error.to_string())));
         reserve::spend(&self.folder);
         self.has_reserve = false;
         self.open();
     }
 
-    /// Drops the database. The phase changes before the list of unsettled numbers is cleared; otherwise a reader could
-    /// mistake events of a failed commit for settled ones.
+    /// Drops the database. The phase changes before the list of unsettled numbers is cleared;
+    /// otherwise a reader could mistake events of a failed commit for settled ones.
     fn close_database(&mut self, next: Phase) {
         let last = self.shared.phase();
         self.shared.enter(next);
@@ -252,8 +255,8 @@ impl Committer {
             drop(last);
             Ok(())
         });
-        if let Err(fault) = dropped {
-            tracing::error!(%fault, "closing the history failed");
+        if let Err(error) = dropped {
+            tracing::error!(%error, "closing the history failed");
         }
     }
 
@@ -263,7 +266,7 @@ impl Committer {
         let is_removed = self.identity.is_some() && self.identity != Identity::of(&self.folder);
         let opened = match is_removed {
             // A new, empty store would take the next events of sessions whose beginning is gone.
-            true => Err(Fault::Removed(self.folder.clone())),
+            true => Err(DatabaseError::Removed(self.folder.clone())),
             false => guarded("opening", || opening::open(&self.folder, &self.settings, self.check_level)),
         };
         if since.elapsed() > SLOW {
@@ -277,14 +280,15 @@ impl Committer {
                 self.shared.enter(Phase::Open(Arc::new(database)));
                 self.after_opening();
             }
-            Err(fault) => {
-                self.report(Some(fault.to_string()));
-                self.shared.enter(Phase::Shut(fault.to_string()));
+            Err(error) => {
+                self.report(Some(error.to_string()));
+                self.shared.enter(Phase::Shut(error.to_string()));
             }
         }
     }
 
-    /// Reports success, unless a write has failed: in that case the next successful write changes the status.
+    /// Reports success, unless a write has failed: in that case the next successful write changes
+    /// the status.
     fn after_opening(&mut self) {
         if !self.has_reserve {
             return;
@@ -315,23 +319,25 @@ impl Committer {
     }
 }
 
-/// Encodes the records. A record that cannot be encoded is refused, and the others are still committed.
+/// Encodes the records. A record that cannot be encoded is refused, and the others are still
+/// committed.
 fn encode(records: Vec<Record>) -> (Vec<Record>, Vec<Encoded>) {
     let mut storable = (Vec::with_capacity(records.len()), Vec::with_capacity(records.len()));
     for record in records {
         match stored::encode(&record) {
             Ok(encoded) => storable.extend([(record, encoded)]),
-            Err(error) => stamp(vec![record], &Err(error)),
+            Err(error) => resolve(vec![record], &Err(error)),
         }
     }
     storable
 }
 
-/// Completes receipts. They run code of the sessions, and a panic there must not affect other receipts.
-fn stamp(records: impl IntoIterator<Item = Record>, outcome: &Result<Settled, HistoryError>) {
+/// Completes receipts. They run code of the sessions, and a panic there must not affect other
+/// receipts.
+fn resolve(records: impl IntoIterator<Item = Record>, outcome: &Result<CommitLevel, HistoryError>) {
     for record in records {
         let outcome = outcome.clone();
-        if panic::catch_unwind(AssertUnwindSafe(|| record.receipt.stamp(outcome))).is_err() {
+        if panic::catch_unwind(AssertUnwindSafe(|| record.receipt.resolve(outcome))).is_err() {
             tracing::error!(session = %record.session, "the receipt of a record panicked");
         }
     }

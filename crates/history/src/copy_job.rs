@@ -1,14 +1,15 @@
 //! Copies the events of one session to another in bounded steps.
 //!
-//! Values are copied as they are stored, because they do not name their session; only a run of text that goes on after
-//! the last number is cut. The copy has no summary, so it cannot be found before it is complete, and it is marked as a
-//! leftover until it gets one. The committer runs the steps between its commits.
+//! Values are copied as they are stored, because they do not name their session; only a run of text
+//! that goes on after the last number is cut. The copy has no summary, so it cannot be found before
+//! it is complete, and it is marked as a leftover until it gets one. The committer runs the steps
+//! between its commits.
 
 use domain::SessionId;
-use domain::history::{HistoryError, Record, Settled};
+use domain::history::{CommitLevel, HistoryError, Record};
 
 use crate::batch_builder::SessionCache;
-use crate::database::{Database, Fault};
+use crate::database::{Database, DatabaseError};
 use crate::job::Step;
 use crate::keys;
 use crate::text_run::TextRun;
@@ -32,7 +33,7 @@ impl CopyJob {
         Self { record, from, last, next, carried: 0 }
     }
 
-    pub(crate) fn step(&mut self, database: &Database, cache: &mut SessionCache) -> Result<Step, Fault> {
+    pub(crate) fn step(&mut self, database: &Database, cache: &mut SessionCache) -> Result<Step, DatabaseError> {
         cache.forget_events_of(&self.record.session);
         let to = &self.record.session;
         let mut batch = sled::Batch::default();
@@ -56,14 +57,14 @@ impl CopyJob {
         }
         if self.carried == self.last {
             database.apply(batch)?;
-            return Ok(Step::Done(Ok(Settled::Written)));
+            return Ok(Step::Done(Ok(CommitLevel::Written)));
         }
         // The original has been deleted in the meantime.
         Ok(Step::Done(Err(HistoryError::Read("the session that was to be copied is gone".to_owned()))))
     }
 
     /// Copies the beginning of the run that contains the last number and goes on after it.
-    fn copy_beginning_of_run(&mut self, database: &Database, batch: &mut sled::Batch) -> Result<(), Fault> {
+    fn copy_beginning_of_run(&mut self, database: &Database, batch: &mut sled::Batch) -> Result<(), DatabaseError> {
         let rest = keys::event(&self.from, self.last, u32::MAX)..=keys::event(&self.from, u64::MAX, u32::MAX);
         let Some((_, value)) = database.db.range(rest).next().transpose()? else { return Ok(()) };
         let Some(events) = TextRun::decode(&value) else { return Ok(()) };

@@ -1,7 +1,8 @@
 //! One open sled database, and what its errors mean.
 //!
-//! Only the committer thread writes to it (several writers deadlock sled 0.34.7); any thread may read. Every call into
-//! sled that may panic goes through `guarded`. This file does not know keys and values.
+//! Only the committer thread writes to it (several writers deadlock sled 0.34.7); any thread may
+//! read. Every call into sled that may panic goes through `guarded`. This file does not know keys
+//! and values.
 
 use std::fmt;
 use std::fs::{self, File, TryLockError};
@@ -14,17 +15,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::sled_log;
-use crate::store::Settings;
+use crate::store::StoreSettings;
 
-/// How long to wait for a lock. A handle that was just dropped holds it for some milliseconds more, until sled's
-/// threads and our readers have released it.
+/// How long to wait for a lock. A handle that was just dropped holds it for some milliseconds more,
+/// until sled's threads and our readers have released it.
 const LOCK_DEADLINE: Duration = Duration::from_secs(2);
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// Why an operation failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Fault {
-    /// The environment refuses: no room, no permission, another process, a newer version. The contents are intact.
+pub(crate) enum DatabaseError {
+    /// The environment refuses: no room, no permission, another process, a newer version. The
+    /// contents are intact.
     #[error("{0}")]
     Refused(String),
     /// The database cannot be read, or sled gave up on it.
@@ -38,7 +40,7 @@ pub(crate) enum Fault {
     Removed(PathBuf),
 }
 
-impl From<sled::Error> for Fault {
+impl From<sled::Error> for DatabaseError {
     fn from(error: sled::Error) -> Self {
         match error {
             sled::Error::Io(error) => Self::from(error),
@@ -50,7 +52,7 @@ impl From<sled::Error> for Fault {
     }
 }
 
-impl From<io::Error> for Fault {
+impl From<io::Error> for DatabaseError {
     /// A file that ends too early is damaged. All other errors come from the environment.
     fn from(error: io::Error) -> Self {
         let reason = match (error.kind(), error.raw_os_error()) {
@@ -65,20 +67,20 @@ impl From<io::Error> for Fault {
     }
 }
 
-/// Runs `work` and turns a panic, which is how sled reports much damage, into a fault.
-pub(crate) fn guarded<T>(doing: &str, work: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
+/// Runs `work` and turns a panic, which is how sled reports much damage, into a error.
+pub(crate) fn guarded<T>(doing: &str, work: impl FnOnce() -> Result<T, DatabaseError>) -> Result<T, DatabaseError> {
     panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let reason = panic
             .downcast_ref::<String>()
             .map(String::as_str)
             .or_else(|| panic.downcast_ref::<&str>().copied())
             .unwrap_or("no reason given");
-        Err(Fault::Broken(format!("panicked while {doing}: {reason}")))
+        Err(DatabaseError::Broken(format!("panicked while {doing}: {reason}")))
     })
 }
 
-/// Syncs a file, so that what was written to it survives a power loss. This is `File::sync_data`, unless a test
-/// replaces it to find out what a disk would have kept.
+/// Syncs a file, so that what was written to it survives a power loss. This is `File::sync_data`,
+/// unless a test replaces it to find out what a disk would have kept.
 #[derive(Clone)]
 pub struct SyncFile(Arc<SyncFn>);
 
@@ -126,22 +128,24 @@ impl Identity {
 
 impl Database {
     /// Opens the database in `folder`, or creates one.
-    pub(crate) fn open(folder: &Path, settings: &Settings) -> Result<Self, Fault> {
+    pub(crate) fn open(folder: &Path, settings: &StoreSettings) -> Result<Self, DatabaseError> {
         let path = folder.join("db");
         let is_new = !path.exists();
         if !is_new {
             let lock = await_lock(&path)?;
             drop_unfinished_snapshots(folder)?;
             let is_damaged = sled_log::has_hidden_damage(folder);
-            // Unlocked explicitly, because closing the file may not be enough: a process that is being started at this
-            // moment has a copy of the descriptor, and with it the lock, until it executes its program.
+            // Unlocked explicitly, because closing the file may not be enough: a process that is
+            // being started at this moment has a copy of the descriptor, and with it the lock,
+            // until it executes its program.
             lock.unlock()?;
             if is_damaged? {
-                return Err(Fault::Broken("its log is damaged".to_owned()));
+                return Err(DatabaseError::Broken("its log is damaged".to_owned()));
             }
         }
         let had_damaged_parameters = drop_damaged_parameters(folder)?;
-        // sled's flusher thread would wake up twice a second for nothing, because the committer flushes.
+        // sled's flusher thread would wake up twice a second for nothing, because the committer
+        // flushes.
         let config = sled::Config::new().path(folder).cache_capacity(settings.cache_bytes).flush_every_ms(None);
         let db = guarded("opening", || Ok(config.open()?))?;
         let file = File::open(path)?;
@@ -156,21 +160,23 @@ impl Database {
         Ok(database)
     }
 
-    /// Fails if the file is no longer at its path. An unlinked file accepts every write and loses it.
-    pub(crate) fn in_place(&self) -> Result<(), Fault> {
+    /// Fails if the file is no longer at its path. An unlinked file accepts every write and loses
+    /// it.
+    pub(crate) fn in_place(&self) -> Result<(), DatabaseError> {
         match Identity::of(&self.folder) {
             Some(found) if found == self.identity => Ok(()),
-            Some(_) | None => Err(Fault::Removed(self.folder.clone())),
+            Some(_) | None => Err(DatabaseError::Removed(self.folder.clone())),
         }
     }
 
-    /// Applies a batch. It is visible at once, and after a crash it is there as a whole or not at all.
-    pub(crate) fn apply(&self, batch: sled::Batch) -> Result<(), Fault> {
+    /// Applies a batch. It is visible at once, and after a crash it is there as a whole or not at
+    /// all.
+    pub(crate) fn apply(&self, batch: sled::Batch) -> Result<(), DatabaseError> {
         Ok(self.db.apply_batch(batch)?)
     }
 
     /// Makes what was applied survive the end of the process and, if `synced`, a power loss.
-    pub(crate) fn settle(&self, synced: bool) -> Result<(), Fault> {
+    pub(crate) fn flush(&self, synced: bool) -> Result<(), DatabaseError> {
         self.db.flush()?;
         if synced {
             (self.sync.0)(&self.file)?;
@@ -178,32 +184,36 @@ impl Database {
         self.in_place()
     }
 
-    /// Flushes once more, which wakes a flush that sled forgot after a failed write. See `flush_watchdog`.
+    /// Flushes once more, which wakes a flush that sled forgot after a failed write. See
+    /// `flush_watchdog`.
     pub(crate) fn wake_waiters(&self) {
-        if let Err(fault) = guarded("flushing", || self.settle(false)) {
-            tracing::warn!(%fault, "the history's database has failed");
+        if let Err(error) = guarded("flushing", || self.flush(false)) {
+            tracing::warn!(%error, "the history's database has failed");
         }
     }
 }
 
-/// Locks the database once no other process holds it. sled locks the same file in the same way, but its error says
-/// less.
-fn await_lock(path: &Path) -> Result<File, Fault> {
+/// Locks the database once no other process holds it. sled locks the same file in the same way, but
+/// its error says less.
+fn await_lock(path: &Path) -> Result<File, DatabaseError> {
     let file = File::open(path)?;
     let since = Instant::now();
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
             Err(TryLockError::WouldBlock) if since.elapsed() < LOCK_DEADLINE => thread::sleep(LOCK_PAUSE),
-            Err(TryLockError::WouldBlock) => return Err(Fault::Refused("another process has it open".to_owned())),
+            Err(TryLockError::WouldBlock) => {
+                return Err(DatabaseError::Refused("another process has it open".to_owned()));
+            }
             Err(TryLockError::Error(error)) => return Err(error.into()),
         }
     }
 }
 
-/// Deletes snapshots that sled was writing when it was killed or the disk was full. sled would mistake one for the
-/// newest complete snapshot and report corruption. The previous snapshot is still there.
-fn drop_unfinished_snapshots(folder: &Path) -> Result<(), Fault> {
+/// Deletes snapshots that sled was writing when it was killed or the disk was full. sled would
+/// mistake one for the newest complete snapshot and report corruption. The previous snapshot is
+/// still there.
+fn drop_unfinished_snapshots(folder: &Path) -> Result<(), DatabaseError> {
     for entry in fs::read_dir(folder)? {
         let name = entry?.file_name();
         let name = name.to_string_lossy();
@@ -214,9 +224,9 @@ fn drop_unfinished_snapshots(folder: &Path) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Deletes sled's parameters if their checksum is wrong; sled then writes them again. They are the same in every store.
-/// sled itself would trust the damaged values and refuse the store.
-fn drop_damaged_parameters(folder: &Path) -> Result<bool, Fault> {
+/// Deletes sled's parameters if their checksum is wrong; sled then writes them again. They are the
+/// same in every store. sled itself would trust the damaged values and refuse the store.
+fn drop_damaged_parameters(folder: &Path) -> Result<bool, DatabaseError> {
     let path = folder.join("conf");
     let Ok(bytes) = fs::read(&path) else { return Ok(false) };
     let is_sound = bytes
@@ -229,6 +239,6 @@ fn drop_damaged_parameters(folder: &Path) -> Result<bool, Fault> {
     Ok(!is_sound)
 }
 
-pub(crate) fn sync_folder(folder: &Path) -> Result<(), Fault> {
+pub(crate) fn sync_folder(folder: &Path) -> Result<(), DatabaseError> {
     Ok(File::open(folder)?.sync_all()?)
 }

@@ -1,13 +1,14 @@
 //! Deletes a session in bounded steps.
 //!
-//! The first step hides the session: it deletes its summary and index entries and marks it as a leftover. The other
-//! steps delete its events. If the process ends in between, the session is already invisible, and the rest is deleted
-//! as a leftover after the next start. The committer runs the steps between its commits.
+//! The first step hides the session: it deletes its summary and index entries and marks it as a
+//! leftover. The other steps delete its events. If the process ends in between, the session is
+//! already invisible, and the rest is deleted as a leftover after the next start. The committer
+//! runs the steps between its commits.
 
-use domain::history::{HistoryError, Record, Settled};
+use domain::history::{CommitLevel, HistoryError, Record};
 
 use crate::batch_builder::{BatchBuilder, SessionCache};
-use crate::database::{Database, Fault};
+use crate::database::{Database, DatabaseError};
 use crate::job::Step;
 use crate::keys;
 
@@ -16,14 +17,15 @@ const STEP: usize = 4096;
 
 pub(crate) struct DeleteJob {
     record: Record,
-    /// What the receipt reports: success or, if this deletes the remains of a failed copy, why the copy failed.
-    outcome: Result<Settled, HistoryError>,
+    /// What the receipt reports: success or, if this deletes the remains of a failed copy, why the
+    /// copy failed.
+    outcome: Result<CommitLevel, HistoryError>,
     hidden: bool,
 }
 
 impl DeleteJob {
     pub(crate) fn new(record: Record) -> Self {
-        Self { record, outcome: Ok(Settled::Written), hidden: false }
+        Self { record, outcome: Ok(CommitLevel::Written), hidden: false }
     }
 
     /// Deletes what a failed copy has written.
@@ -31,7 +33,7 @@ impl DeleteJob {
         Self { record, outcome: Err(error), hidden: false }
     }
 
-    pub(crate) fn step(&mut self, database: &Database, cache: &mut SessionCache) -> Result<Step, Fault> {
+    pub(crate) fn step(&mut self, database: &Database, cache: &mut SessionCache) -> Result<Step, DatabaseError> {
         let session = &self.record.session;
         if !self.hidden {
             let mut draft = BatchBuilder::new(database, cache);

@@ -1,13 +1,14 @@
 //! Work that takes longer than one commit may: copies and deletions.
 //!
-//! The committer runs one step of the oldest job after each commit, so a long job delays no other session.
+//! The committer runs one step of the oldest job after each commit, so a long job delays no other
+//! session.
 
 use domain::SessionId;
-use domain::history::{HistoryError, Record, RecordEntry, Settled};
+use domain::history::{CommitLevel, HistoryError, Record, RecordEntry};
 
 use crate::batch_builder::SessionCache;
 use crate::copy_job::CopyJob;
-use crate::database::{Database, Fault};
+use crate::database::{Database, DatabaseError};
 use crate::delete_job::DeleteJob;
 
 pub(crate) enum CommitterJob {
@@ -17,7 +18,7 @@ pub(crate) enum CommitterJob {
 
 pub(crate) enum Step {
     More,
-    Done(Result<Settled, HistoryError>),
+    Done(Result<CommitLevel, HistoryError>),
 }
 
 impl CommitterJob {
@@ -40,7 +41,7 @@ impl CommitterJob {
         }
     }
 
-    pub(crate) fn step(&mut self, database: &Database, cache: &mut SessionCache) -> Result<Step, Fault> {
+    pub(crate) fn step(&mut self, database: &Database, cache: &mut SessionCache) -> Result<Step, DatabaseError> {
         match self {
             Self::Copy(copy) => copy.step(database, cache),
             Self::Delete(deletion) => deletion.step(database, cache),

@@ -10,8 +10,9 @@
 //! | `d` hash-of-cwd position | nothing: the same by working directory |
 //! | `n` session | nothing: a session that never had a prompt, or has no summary yet |
 //!
-//! A session's id is text, in which the byte `FF` never occurs, so no id is a prefix of another one's keys. Numbers are
-//! big-endian, so that the order of the keys is the order of the numbers. Pure functions; no sled here.
+//! A session's id is text, in which the byte `FF` never occurs, so no id is a prefix of another
+//! one's keys. Numbers are big-endian, so that the order of the keys is the order of the numbers.
+//! Pure functions; no sled here.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -96,8 +97,8 @@ pub(crate) fn all() -> Vec<u8> {
     vec![b't']
 }
 
-/// The prefix of the index of the sessions in one working directory. Paths can be long, so the key has a hash (FNV-1a,
-/// which is the same in every build); listing compares the path itself.
+/// The prefix of the index of the sessions in one working directory. Paths can be long, so the key
+/// has a hash (FNV-1a, which is the same in every build); listing compares the path itself.
 pub(crate) fn of_cwd(cwd: &Path) -> Vec<u8> {
     let hash = cwd
         .as_os_str()
@@ -121,7 +122,8 @@ impl ListPosition {
         Self { updated: meta.updated, session: meta.id.clone() }
     }
 
-    /// The bytes that sort sessions by time. The time is inverted, so that the newest session comes first.
+    /// The bytes that sort sessions by time. The time is inverted, so that the newest session comes
+    /// first.
     fn bytes(&self) -> Vec<u8> {
         let mut bytes = (!self.updated.0).to_be_bytes().to_vec();
         bytes.extend(self.session.as_str().as_bytes());

@@ -1,12 +1,13 @@
 //! The history on disk: `Store` keeps the events and summaries of all sessions in sled.
 //!
-//! This is the only crate that knows sled, and the stored form is versioned here. It does not know actors, ACP, or the
-//! meaning of events beyond how durable they must be.
+//! This is the only crate that knows sled, and the stored form is versioned here. It does not know
+//! actors, ACP, or the meaning of events beyond how durable they must be.
 //!
-//! Records enter through `Queue`, the one `Committer` thread turns them into batches and writes them, and readers use
-//! the same open database from tokio's blocking threads. Each weakness of sled is handled in one place: what it does
-//! not sync and how it fails in `database`, its hang after a failed write in `flush_watchdog`, its need for room to
-//! open on a full disk in `reserve`, and stores that it cannot read in `opening`, `salvage` and `sled_log`.
+//! Records enter through `Queue`, the one `Committer` thread turns them into batches and writes
+//! them, and readers use the same open database from tokio's blocking threads. Each weakness of
+//! sled is handled in one place: what it does not sync and how it fails in `database`, its hang
+//! after a failed write in `flush_watchdog`, its need for room to open on a full disk in `reserve`,
+//! and stores that it cannot read in `opening`, `salvage` and `sled_log`.
 
 mod batch_builder;
 mod committer;
@@ -28,4 +29,4 @@ mod stored;
 mod text_run;
 
 pub use database::SyncFile;
-pub use store::{Settings, Store};
+pub use store::{Store, StoreSettings};

@@ -13,10 +13,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::database::{self, Database, Fault, guarded};
+use crate::database::{self, Database, DatabaseError, guarded};
 use crate::keys::{self, ListPosition};
 use crate::salvage::salvage;
-use crate::store::Settings;
+use crate::store::StoreSettings;
 use crate::stored;
 
 /// How much is read before a store counts as intact.
@@ -40,14 +40,20 @@ const QUICK_CHECK: usize = 100;
 /// A database that was just made is smaller than one of sled's segments.
 const SEGMENT: u64 = 512 * 1024;
 
-pub(crate) fn open(folder: &Path, settings: &Settings, check_level: CheckLevel) -> Result<OpenedStore, Fault> {
+pub(crate) fn open(
+    folder: &Path,
+    settings: &StoreSettings,
+    check_level: CheckLevel,
+) -> Result<OpenedStore, DatabaseError> {
     let reason = match open_sound(folder, settings, check_level, moved_before(folder).as_deref()) {
         Ok(database) => {
             forget_move(folder)?;
             return salvage_if_pending(database);
         }
-        Err(fault @ (Fault::Refused(_) | Fault::Unreadable(_) | Fault::Removed(_))) => return Err(fault),
-        Err(Fault::Broken(reason)) => reason,
+        Err(error @ (DatabaseError::Refused(_) | DatabaseError::Unreadable(_) | DatabaseError::Removed(_))) => {
+            return Err(error);
+        }
+        Err(DatabaseError::Broken(reason)) => reason,
     };
     let aside = move_aside(folder)?;
     tracing::error!(reason, moved_to = %aside.display(), "the history cannot be read; starting a new one");
@@ -56,9 +62,9 @@ pub(crate) fn open(folder: &Path, settings: &Settings, check_level: CheckLevel) 
     salvage_if_pending(database)
 }
 
-/// Salvages the broken store that this one names. It was moved aside just now, or in an earlier start that was killed
-/// before it had salvaged everything.
-fn salvage_if_pending(database: Database) -> Result<OpenedStore, Fault> {
+/// Salvages the broken store that this one names. It was moved aside just now, or in an earlier
+/// start that was killed before it had salvaged everything.
+fn salvage_if_pending(database: Database) -> Result<OpenedStore, DatabaseError> {
     let Some(path) = database.db.get(keys::SALVAGING)? else {
         return Ok(OpenedStore { database, moved_aside: None });
     };
@@ -67,23 +73,23 @@ fn salvage_if_pending(database: Database) -> Result<OpenedStore, Fault> {
     Ok(OpenedStore { database, moved_aside: Some(aside) })
 }
 
-/// Opens the database and checks it. The handle is closed again if the check fails. A new database records the store
-/// that is to be salvaged into it.
+/// Opens the database and checks it. The handle is closed again if the check fails. A new database
+/// records the store that is to be salvaged into it.
 fn open_sound(
     folder: &Path,
-    settings: &Settings,
+    settings: &StoreSettings,
     check_level: CheckLevel,
     salvaging: Option<&Path>,
-) -> Result<Database, Fault> {
+) -> Result<Database, DatabaseError> {
     let before = fs::metadata(folder.join("db")).map_or(0, |found| found.len());
     let database = Database::open(folder, settings)?;
     match guarded("checking", || check(&database, before, check_level, salvaging)) {
         Ok(()) => Ok(database),
-        Err(fault) => guarded("closing a broken store", || {
+        Err(error) => guarded("closing a broken store", || {
             drop(database);
             Ok(())
         })
-        .and(Err(fault)),
+        .and(Err(error)),
     }
 }
 
@@ -92,21 +98,22 @@ fn check(
     size_before: u64,
     check_level: CheckLevel,
     salvaging: Option<&Path>,
-) -> Result<(), Fault> {
+) -> Result<(), DatabaseError> {
     match database.db.get(keys::FORMAT)?.as_deref() {
         Some([stored::FORMAT]) => {}
         // Older formats are read as they are; from now on, values are written in the new one.
         Some(&[older]) if older < stored::FORMAT => write_format(database, None)?,
         Some(&[newer]) => {
-            return Err(Fault::Refused(format!(
+            return Err(DatabaseError::Refused(format!(
                 "a newer acpd wrote it (format {newer}, and this one knows {})",
                 stored::FORMAT
             )));
         }
-        Some(_) => return Err(Fault::Broken("its format is not a number".to_owned())),
-        // sled mistakes some damage for an empty database. A file of more than a segment was not empty.
+        Some(_) => return Err(DatabaseError::Broken("its format is not a number".to_owned())),
+        // sled mistakes some damage for an empty database. A file of more than a segment was not
+        // empty.
         None if size_before > SEGMENT || !database.db.is_empty() || database.had_damaged_parameters => {
-            return Err(Fault::Broken("its contents are gone".to_owned()));
+            return Err(DatabaseError::Broken("its contents are gone".to_owned()));
         }
         None => write_format(database, salvaging)?,
     }
@@ -128,14 +135,14 @@ fn check(
     Ok(())
 }
 
-fn write_format(database: &Database, salvaging: Option<&Path>) -> Result<(), Fault> {
+fn write_format(database: &Database, salvaging: Option<&Path>) -> Result<(), DatabaseError> {
     let mut batch = sled::Batch::default();
     batch.insert(keys::FORMAT, &[stored::FORMAT]);
     if let Some(broken) = salvaging {
         batch.insert(keys::SALVAGING, broken.as_os_str().as_bytes());
     }
     database.apply(batch)?;
-    database.settle(true)
+    database.flush(true)
 }
 
 /// The file that names the broken store from before it is moved until the new store names it.
@@ -145,7 +152,8 @@ fn move_note(folder: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// The path to which an earlier start moved a broken store, if it was killed before it had created the new one.
+/// The path to which an earlier start moved a broken store, if it was killed before it had created
+/// the new one.
 fn moved_before(folder: &Path) -> Option<PathBuf> {
     let named = fs::read(move_note(folder)).ok()?;
     let aside = PathBuf::from(OsStr::from_bytes(&named));
@@ -154,14 +162,14 @@ fn moved_before(folder: &Path) -> Option<PathBuf> {
 }
 
 /// Removes the note, because the new store now names the broken one.
-fn forget_move(folder: &Path) -> Result<(), Fault> {
+fn forget_move(folder: &Path) -> Result<(), DatabaseError> {
     match fs::remove_file(move_note(folder)) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
         Ok(()) | Err(_) => Ok(()),
     }
 }
 
-fn move_aside(folder: &Path) -> Result<PathBuf, Fault> {
+fn move_aside(folder: &Path) -> Result<PathBuf, DatabaseError> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let mut name = folder.as_os_str().to_owned();
     name.push(format!(".broken-{now}"));
@@ -194,7 +202,7 @@ mod tests {
     use crate::salvage::tests::{append, meta, prompt};
 
     fn open_new(folder: &Path, salvaging: Option<&Path>) -> Database {
-        open_sound(folder, &Settings::default(), CheckLevel::Quick, salvaging).unwrap()
+        open_sound(folder, &StoreSettings::default(), CheckLevel::Quick, salvaging).unwrap()
     }
 
     #[test]
@@ -208,7 +216,8 @@ mod tests {
         }
         drop(broken);
 
-        // What a kill leaves behind. A session that was used since then has another summary and other events.
+        // What a kill leaves behind. A session that was used since then has another summary and
+        // other events.
         let used = SessionMeta { life: 2, ..meta("used", 2) };
         let used_events = [prompt(1, "x"), prompt(2, "used")];
         let database = open_new(&folder, Some(&aside));
@@ -217,7 +226,7 @@ mod tests {
         append(&database, meta("whole", 2), &said);
         drop(database);
 
-        let opened = open(&folder, &Settings::default(), CheckLevel::Quick).unwrap();
+        let opened = open(&folder, &StoreSettings::default(), CheckLevel::Quick).unwrap();
         assert_eq!(opened.moved_aside, Some(aside));
         let db = &opened.database.db;
         for session in ["half", "whole", "yet to come"] {
@@ -229,7 +238,7 @@ mod tests {
         assert_eq!(read::events(db, &used.id, 0, usize::MAX).unwrap(), used_events);
         drop(opened);
         assert_eq!(
-            open(&folder, &Settings::default(), CheckLevel::Quick).unwrap().moved_aside,
+            open(&folder, &StoreSettings::default(), CheckLevel::Quick).unwrap().moved_aside,
             None,
             "it is done once"
         );
@@ -240,8 +249,8 @@ mod tests {
         let home = tempdir().unwrap();
         let (folder, aside) = (home.path().join("history"), home.path().join("history.broken-1"));
         drop(open_new(&folder, Some(&aside)));
-        assert_eq!(open(&folder, &Settings::default(), CheckLevel::Quick).unwrap().moved_aside, Some(aside));
-        assert_eq!(open(&folder, &Settings::default(), CheckLevel::Quick).unwrap().moved_aside, None);
+        assert_eq!(open(&folder, &StoreSettings::default(), CheckLevel::Quick).unwrap().moved_aside, Some(aside));
+        assert_eq!(open(&folder, &StoreSettings::default(), CheckLevel::Quick).unwrap().moved_aside, None);
     }
 
     /// A folder with a broken store that holds one session.
@@ -251,16 +260,17 @@ mod tests {
 
     #[test]
     fn a_kill_between_the_move_and_the_new_store_loses_nothing() {
-        // What the killed start had done after the move: nothing, or it had begun a store without a format.
+        // What the killed start had done after the move: nothing, or it had begun a store without a
+        // format.
         for has_begun in [false, true] {
             let home = tempdir().unwrap();
             let folder = home.path().join("history");
             broken_store(&folder);
             let aside = move_aside(&folder).unwrap();
             if has_begun {
-                drop(Database::open(&folder, &Settings::default()).unwrap());
+                drop(Database::open(&folder, &StoreSettings::default()).unwrap());
             }
-            let opened = open(&folder, &Settings::default(), CheckLevel::Quick).unwrap();
+            let opened = open(&folder, &StoreSettings::default(), CheckLevel::Quick).unwrap();
             assert_eq!(opened.moved_aside, Some(aside), "{has_begun}");
             let found = read::meta(&opened.database.db, &SessionId::from("kept")).unwrap();
             assert_eq!(found, Some(meta("kept", 2)), "{has_begun}");
@@ -275,7 +285,7 @@ mod tests {
         broken_store(&folder);
         for note in ["", "/nowhere"] {
             fs::write(move_note(&folder), note).unwrap();
-            let opened = open(&folder, &Settings::default(), CheckLevel::Quick).unwrap();
+            let opened = open(&folder, &StoreSettings::default(), CheckLevel::Quick).unwrap();
             assert_eq!(opened.moved_aside, None);
             assert!(read::meta(&opened.database.db, &SessionId::from("kept")).unwrap().is_some());
             assert!(!move_note(&folder).exists());

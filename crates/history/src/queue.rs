@@ -1,9 +1,10 @@
 //! The records of all sessions that wait to be committed: one lane per session, served in turn.
 //!
-//! The `Store` pushes records, and the committer thread takes them. The committer is woken only if there is something
-//! to do sooner than it already knows, so streamed text does not cost one wake-up per piece. Records of one session
-//! stay in order. A session that had nothing in the queue is served before those that wait, so a session that streams
-//! as fast as the disk can write delays only its own records. This file does not know the database.
+//! The `Store` pushes records, and the committer thread takes them. The committer is woken only if
+//! there is something to do sooner than it already knows, so streamed text does not cost one
+//! wake-up per piece. Records of one session stay in order. A session that had nothing in the queue
+//! is served before those that wait, so a session that streams as fast as the disk can write delays
+//! only its own records. This file does not know the database.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,8 +13,9 @@ use std::time::{Duration, Instant};
 use domain::history::{Record, RecordEntry};
 use domain::{Durability, SessionId};
 
-/// The approximate weight of the largest commit, and the weight at which records wait no longer. sled keeps what a
-/// batch replaces in memory until the batch ends, so larger batches cost several times their size.
+/// The approximate weight of the largest commit, and the weight at which records wait no longer.
+/// sled keeps what a batch replaces in memory until the batch ends, so larger batches cost several
+/// times their size.
 const FULL: usize = 256 << 10;
 
 /// The weight that one session may have in a commit before the next session is served.
@@ -70,8 +72,8 @@ impl Queue {
         self.wake_by(inner, Instant::now());
     }
 
-    /// Waits until something is due and takes it, in the order of each session. Returns `None` when the queue is closed
-    /// and empty.
+    /// Waits until something is due and takes it, in the order of each session. Returns `None` when
+    /// the queue is closed and empty.
     pub(crate) fn take(&self) -> Option<Vec<Record>> {
         let mut inner = self.lock();
         loop {
@@ -109,8 +111,8 @@ struct SessionQueues {
     records: HashMap<SessionId, VecDeque<(Record, usize)>>,
     /// Sessions that had nothing in the queue. They are served first.
     fresh: VecDeque<SessionId>,
-    /// Sessions that were served already, in turn. One that has become empty stays for a round, so it cannot become
-    /// fresh again and again and hold up the others.
+    /// Sessions that were served already, in turn. One that has become empty stays for a round, so
+    /// it cannot become fresh again and again and hold up the others.
     served: VecDeque<SessionId>,
     /// The weight of all records.
     weight: usize,
@@ -210,7 +212,8 @@ mod tests {
         }
         lanes.push(record("small", 0, 10));
         assert_eq!(take(&mut lanes)[0], ("small".to_owned(), 0));
-        // It has had its turn, so it cannot delay the others forever: it waits while they are served.
+        // It has had its turn, so it cannot delay the others forever: it waits while they are
+        // served.
         lanes.push(record("small", 1, 10));
         let mut served = std::collections::BTreeSet::new();
         let commits = (1..100).find(|_| {

@@ -1,6 +1,7 @@
 //! Reads the open database: events, one summary, a page of summaries.
 //!
-//! The `Store` calls it on tokio's blocking threads, the committer on its own. It blocks on the disk and never writes.
+//! The `Store` calls it on tokio's blocking threads, the committer on its own. It blocks on the
+//! disk and never writes.
 
 use std::ops::Bound;
 use std::path::PathBuf;
@@ -10,12 +11,12 @@ use domain::history::{Page, SessionMeta};
 use domain::{Event, SessionId};
 use sled::Db;
 
-use crate::database::Fault;
+use crate::database::DatabaseError;
 use crate::keys::{self, ListPosition};
 use crate::stored;
 
 /// Events from number `from` on, until they weigh about `budget` bytes.
-pub(crate) fn events(db: &Db, session: &SessionId, from: u64, budget: usize) -> Result<Vec<Arc<Event>>, Fault> {
+pub(crate) fn events(db: &Db, session: &SessionId, from: u64, budget: usize) -> Result<Vec<Arc<Event>>, DatabaseError> {
     let prefix = keys::events_of(session);
     let mut scan = db.range(keys::event(session, from, 0)..);
     let mut found = Vec::new();
@@ -46,21 +47,21 @@ pub(crate) fn events(db: &Db, session: &SessionId, from: u64, budget: usize) -> 
     Ok(found)
 }
 
-pub(crate) fn meta(db: &Db, session: &SessionId) -> Result<Option<SessionMeta>, Fault> {
+pub(crate) fn meta(db: &Db, session: &SessionId) -> Result<Option<SessionMeta>, DatabaseError> {
     let Some(first) = db.get(keys::meta(session, 0))? else { return Ok(None) };
     let json = stored::join(&first, |part| Ok(db.get(keys::meta(session, part))?))?;
     stored::decode_meta(&json).map(Some)
 }
 
 /// Sessions that are marked as leftovers and have had no prompt since.
-pub(crate) fn leftovers(db: &Db) -> Result<Vec<SessionId>, Fault> {
+pub(crate) fn leftovers(db: &Db) -> Result<Vec<SessionId>, DatabaseError> {
     let mut found = Vec::new();
     for key in db.scan_prefix(keys::LEFTOVERS).keys() {
         let Some(session) = keys::session_of_leftover(&key?) else { continue };
         match meta(db, &session) {
             Ok(meta) if meta.as_ref().is_none_or(|meta| meta.messages == 0) => found.push(session),
-            Ok(_) | Err(Fault::Unreadable(_)) => {}
-            Err(fault) => return Err(fault),
+            Ok(_) | Err(DatabaseError::Unreadable(_)) => {}
+            Err(error) => return Err(error),
         }
     }
     Ok(found)
@@ -68,9 +69,14 @@ pub(crate) fn leftovers(db: &Db) -> Result<Vec<SessionId>, Fault> {
 
 /// A page of an index, newest first, starting after the position `after`.
 ///
-/// A session that is updated in the meantime moves to the front, before `after`, so later pages neither repeat nor skip
-/// any of the others.
-pub(crate) fn page(db: &Db, cwd: Option<PathBuf>, after: Option<ListPosition>, limit: usize) -> Result<Page, Fault> {
+/// A session that is updated in the meantime moves to the front, before `after`, so later pages
+/// neither repeat nor skip any of the others.
+pub(crate) fn page(
+    db: &Db,
+    cwd: Option<PathBuf>,
+    after: Option<ListPosition>,
+    limit: usize,
+) -> Result<Page, DatabaseError> {
     let index = cwd.as_deref().map_or_else(keys::all, keys::of_cwd);
     let start = match after {
         Some(place) => Bound::Excluded(place.key(&index)),
@@ -83,14 +89,15 @@ pub(crate) fn page(db: &Db, cwd: Option<PathBuf>, after: Option<ListPosition>, l
             Ok(Some(meta)) => meta,
             Ok(None) => continue,
             // One unreadable session must not hide all others.
-            Err(Fault::Unreadable(reason)) => {
+            Err(DatabaseError::Unreadable(reason)) => {
                 tracing::warn!(session = %place.session, reason, "a session cannot be listed");
                 continue;
             }
-            Err(fault) => return Err(fault),
+            Err(error) => return Err(error),
         };
-        // The index is written with the summary, so the two differ only if another directory has the same hash, or if
-        // the previous summary was unreadable and its index entries could not be removed.
+        // The index is written with the summary, so the two differ only if another directory has
+        // the same hash, or if the previous summary was unreadable and its index entries could not
+        // be removed.
         if meta.updated != place.updated || cwd.as_ref().is_some_and(|cwd| cwd != meta.folder()) {
             continue;
         }

@@ -1,12 +1,13 @@
 //! Copies what is still readable of a broken store into a new one.
 //!
-//! `opening` calls it when a store was moved aside. It reads the broken store with `sled_log`, not with sled, and
-//! changes nothing in it. It never fails; the log reports what was salvaged. A salvage that was interrupted runs again
-//! when the new store is next opened: it continues each session where it stopped, and does not touch sessions that were
-//! used in the meantime.
+//! `opening` calls it when a store was moved aside. It reads the broken store with `sled_log`, not
+//! with sled, and changes nothing in it. It never fails; the log reports what was salvaged. A
+//! salvage that was interrupted runs again when the new store is next opened: it continues each
+//! session where it stopped, and does not touch sessions that were used in the meantime.
 //!
-//! A session is carried over if its summary and its first event are readable, up to the first event that is not. A
-//! session that was deleted has neither, so it comes back only if both deletions are lost.
+//! A session is carried over if its summary and its first event are readable, up to the first event
+//! that is not. A session that was deleted has neither, so it comes back only if both deletions are
+//! lost.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -16,7 +17,7 @@ use domain::history::SessionMeta;
 use domain::{Event, SessionId};
 
 use crate::batch_builder::{BatchBuilder, SessionCache};
-use crate::database::{Database, Fault};
+use crate::database::{Database, DatabaseError};
 use crate::keys;
 use crate::read;
 use crate::sled_log::SledLog;
@@ -44,13 +45,13 @@ pub(crate) fn salvage(broken: &Path, into: &Database) {
         Ok(Salvaged { sessions, cut_short, events }) => {
             tracing::warn!(sessions, cut_short, events, "salvaged sessions of the broken history");
         }
-        Err(fault) => {
-            tracing::error!(%fault, "salvaging the broken history failed; the next start tries again");
+        Err(error) => {
+            tracing::error!(%error, "salvaging the broken history failed; the next start tries again");
         }
     }
 }
 
-fn carry_over(broken: &Path, into: &Database) -> Result<Salvaged, Fault> {
+fn carry_over(broken: &Path, into: &Database) -> Result<Salvaged, DatabaseError> {
     let mut writer = SalvageWriter { into, metas: HashMap::new(), salvaged: Salvaged::default(), current: None };
     // The user may have deleted it since an earlier start.
     if broken.join("db").try_exists()? {
@@ -58,34 +59,35 @@ fn carry_over(broken: &Path, into: &Database) -> Result<Salvaged, Fault> {
         writer.metas = readable_metas(&log)?;
         log.scan(keys::EVENTS, |key, value| writer.take(key, value))?;
         writer.finish_session()?;
-        into.settle(true)?;
+        into.flush(true)?;
     }
-    // Only after everything is on the disk; otherwise a crash could keep the removal and lose what was carried over.
+    // Only after everything is on the disk; otherwise a crash could keep the removal and lose what
+    // was carried over.
     let mut batch = sled::Batch::default();
     batch.remove(keys::SALVAGING);
     into.apply(batch)?;
-    into.settle(true)?;
+    into.flush(true)?;
     Ok(writer.salvaged)
 }
 
-/// The last number of a session that an interrupted salvage has carried over. `None` if the session was used since then
-/// and must not be changed.
-fn last_carried(into: &Database, meta: &SessionMeta) -> Result<Option<u64>, Fault> {
+/// The last number of a session that an interrupted salvage has carried over. `None` if the session
+/// was used since then and must not be changed.
+fn last_carried(into: &Database, meta: &SessionMeta) -> Result<Option<u64>, DatabaseError> {
     match read::meta(&into.db, &meta.id) {
         Ok(None) => Ok(Some(0)),
-        // A session that is not clean begins a new life when it is used, and one that is clean gets a higher last
-        // number.
+        // A session that is not clean begins a new life when it is used, and one that is clean gets
+        // a higher last number.
         Ok(Some(found)) => {
             let as_carried = SessionMeta { last: found.last.min(meta.last), clean: found.clean, ..meta.clone() };
             Ok((found == as_carried).then_some(found.last))
         }
-        Err(Fault::Unreadable(_)) => Ok(None),
-        Err(fault) => Err(fault),
+        Err(DatabaseError::Unreadable(_)) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
 /// The summaries that are complete and valid.
-fn readable_metas(log: &SledLog) -> Result<HashMap<SessionId, SessionMeta>, Fault> {
+fn readable_metas(log: &SledLog) -> Result<HashMap<SessionId, SessionMeta>, DatabaseError> {
     let mut metas = HashMap::new();
     let mut parts: Option<(SessionId, Parts)> = None;
     log.scan(keys::METAS, |key, value| {
@@ -161,7 +163,7 @@ struct Session {
 }
 
 impl SalvageWriter<'_> {
-    fn take(&mut self, key: &[u8], value: &[u8]) -> Result<(), Fault> {
+    fn take(&mut self, key: &[u8], value: &[u8]) -> Result<(), DatabaseError> {
         let Some((session, number, part)) = keys::session_number_and_part(key) else { return Ok(()) };
         if self.current.as_ref().is_none_or(|current| current.meta.id != session) {
             self.finish_session()?;
@@ -184,11 +186,12 @@ impl SalvageWriter<'_> {
         Ok(())
     }
 
-    fn finish_session(&mut self) -> Result<(), Fault> {
+    fn finish_session(&mut self) -> Result<(), DatabaseError> {
         let Some(mut session) = self.current.take() else { return Ok(()) };
         session.finish_event();
         if session.last > 0 {
-            // A session that is cut short was not closed cleanly, so it is repaired when it is opened.
+            // A session that is cut short was not closed cleanly, so it is repaired when it is
+            // opened.
             let clean = session.meta.clean && session.last == session.meta.last;
             session.write(self.into, clean)?;
             self.salvaged.sessions += 1;
@@ -204,11 +207,11 @@ impl Session {
         Self { meta, last, event: None, load: Vec::new(), load_size: 0 }
     }
 
-    /// Accepts the stored value that was being read if it is complete and follows the previous one. Nothing is accepted
-    /// after a lost event.
+    /// Accepts the stored value that was being read if it is complete and follows the previous one.
+    /// Nothing is accepted after a lost event.
     ///
-    /// Damage can bring back a run of text that was stored anew since then, so runs may overlap: only the events of a
-    /// run that are not there yet are accepted.
+    /// Damage can bring back a run of text that was stored anew since then, so runs may overlap:
+    /// only the events of a run that are not there yet are accepted.
     fn finish_event(&mut self) {
         let Some((number, parts)) = self.event.take() else { return };
         let mut events = parts.events().unwrap_or_default();
@@ -223,13 +226,13 @@ impl Session {
         self.last = number;
     }
 
-    /// Writes the load with the summary as it is at this point, so a session that is carried over only partly is valid,
-    /// too.
-    fn write(&mut self, into: &Database, clean: bool) -> Result<(), Fault> {
+    /// Writes the load with the summary as it is at this point, so a session that is carried over
+    /// only partly is valid, too.
+    fn write(&mut self, into: &Database, clean: bool) -> Result<(), DatabaseError> {
         let meta = SessionMeta { last: self.last, clean, ..self.meta.clone() };
-        let meta_parts = stored::meta_parts(&meta).map_err(|error| Fault::Broken(error.to_string()))?;
+        let meta_parts = stored::meta_parts(&meta).map_err(|error| DatabaseError::Broken(error.to_string()))?;
         let events = stored::encode_events(&std::mem::take(&mut self.load));
-        let events = events.map_err(|error| Fault::Broken(error.to_string()))?;
+        let events = events.map_err(|error| DatabaseError::Broken(error.to_string()))?;
         self.load_size = 0;
         let mut cache = SessionCache::default();
         let mut draft = BatchBuilder::new(into, &mut cache);
@@ -246,7 +249,7 @@ pub(crate) mod tests {
     use tempfile::tempdir;
 
     use super::*;
-    use crate::store::Settings;
+    use crate::store::StoreSettings;
     use crate::stored::StoredEvents;
     use crate::text_run::TextRun;
 
@@ -288,7 +291,7 @@ pub(crate) mod tests {
         let (events, meta_parts) = (stored::encode_events(events).unwrap(), stored::meta_parts(&meta).unwrap());
         batch.add(&meta.id.clone(), Encoded::Append { events, meta: meta.into(), meta_parts }).unwrap();
         batch.finish().unwrap();
-        database.settle(true).unwrap();
+        database.flush(true).unwrap();
     }
 
     fn writer(into: &Database, meta: SessionMeta) -> SalvageWriter<'_> {
@@ -321,7 +324,7 @@ pub(crate) mod tests {
     #[test]
     fn a_session_is_clean_only_when_all_of_it_is_carried_over() {
         let home = tempdir().unwrap();
-        let into = Database::open(home.path(), &Settings::default()).unwrap();
+        let into = Database::open(home.path(), &StoreSettings::default()).unwrap();
         let mut writer = writer(&into, meta("a", 3));
         take_prompt(&mut writer, prompt(1, &"x".repeat(BATCH_BYTES)));
         take_prompt(&mut writer, prompt(2, "y"));
@@ -335,7 +338,7 @@ pub(crate) mod tests {
     #[test]
     fn a_stale_run_of_text_that_overlaps_costs_no_event() {
         let home = tempdir().unwrap();
-        let into = Database::open(home.path(), &Settings::default()).unwrap();
+        let into = Database::open(home.path(), &StoreSettings::default()).unwrap();
         let mut writer = writer(&into, meta("a", 12));
         // Of the last run only the stale form that overlaps is left.
         for numbers in [1..=4, 5..=6, 5..=7, 7..=9, 8..=11] {
@@ -351,7 +354,7 @@ pub(crate) mod tests {
     #[test]
     fn nothing_is_carried_over_after_a_lost_event() {
         let home = tempdir().unwrap();
-        let into = Database::open(home.path(), &Settings::default()).unwrap();
+        let into = Database::open(home.path(), &StoreSettings::default()).unwrap();
         let mut writer = writer(&into, meta("a", 6));
         take_run(&mut writer, 1..=2);
         take_run(&mut writer, 4..=5);

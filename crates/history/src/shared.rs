@@ -1,6 +1,8 @@
-//! State that the committer shares with readers: the open database, its status, and what is being written.
+//! State that the committer shares with readers: the open database, its status, and what is being
+//! written.
 //!
-//! The `Store` and the committer own it together, and only the committer changes it. Locks are never held during I/O.
+//! The `Store` and the committer own it together, and only the committer changes it. Locks are
+//! never held during I/O.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,8 +25,8 @@ pub(crate) enum Phase {
 pub(crate) struct Shared {
     phase: watch::Sender<Phase>,
     status: Mutex<StoreStatus>,
-    /// While a commit is under way: the first number of each session in it. Readers see such events in the tree and
-    /// must not show them before they are settled.
+    /// While a commit is under way: the first number of each session in it. Readers see such events
+    /// in the tree and must not show them before they are settled.
     unsettled: watch::Sender<Option<HashMap<SessionId, u64>>>,
 }
 
@@ -86,7 +88,8 @@ impl Shared {
         self.unsettled.send_replace(Some(unsettled));
     }
 
-    /// Ends a commit: it is settled, or it failed and the database that shows it is no longer the current one.
+    /// Ends a commit: it is settled, or it failed and the database that shows it is no longer the
+    /// current one.
     pub(crate) fn end(&self) {
         self.unsettled.send_replace(None);
     }

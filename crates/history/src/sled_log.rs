@@ -1,33 +1,35 @@
 //! Reads a sled 0.34.7 database without sled, for stores that sled itself cannot open.
 //!
-//! sled recovers a log up to the first message that it cannot read, and panics if a page is incomplete afterwards. One
-//! flipped bit can therefore make all of a database unreadable, although every message has its own checksum. This
-//! reader takes every message whose checksum is right and ignores the others. `message` reads the log, `page` what is
-//! in it.
+//! sled recovers a log up to the first message that it cannot read, and panics if a page is
+//! incomplete afterwards. One flipped bit can therefore make all of a database unreadable, although
+//! every message has its own checksum. This reader takes every message whose checksum is right and
+//! ignores the others. `message` reads the log, `page` what is in it.
 //!
 //! # The format
 //!
-//! The file `db` consists of **segments** of 512 KB. A segment's number is its place in the log, which is not its place
-//! in the file, because sled reuses segments. A message is one of these:
+//! The file `db` consists of **segments** of 512 KB. A segment's number is its place in the log,
+//! which is not its place in the file, because sled reuses segments. A message is one of these:
 //!
 //! - a **node**: the whole contents of a page, a page being a range of keys;
 //! - a **link**: one key of a page that was set or deleted after its last node;
 //! - **free**: the page no longer exists;
 //! - others that hold no keys (padding, a counter, the name of the tree, the beginning of a batch).
 //!
-//! The contents of the database are the newest node of every page with the links after it. There are two kinds of
-//! pages: leaves, which have keys and values, and index pages, which only help to find leaves. This reader needs no
-//! index.
+//! The contents of the database are the newest node of every page with the links after it. There
+//! are two kinds of pages: leaves, which have keys and values, and index pages, which only help to
+//! find leaves. This reader needs no index.
 //!
 //! # Damage
 //!
-//! Older versions of pages stay in the log for a while, and they take the place of newer ones that are lost. Pages are
-//! split and merged, so an older version can cover keys that have moved to another page since. Therefore every version
-//! of a leaf that covers a key has a version of that key, "has this value" or "does not exist", with a position in the
-//! log, and the newest one counts. A key that was deleted stays deleted unless the messages that say so are all lost.
+//! Older versions of pages stay in the log for a while, and they take the place of newer ones that
+//! are lost. Pages are split and merged, so an older version can cover keys that have moved to
+//! another page since. Therefore every version of a leaf that covers a key has a version of that
+//! key, "has this value" or "does not exist", with a position in the log, and the newest one
+//! counts. A key that was deleted stays deleted unless the messages that say so are all lost.
 //!
-//! An unfinished batch, which sled would drop, is read as far as it goes: no receipt has called it safe, and `salvage`
-//! checks what it takes. Every input may be hostile: lengths are checked, nothing panics, and memory is bounded.
+//! An unfinished batch, which sled would drop, is read as far as it goes: no receipt has called it
+//! safe, and `salvage` checks what it takes. Every input may be hostile: lengths are checked,
+//! nothing panics, and memory is bounded.
 
 mod message;
 mod page;
@@ -39,22 +41,25 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use crate::database::Fault;
+use crate::database::DatabaseError;
 use message::{Kind, Message};
 use page::{Leaf, PageLink};
 
-/// How many messages are remembered, in at most some 200 MB. Superseded versions of pages are forgotten first. sled
-/// writes at most ten links before the next node, so this is enough for the newest versions in several gigabytes.
+/// How many messages are remembered, in at most some 200 MB. Superseded versions of pages are
+/// forgotten first. sled writes at most ten links before the next node, so this is enough for the
+/// newest versions in several gigabytes.
 const MESSAGES: usize = 4 << 20;
 
-/// The maximum number of versions of leaves that are compared for the same keys. The oldest are ignored.
+/// The maximum number of versions of leaves that are compared for the same keys. The oldest are
+/// ignored.
 const OVERLAPPING: usize = 64;
 
 /// Whether sled would open this database and drop a part of it without an error.
 ///
-/// When it opens, sled reads the log from its last snapshot on. At a damaged message it assumes that the log has ended,
-/// or continues with the next segment. Damage before the snapshot is an error when a page is read.
-pub(crate) fn has_hidden_damage(folder: &Path) -> Result<bool, Fault> {
+/// When it opens, sled reads the log from its last snapshot on. At a damaged message it assumes
+/// that the log has ended, or continues with the next segment. Damage before the snapshot is an
+/// error when a page is read.
+pub(crate) fn has_hidden_damage(folder: &Path) -> Result<bool, DatabaseError> {
     let mut snapshot = 0;
     for entry in fs::read_dir(folder)? {
         let name = entry?.file_name();
@@ -96,7 +101,7 @@ pub(crate) struct SledLog {
 
 impl SledLog {
     /// Reads the log of the database in `folder` and finds its leaves.
-    pub(crate) fn open(folder: &Path) -> Result<Self, Fault> {
+    pub(crate) fn open(folder: &Path) -> Result<Self, DatabaseError> {
         let file = File::open(folder.join("db"))?;
         let mut leaves = Vec::new();
         for page in versions_of_pages(&file)? {
@@ -112,8 +117,8 @@ impl SledLog {
     pub(crate) fn scan(
         &self,
         prefix: &[u8],
-        mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), Fault>,
-    ) -> Result<(), Fault> {
+        mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), DatabaseError>,
+    ) -> Result<(), DatabaseError> {
         let mut open: Vec<Leaf> = Vec::new();
         for covering in &self.leaves {
             let is_before = covering.high.as_deref().is_some_and(|high| high <= prefix);
@@ -145,13 +150,14 @@ impl SledLog {
     }
 }
 
-/// Visits and removes the keys before `end` in the open leaves, and closes the leaves that end there.
+/// Visits and removes the keys before `end` in the open leaves, and closes the leaves that end
+/// there.
 fn visit_until(
     open: &mut Vec<Leaf>,
     end: Option<&[u8]>,
     prefix: &[u8],
-    visit: &mut impl FnMut(&[u8], &[u8]) -> Result<(), Fault>,
-) -> Result<(), Fault> {
+    visit: &mut impl FnMut(&[u8], &[u8]) -> Result<(), DatabaseError>,
+) -> Result<(), DatabaseError> {
     while let Some(key) = open.iter().filter_map(Leaf::first_key).min().map(<[u8]>::to_vec)
         && end.is_none_or(|end| key.as_slice() < end)
     {
@@ -167,7 +173,7 @@ fn visit_until(
 }
 
 /// Goes through the log from its beginning to its end and collects the versions of all pages.
-fn versions_of_pages(file: &File) -> Result<Vec<Page>, Fault> {
+fn versions_of_pages(file: &File) -> Result<Vec<Page>, DatabaseError> {
     let mut pages = Versions::default();
     for segment in message::segments(file)? {
         message::read_segment(file, segment, &mut |message| pages.add(&message));
@@ -198,7 +204,8 @@ impl Versions {
                 }
             }
             Kind::Link => {
-                // A link whose node is lost is useless: its key lacks the prefix that all keys of the page share.
+                // A link whose node is lost is useless: its key lacks the prefix that all keys of
+                // the page share.
                 if let Some(page) = self.newest.get_mut(&message.page)
                     && has_room
                 {

@@ -1,7 +1,8 @@
-//! The handle to the history: passes records to the committer thread and reads on tokio's blocking threads.
+//! The handle to the history: passes records to the committer thread and reads on tokio's blocking
+//! threads.
 //!
-//! The daemon has one. It owns the committer thread and ends it when it is closed or dropped. Only `close` blocks the
-//! caller.
+//! The daemon has one. It owns the committer thread and ends it when it is closed or dropped. Only
+//! `close` blocks the caller.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -14,15 +15,16 @@ use domain::history::{History, HistoryError, ListQuery, Page, Record, SessionMet
 use domain::{Event, SessionId};
 
 use crate::committer::Committer;
-use crate::database::{Fault, SyncFile, guarded};
+use crate::database::{DatabaseError, SyncFile, guarded};
 use crate::keys::ListPosition;
 use crate::queue::Queue;
 use crate::read;
 use crate::shared::{Phase, Shared};
 
 #[derive(Clone, Debug)]
-pub struct Settings {
-    /// The size of sled's cache. It is approximate: sled checks it after every 64 accesses to one of 256 shards.
+pub struct StoreSettings {
+    /// The size of sled's cache. It is approximate: sled checks it after every 64 accesses to one
+    /// of 256 shards.
     pub cache_bytes: u64,
     /// How long streamed text may wait to be committed together with other records.
     pub soon: Duration,
@@ -30,7 +32,7 @@ pub struct Settings {
     pub sync: SyncFile,
 }
 
-impl Default for Settings {
+impl Default for StoreSettings {
     fn default() -> Self {
         Self { cache_bytes: 16 << 20, soon: Duration::from_millis(200), sync: SyncFile::default() }
     }
@@ -43,8 +45,9 @@ pub struct Store {
 }
 
 impl Store {
-    /// Starts the store's thread, which opens or creates the store, and returns at once. `status` reports the result.
-    pub fn open(folder: PathBuf, settings: Settings) -> Self {
+    /// Starts the store's thread, which opens or creates the store, and returns at once. `status`
+    /// reports the result.
+    pub fn open(folder: PathBuf, settings: StoreSettings) -> Self {
         let queue = Arc::new(Queue::new(settings.soon));
         let shared = Arc::new(Shared::new());
         let committer = Committer::new(folder, settings, Arc::clone(&queue), Arc::clone(&shared));
@@ -58,7 +61,8 @@ impl Store {
         Self { queue, shared, committer: Mutex::new(committer.ok()) }
     }
 
-    /// Commits what is queued, syncs it and ends the thread. Blocks until that is done. A second call does nothing.
+    /// Commits what is queued, syncs it and ends the thread. Blocks until that is done. A second
+    /// call does nothing.
     pub fn close(&self) {
         self.queue.close();
         let committer = self.committer.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -67,12 +71,12 @@ impl Store {
         }
     }
 
-    /// Reads on a blocking thread. If the database was opened again meanwhile, the answer may come from a failed
-    /// commit, so the query is repeated.
+    /// Reads on a blocking thread. If the database was opened again meanwhile, the answer may come
+    /// from a failed commit, so the query is repeated.
     async fn query<T: Send + 'static>(
         shared: Arc<Shared>,
         queue: Arc<Queue>,
-        query: impl Fn(&Shared, &sled::Db) -> Result<T, Fault> + Send + Sync + 'static,
+        query: impl Fn(&Shared, &sled::Db) -> Result<T, DatabaseError> + Send + Sync + 'static,
     ) -> Result<T, HistoryError> {
         let query = Arc::new(query);
         loop {
@@ -88,14 +92,14 @@ impl Store {
                 }
             });
             let answer = answered.await.map_err(|error| HistoryError::Read(error.to_string()))?;
-            if let Err(fault) = &answer {
+            if let Err(error) = &answer {
                 shared.quiet().await;
-                if let Fault::Removed(_) = fault {
-                    shared.set_status(StoreStatus::Failing { reason: fault.to_string() });
+                if let DatabaseError::Removed(_) = error {
+                    shared.set_status(StoreStatus::Failing { reason: error.to_string() });
                 }
             }
             if shared.is_current(&database) {
-                return answer.map_err(|fault| HistoryError::Read(fault.to_string()));
+                return answer.map_err(|error| HistoryError::Read(error.to_string()));
             }
         }
     }
@@ -112,7 +116,7 @@ type Reading<T> = Pin<Box<dyn Future<Output = Result<T, HistoryError>> + Send>>;
 impl History for Store {
     fn submit(&self, record: Record) {
         if let Some(record) = self.queue.push(record) {
-            record.receipt.stamp(Err(HistoryError::Write("the store is closed".to_owned())));
+            record.receipt.resolve(Err(HistoryError::Write("the store is closed".to_owned())));
         }
     }
 
@@ -180,7 +184,7 @@ mod tests {
     #[tokio::test]
     async fn a_reader_sees_nothing_of_a_commit_before_it_is_settled() {
         let home = tempdir().unwrap();
-        let database = Arc::new(Database::open(&home.path().join("a"), &Settings::default()).unwrap());
+        let database = Arc::new(Database::open(&home.path().join("a"), &StoreSettings::default()).unwrap());
         let store = store(&database);
         append(&database, meta("a", 1), &[prompt(1, "settled")]);
         append(&database, meta("b", 1), &[prompt(1, "of another session")]);
@@ -195,8 +199,8 @@ mod tests {
     #[tokio::test]
     async fn after_a_failed_commit_readers_use_the_reopened_database() {
         let home = tempdir().unwrap();
-        let failed = Arc::new(Database::open(&home.path().join("a"), &Settings::default()).unwrap());
-        let next = Arc::new(Database::open(&home.path().join("b"), &Settings::default()).unwrap());
+        let failed = Arc::new(Database::open(&home.path().join("a"), &StoreSettings::default()).unwrap());
+        let next = Arc::new(Database::open(&home.path().join("b"), &StoreSettings::default()).unwrap());
         let store = store(&failed);
         append(&next, meta("a", 1), &[prompt(1, "settled")]);
         let lost = [prompt(1, "settled"), prompt(2, "lost")];

@@ -1,15 +1,16 @@
 //! The stored form of events and summaries.
 //!
-//! Streamed text is stored in runs, see `text_run`. Everything else is JSON behind a version, cut into parts: the first
-//! part is `VERSION, number of parts (u32), JSON`; the others are the rest of the JSON. A value that was replaced by a
-//! shorter one leaves parts behind; the number of parts says which to ignore. Pure functions; no sled here.
+//! Streamed text is stored in runs, see `text_run`. Everything else is JSON behind a version, cut
+//! into parts: the first part is `VERSION, number of parts (u32), JSON`; the others are the rest of
+//! the JSON. A value that was replaced by a shorter one leaves parts behind; the number of parts
+//! says which to ignore. Pure functions; no sled here.
 
 use std::sync::Arc;
 
 use domain::Event;
 use domain::history::{HistoryError, Record, RecordEntry, SessionMeta};
 
-use crate::database::Fault;
+use crate::database::DatabaseError;
 use crate::text_run::{self, TextRun};
 
 /// The version of values in parts. Each kind of value has its own first byte.
@@ -18,14 +19,14 @@ const VERSION: u8 = 1;
 /// The highest first byte that this version can read.
 const NEWEST: u8 = text_run::VERSION;
 
-/// The version of the store as a whole: its keys, and the kinds of values in it. Version 2 has runs of text, and
-/// version 3 has groups of pieces in them.
+/// The version of the store as a whole: its keys, and the kinds of values in it. Version 2 has runs
+/// of text, and version 3 has groups of pieces in them.
 pub(crate) const FORMAT: u8 = 3;
 
-/// The maximum size of a part. sled keeps up to 17 values in one leaf, whatever their size. A leaf of more than 128 KB
-/// goes to a file of its own, which neither `flush` nor a sync of the database makes durable. sled also evicts leaves
-/// from its cache by how often they were touched, not by size, so large ones fill the memory. Smaller parts than this
-/// make large events slow.
+/// The maximum size of a part. sled keeps up to 17 values in one leaf, whatever their size. A leaf
+/// of more than 128 KB goes to a file of its own, which neither `flush` nor a sync of the database
+/// makes durable. sled also evicts leaves from its cache by how often they were touched, not by
+/// size, so large ones fill the memory. Smaller parts than this make large events slow.
 const PART: usize = 2048;
 
 const HEADER: usize = 5;
@@ -114,28 +115,29 @@ fn cut(json: &[u8]) -> Vec<Vec<u8>> {
     parts
 }
 
-/// Joins the parts of a value: `first` is the first one, and `rest` returns parts 1, 2, ... on request.
+/// Joins the parts of a value: `first` is the first one, and `rest` returns parts 1, 2, ... on
+/// request.
 pub(crate) fn join<Part: AsRef<[u8]>>(
     first: &[u8],
-    mut rest: impl FnMut(u32) -> Result<Option<Part>, Fault>,
-) -> Result<Vec<u8>, Fault> {
+    mut rest: impl FnMut(u32) -> Result<Option<Part>, DatabaseError>,
+) -> Result<Vec<u8>, DatabaseError> {
     let Some((header, json)) = first.split_first_chunk::<HEADER>() else {
-        return Err(Fault::Unreadable("a stored value is too short".to_owned()));
+        return Err(DatabaseError::Unreadable("a stored value is too short".to_owned()));
     };
     let [version, count @ ..] = *header;
     if version > NEWEST {
-        return Err(Fault::Unreadable(format!(
+        return Err(DatabaseError::Unreadable(format!(
             "a newer acpd wrote this (form {version}, and this one knows up to {NEWEST})"
         )));
     }
     if version != VERSION {
-        return Err(Fault::Unreadable("a stored value is not in parts".to_owned()));
+        return Err(DatabaseError::Unreadable("a stored value is not in parts".to_owned()));
     }
     let mut whole = json.to_vec();
     for part in 1..u32::from_be_bytes(count) {
         match rest(part)? {
             Some(bytes) => whole.extend_from_slice(bytes.as_ref()),
-            None => return Err(Fault::Unreadable(format!("part {part} of a stored value is missing"))),
+            None => return Err(DatabaseError::Unreadable(format!("part {part} of a stored value is missing"))),
         }
     }
     Ok(whole)
@@ -144,18 +146,19 @@ pub(crate) fn join<Part: AsRef<[u8]>>(
 /// The events of a stored value: one, or those of a run. The arguments are as for `join`.
 pub(crate) fn decode_events<Part: AsRef<[u8]>>(
     first: &[u8],
-    rest: impl FnMut(u32) -> Result<Option<Part>, Fault>,
-) -> Result<Vec<Event>, Fault> {
+    rest: impl FnMut(u32) -> Result<Option<Part>, DatabaseError>,
+) -> Result<Vec<Event>, DatabaseError> {
     if matches!(first.first(), Some(text_run::UNGROUPED..=text_run::VERSION)) {
-        return TextRun::decode(first).ok_or_else(|| Fault::Unreadable("a run of text cannot be decoded".to_owned()));
+        return TextRun::decode(first)
+            .ok_or_else(|| DatabaseError::Unreadable("a run of text cannot be decoded".to_owned()));
     }
     let event = serde_json::from_slice(&join(first, rest)?);
-    Ok(vec![event.map_err(|error| Fault::Unreadable(format!("a stored event cannot be decoded: {error}")))?])
+    Ok(vec![event.map_err(|error| DatabaseError::Unreadable(format!("a stored event cannot be decoded: {error}")))?])
 }
 
-pub(crate) fn decode_meta(json: &[u8]) -> Result<SessionMeta, Fault> {
+pub(crate) fn decode_meta(json: &[u8]) -> Result<SessionMeta, DatabaseError> {
     serde_json::from_slice(json)
-        .map_err(|error| Fault::Unreadable(format!("a stored summary cannot be decoded: {error}")))
+        .map_err(|error| DatabaseError::Unreadable(format!("a stored summary cannot be decoded: {error}")))
 }
 
 #[cfg(test)]
@@ -164,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    fn joined(parts: &[Vec<u8>]) -> Result<Vec<u8>, Fault> {
+    fn joined(parts: &[Vec<u8>]) -> Result<Vec<u8>, DatabaseError> {
         join(&parts[0], |part| Ok(parts.get(part as usize)))
     }
 

@@ -1,10 +1,10 @@
 //! Runs of streamed text: adjacent pieces of one message as one stored value.
 //!
-//! A model streams text in pieces of a few bytes, and each piece is an event. Stored one by one, most of what is
-//! written would be keys, JSON and sled's own records. A run keeps the text once, with the length and the time of each
-//! piece, so every piece is still an event of its own with its own number, and a reader can start at any of them. A run
-//! is stored under the number of its last piece: a search for a number finds the run that contains it. Pure functions;
-//! no sled here.
+//! A model streams text in pieces of a few bytes, and each piece is an event. Stored one by one,
+//! most of what is written would be keys, JSON and sled's own records. A run keeps the text once,
+//! with the length and the time of each piece, so every piece is still an event of its own with its
+//! own number, and a reader can start at any of them. A run is stored under the number of its last
+//! piece: a search for a number finds the run that contains it. Pure functions; no sled here.
 //!
 //! | bytes | what |
 //! |---|---|
@@ -16,11 +16,12 @@
 //! | varints per group of pieces | see below |
 //! | rest | the text |
 //!
-//! Pieces that arrive together often have the same length. They are a group: a varint with the length of each times
-//! four, plus `WAITED` if the first came later than the piece before it, plus `REPEATED` if there are several. The
-//! milliseconds since the piece before and the number of further pieces follow as varints where they are announced.
-//! Runs with the first byte `UNGROUPED` were written before: they have two varints per piece, its length and the
-//! milliseconds since the previous piece.
+//! Pieces that arrive together often have the same length. They are a group: a varint with the
+//! length of each times four, plus `WAITED` if the first came later than the piece before it, plus
+//! `REPEATED` if there are several. The milliseconds since the piece before and the number of
+//! further pieces follow as varints where they are announced. Runs with the first byte `UNGROUPED`
+//! were written before: they have two varints per piece, its length and the milliseconds since the
+//! previous piece.
 
 use domain::{Event, EventKind, MessageId, Millis};
 
@@ -32,7 +33,8 @@ pub(crate) const UNGROUPED: u8 = 2;
 const WAITED: u64 = 1;
 const REPEATED: u64 = 2;
 
-/// The longest text of a run. sled keeps up to 17 values in one page, which must stay well below 128 KB.
+/// The longest text of a run. sled keeps up to 17 values in one page, which must stay well below
+/// 128 KB.
 const LONGEST_TEXT: usize = 2048;
 const MOST_PIECES: usize = 512;
 
@@ -57,7 +59,8 @@ struct Piece {
 }
 
 impl TextRun {
-    /// A run of one piece. `None` if the event is not text, or is long enough to be stored on its own.
+    /// A run of one piece. `None` if the event is not text, or is long enough to be stored on its
+    /// own.
     pub(crate) fn of(event: &Event) -> Option<Self> {
         let (is_thought, message, text) = match &event.kind {
             EventKind::AgentText { message, text } => (false, message, text),
@@ -79,7 +82,8 @@ impl TextRun {
         })
     }
 
-    /// Appends the run `next`. Returns `next` if it does not continue this run, or if the result would be too long.
+    /// Appends the run `next`. Returns `next` if it does not continue this run, or if the result
+    /// would be too long.
     pub(crate) fn join(&mut self, next: Self) -> Result<(), Self> {
         let is_next = (self.is_thought, self.life, &self.message) == (next.is_thought, next.life, &next.message)
             && self.last.checked_add(1) == Some(next.first());
@@ -182,7 +186,8 @@ fn put_group(bytes: &mut Vec<u8>, first: Piece, repeated: u64) {
     }
 }
 
-/// Takes a group: the length of its pieces, the time before the first, and the number of further pieces.
+/// Takes a group: the length of its pieces, the time before the first, and the number of further
+/// pieces.
 fn take_group(bytes: &mut &[u8]) -> Option<(u64, u64, u64)> {
     let head = take_varint(bytes)?;
     let after = if head & WAITED != 0 { take_varint(bytes)? } else { 0 };
@@ -190,7 +195,8 @@ fn take_group(bytes: &mut &[u8]) -> Option<(u64, u64, u64)> {
     Some((head >> 2, after, repeated))
 }
 
-/// Appends a number with seven bits per byte, the lowest first. The highest bit of a byte says that more follow.
+/// Appends a number with seven bits per byte, the lowest first. The highest bit of a byte says that
+/// more follow.
 fn put_varint(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push((number & 0x7f) as u8 | 0x80);

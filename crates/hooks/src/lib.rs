@@ -1,10 +1,11 @@
-//! Hooks: commands of the operator that run before and after tools and at the end of a turn. Each receives one JSON
-//! object on its standard input, and may refuse.
+//! Hooks: commands of the operator that run before and after tools and at the end of a turn. Each
+//! receives one JSON object on its standard input, and may refuse.
 //!
-//! A hook refuses with exit status 2 and the reason as its output, or by writing a line `{"decision": "deny", "reason":
-//! "..."}`. Exit status 0 without such a line agrees. Anything else, including a timeout, means that the hook failed.
-//! Before a tool a failure also refuses, because a guard that cannot answer has not agreed. Hooks run under `__run`
-//! like every command, but outside the sandbox, because they come from the operator and not from the model.
+//! A hook refuses with exit status 2 and the reason as its output, or by writing a line
+//! `{"decision": "deny", "reason": "..."}`. Exit status 0 without such a line agrees. Anything
+//! else, including a timeout, means that the hook failed. Before a tool a failure also refuses,
+//! because a guard that cannot answer has not agreed. Hooks run under `__run` like every command,
+//! but outside the sandbox, because they come from the operator and not from the model.
 
 mod notify;
 
@@ -66,8 +67,8 @@ impl TryFrom<String> for ToolName {
 /// The result of all hooks at one hook point.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HookOutcome {
-    /// The reason why a hook refused. Before a tool the call is denied with it; after a tool, and at the end of a turn,
-    /// the model gets it.
+    /// The reason why a hook refused. Before a tool the call is denied with it; after a tool, and
+    /// at the end of a turn, the model gets it.
     pub refusal: Option<String>,
     /// Descriptions of hooks that failed, for the operator.
     pub failures: Vec<String>,
@@ -75,14 +76,14 @@ pub struct HookOutcome {
 
 impl Hooks {
     /// Returns the hooks for a hook point with their input; None if there are none.
-    pub fn pick(&self, moment: HookPoint<'_>, site: &CallSite) -> Option<HookRun> {
-        let hooks: Vec<Hook> = self.at(moment).cloned().collect();
-        let guards = matches!(moment, HookPoint::BeforeTool { .. });
-        (!hooks.is_empty()).then(|| HookRun { hooks, input: describe(moment, site).to_string(), guards })
+    pub fn pick(&self, point: HookPoint<'_>, site: &CallSite) -> Option<HookRun> {
+        let hooks: Vec<Hook> = self.at(point).cloned().collect();
+        let guards = matches!(point, HookPoint::BeforeTool { .. });
+        (!hooks.is_empty()).then(|| HookRun { hooks, input: describe(point, site).to_string(), guards })
     }
 
-    fn at(&self, moment: HookPoint<'_>) -> impl Iterator<Item = &Hook> {
-        let (hooks, tool) = match moment {
+    fn at(&self, point: HookPoint<'_>) -> impl Iterator<Item = &Hook> {
+        let (hooks, tool) = match point {
             HookPoint::BeforeTool { card } => (&self.before_tool, Some(card.tool.as_str())),
             HookPoint::AfterTool { card, .. } => (&self.after_tool, Some(card.tool.as_str())),
             HookPoint::TurnEnd { .. } => (&self.turn_end, None),
@@ -128,7 +129,7 @@ impl HookRun {
     }
 }
 
-fn describe(moment: HookPoint<'_>, site: &CallSite) -> Value {
+fn describe(point: HookPoint<'_>, site: &CallSite) -> Value {
     let mut about = json!({
         "session": site.session, "turn": site.turn, "cwd": site.cwd, "mode": site.mode,
     });
@@ -136,7 +137,7 @@ fn describe(moment: HookPoint<'_>, site: &CallSite) -> Value {
         let paths: Vec<&Path> = card.locations.iter().map(|location| location.path.as_path()).collect();
         json!({"tool": card.tool, "kind": card.kind, "title": card.title, "input": card.input, "paths": paths})
     };
-    let (event, more) = match moment {
+    let (event, more) = match point {
         HookPoint::BeforeTool { card } => ("before_tool", call(card)),
         HookPoint::AfterTool { card, outcome } => {
             let mut more = call(card);

@@ -15,8 +15,8 @@ use crate::{Hook, HookReply};
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Notify {
-    /// The shell command, which runs in the session's folder with one JSON object on its standard input. Empty for
-    /// none.
+    /// The shell command, which runs in the session's folder with one JSON object on its standard
+    /// input. Empty for none.
     pub command: String,
     #[serde(deserialize_with = "when")]
     pub when: When,

@@ -19,7 +19,7 @@ use tokio::sync::OnceCell;
 use crate::ProcessCheck;
 use crate::peer_process::PeerChecks;
 use crate::refusal::HttpRefusal;
-use crate::settings::Settings;
+use crate::settings::HttpSettings;
 use crate::token::Token;
 
 /// Whether the process at the other end of a connection may connect. It is determined once per
@@ -49,7 +49,7 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    pub(crate) fn new(token: Token, bound: SocketAddr, is_own_process: ProcessCheck, settings: &Settings) -> Self {
+    pub(crate) fn new(token: Token, bound: SocketAddr, is_own_process: ProcessCheck, settings: &HttpSettings) -> Self {
         let address = match bound {
             SocketAddr::V4(bound) => bound.ip().to_string(),
             SocketAddr::V6(bound) => format!("[{}]", bound.ip()),
@@ -196,11 +196,11 @@ mod tests {
         let file = folder.path().join("token");
         std::fs::write(&file, TOKEN).unwrap();
         std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
-        let settings = Settings {
+        let settings = HttpSettings {
             hosts: vec!["acpd.example".to_owned()],
             allowed_origins: vec!["https://editor.example".to_owned()],
             tls_cert: tls_cert.map(Into::into),
-            ..Settings::default()
+            ..HttpSettings::default()
         };
         Guard::new(Token::load(&file).unwrap(), bound.parse().unwrap(), std::sync::Arc::new(|_| Ok(false)), &settings)
     }

@@ -44,7 +44,7 @@ use crate::refusal::HttpRefusal;
 use crate::token::Token;
 
 pub use error::Error;
-pub use settings::Settings;
+pub use settings::HttpSettings;
 
 /// Returns whether a process, given by its pid, was started by the agent. Such a process may not
 /// connect.
@@ -88,7 +88,7 @@ pub struct HttpServer {
 impl HttpServer {
     /// Starts to listen on the configured address. Returns `None` if there is none. Must be called
     /// inside an actix system.
-    pub fn open(settings: &Settings, parts: HttpParts) -> Result<Option<Self>, Error> {
+    pub fn open(settings: &HttpSettings, parts: HttpParts) -> Result<Option<Self>, Error> {
         let Some(listen) = settings.listen else { return Ok(None) };
         let file = settings.token_file.clone().unwrap_or(parts.token_file);
         let token = Token::load(&file)?;
@@ -126,7 +126,7 @@ impl HttpServer {
 }
 
 /// Checks that the TLS files in the settings can be used, if HTTP is on.
-pub fn check_files(settings: &Settings) -> Result<(), Error> {
+pub fn check_files(settings: &HttpSettings) -> Result<(), Error> {
     match settings.listen {
         Some(_) => tls(settings).map(|_| ()),
         None => Ok(()),
@@ -135,7 +135,7 @@ pub fn check_files(settings: &Settings) -> Result<(), Error> {
 
 /// The TLS configuration, or `None` without TLS. The settings were checked to name both files or
 /// neither.
-fn tls(settings: &Settings) -> Result<Option<rustls::ServerConfig>, Error> {
+fn tls(settings: &HttpSettings) -> Result<Option<rustls::ServerConfig>, Error> {
     match (&settings.tls_cert, &settings.tls_key) {
         (Some(cert), Some(key)) => tls::config(cert, key).map(Some),
         (Some(_) | None, _) => Ok(None),

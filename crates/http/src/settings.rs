@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, de};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
+pub struct HttpSettings {
     /// The address to listen on. `None` turns HTTP off.
     #[serde(deserialize_with = "address")]
     pub listen: Option<SocketAddr>,
@@ -23,7 +23,7 @@ pub struct Settings {
     pub detach_seconds: u64,
 }
 
-impl Settings {
+impl HttpSettings {
     pub fn detach_after(&self) -> Duration {
         Duration::from_secs(self.detach_seconds)
     }
@@ -68,16 +68,17 @@ mod tests {
 
     #[test]
     fn an_address_beyond_loopback_needs_tls() {
-        let listening = |listen: &str| Settings { listen: Some(listen.parse().unwrap()), ..Settings::default() };
+        let listening =
+            |listen: &str| HttpSettings { listen: Some(listen.parse().unwrap()), ..HttpSettings::default() };
         for here in ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1"] {
             assert_eq!(listening(here).check(), Ok(()), "{here}");
         }
         for beyond in ["0.0.0.0:1", "[::]:1", "192.168.0.1:1"] {
             assert_eq!(listening(beyond).check().unwrap_err().0, "http.listen", "{beyond}");
             let file = Some(PathBuf::from("x"));
-            let secure = Settings { tls_cert: file.clone(), tls_key: file.clone(), ..listening(beyond) };
+            let secure = HttpSettings { tls_cert: file.clone(), tls_key: file.clone(), ..listening(beyond) };
             assert_eq!(secure.check(), Ok(()), "{beyond}");
-            assert_eq!(Settings { tls_cert: file, ..listening(beyond) }.check().unwrap_err().0, "http.tls_cert");
+            assert_eq!(HttpSettings { tls_cert: file, ..listening(beyond) }.check().unwrap_err().0, "http.tls_cert");
         }
     }
 }

@@ -72,7 +72,7 @@ async fn stream(request: &HttpRequest, clients: &ClientRegistry) -> Result<HttpR
         Some(session) => {
             let known = client.with_router(|router| router.knows(session));
             // The stream of a session that exists may be opened before the session is loaded.
-            if !known && !clients.runtime().knows(&SessionId::from(session)).await {
+            if !known && !clients.runtime().session_exists(&SessionId::from(session)).await {
                 return Err(HttpRefusal::NoSuchSession);
             }
             LaneName::Session(session.to_owned())

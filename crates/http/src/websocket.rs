@@ -67,7 +67,8 @@ pub(crate) async fn open(
     Ok(response)
 }
 
-/// When the client was last read from. The time in which it is not read does not count as its silence.
+/// When the client was last read from. The time in which it is not read does not count as its
+/// silence.
 struct LastReceived(Cell<Option<Instant>>);
 
 impl LastReceived {

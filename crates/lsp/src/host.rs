@@ -205,7 +205,8 @@ impl LanguageServers {
         error
     }
 
-    /// Returns the queue of a server, and whether the server was just started because it was not running.
+    /// Returns the queue of a server, and whether the server was just started because it was not
+    /// running.
     async fn orders(
         &self,
         key: &Key,

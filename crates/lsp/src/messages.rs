@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use domain::link::file_uri;
+use domain::resource_link::file_uri;
 use serde_json::{Value, json};
 
 pub(crate) const PUBLISHED: &str = "textDocument/publishDiagnostics";

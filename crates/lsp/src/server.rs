@@ -1,7 +1,7 @@
 //! One running language server: the files that it has open, and its reports about them.
 //!
-//! Runs one check at a time. A server that supports pull diagnostics is asked for them; any other server publishes
-//! them, and the check waits until it has done so for the latest text.
+//! Runs one check at a time. A server that supports pull diagnostics is asked for them; any other
+//! server publishes them, and the check waits until it has done so for the latest text.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::link::file_path;
+use domain::resource_link::file_path;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, timeout_at};
@@ -19,8 +19,8 @@ use crate::documents::Documents;
 use crate::findings::{Finding, new_errors};
 use crate::messages;
 
-/// How long to wait for further reports after the first. Servers often publish again after a closer look, or about
-/// other files.
+/// How long to wait for further reports after the first. Servers often publish again after a closer
+/// look, or about other files.
 const SETTLE: Duration = Duration::from_millis(250);
 
 /// The most files whose reports are kept.
@@ -143,11 +143,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
         Ok(())
     }
 
-    /// Waits for the report about the current text of a file. Returns false if there was none in time.
+    /// Waits for the report about the current text of a file. Returns false if there was none in
+    /// time.
     async fn look(&mut self, path: &Path, wait: Duration) -> io::Result<bool> {
         let deadline = Instant::now() + wait;
         if self.pulls {
-            let params = json!({"textDocument": {"uri": domain::link::file_uri(path)}});
+            let params = json!({"textDocument": {"uri": domain::resource_link::file_uri(path)}});
             let report = self.call(messages::PULL, params, Some(deadline)).await?;
             if let Some(report) = &report {
                 self.take_pulled(path, report);
@@ -197,8 +198,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
         }
     }
 
-    /// Sends a request and waits for the response. Returns None if the server returns an error or does not respond by
-    /// the deadline.
+    /// Sends a request and waits for the response. Returns None if the server returns an error or
+    /// does not respond by the deadline.
     async fn call(&mut self, method: &str, params: Value, deadline: Option<Instant>) -> io::Result<Option<Value>> {
         self.last_id += 1;
         let id = self.last_id;

@@ -1,7 +1,9 @@
-//! Limits the traffic with one server, over any transport: how many of its requests may be open, and how much may wait
-//! to be sent to it. A server that exceeds a limit either floods us or does not read, and is disconnected.
+//! Limits the traffic with one server, over any transport: how many of its requests may be open,
+//! and how much may wait to be sent to it. A server that exceeds a limit either floods us or does
+//! not read, and is disconnected.
 //!
-//! The MCP library has no such limits: it starts a task for each request and another for each waiting message.
+//! The MCP library has no such limits: it starts a task for each request and another for each
+//! waiting message.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -23,7 +25,8 @@ const MAX_WAITING: usize = 1000;
 /// The most bytes of open requests, and of waiting messages. A single message may be larger.
 const MAX_BYTES: usize = 16 << 20;
 
-/// The reason why we disconnect a server, if there is one. Clones share it; only the first reason is kept.
+/// The reason why we disconnect a server, if there is one. Clones share it; only the first reason
+/// is kept.
 #[derive(Clone)]
 pub(crate) struct DisconnectReason(Arc<watch::Sender<Option<String>>>);
 
@@ -113,7 +116,8 @@ impl Traffic {
         load.open_bytes -= size;
     }
 
-    /// Counts a message until the returned value is dropped. Returns None if too much is waiting already.
+    /// Counts a message until the returned value is dropped. Returns None if too much is waiting
+    /// already.
     fn admit(self: &Arc<Self>, size: usize, answers: Option<RequestId>) -> Option<Waiting> {
         let mut load = self.lock();
         if load.waiting >= MAX_WAITING || (load.waiting_bytes > 0 && load.waiting_bytes + size > MAX_BYTES) {
@@ -173,7 +177,8 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for BoundedTransport<T> {
 
     /// Cancel safe if the inner transport is.
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
-        // Without this, all messages that have arrived would be read at once, and none answered in between.
+        // Without this, all messages that have arrived would be read at once, and none answered in
+        // between.
         tokio::task::coop::consume_budget().await;
         let message = tokio::select! {
             biased;

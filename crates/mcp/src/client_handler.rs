@@ -1,10 +1,10 @@
-//! Handles what a server sends by itself: progress, log messages, changed lists, and requests for roots and
-//! elicitation.
+//! Handles what a server sends by itself: progress, log messages, changed lists, and requests for
+//! roots and elicitation.
 
 use std::sync::Arc;
 
 use domain::editor::{Editor, Elicitation, Elicited, Form};
-use domain::link;
+use domain::resource_link;
 use domain::text::cut;
 use rmcp::ClientHandler;
 use rmcp::ErrorData;
@@ -50,7 +50,7 @@ impl ClientHandler for McpClientHandler {
 
     async fn list_roots(&self, _: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
         let roots = self.shared.roots();
-        Ok(ListRootsResult::new(roots.iter().map(|root| Root::new(link::file_uri(root))).collect()))
+        Ok(ListRootsResult::new(roots.iter().map(|root| Root::new(resource_link::file_uri(root))).collect()))
     }
 
     async fn create_elicitation(
@@ -93,7 +93,8 @@ impl ClientHandler for McpClientHandler {
     async fn on_custom_notification(&self, notification: CustomNotification, _: NotificationContext<RoleClient>) {
         if notification.method == URL_DONE
             && let Some(id) = notification.params.as_ref().and_then(|params| params.get("elicitationId")?.as_str())
-            // Only for a page that the user was asked to open, and only once, because a server may repeat this at will.
+            // Only for a page that the user was asked to open, and only once, because a server may
+            // repeat this at will.
             && let Some(editor) = self.shared.closes_page(id)
         {
             editor.elicited_elsewhere(id.to_owned());

@@ -1,5 +1,5 @@
-//! Removes secrets from the texts of servers that have seen them. A server that repeats a request in an error must not
-//! bring its keys into the log or the history.
+//! Removes secrets from the texts of servers that have seen them. A server that repeats a request
+//! in an error must not bring its keys into the log or the history.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,7 +17,8 @@ const SCHEMES: [&str; 2] = ["bearer", "basic"];
 /// The shortest word of a configured header that is taken for a key.
 const SHORTEST_KEY: usize = 8;
 
-/// A word of letters after the name of a scheme is taken for prose ("Bearer authentication") if it is shorter.
+/// A word of letters after the name of a scheme is taken for prose ("Bearer authentication") if it
+/// is shorter.
 const SHORTEST_ODD_WORD: usize = 16;
 
 /// The most secrets that are remembered for a connection.
@@ -74,8 +75,8 @@ impl SentSecrets {
     }
 }
 
-/// Removes these secrets from a text, also in the encodings of headers and forms, and every key that is named like in
-/// an `Authorization` header.
+/// Removes these secrets from a text, also in the encodings of headers and forms, and every key
+/// that is named like in an `Authorization` header.
 pub(crate) fn scrub<'a>(text: &str, secrets: impl IntoIterator<Item = &'a str>) -> String {
     let mut forms: Vec<String> = secrets.into_iter().filter(|secret| !secret.is_empty()).flat_map(forms).collect();
     // A secret may be part of another.

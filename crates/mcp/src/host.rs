@@ -1,12 +1,13 @@
-//! The MCP servers of all sessions, and the interface through which the registry of tools uses them.
+//! The MCP servers of all sessions, and the interface through which the registry of tools uses
+//! them.
 
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use domain::briefing::SlashCommandCard;
-use domain::mcp::{McpEvent, McpRequest, McpServer, Prepared, ServerCard};
+use domain::instructions::SlashCommandCard;
+use domain::mcp::{McpEvent, McpRequest, McpServer, PreparedPrompt, ServerCard};
 use domain::tool::{Job, PlanRefusal, ToolRequest, ToolSpec};
 use domain::{CallSite, Content, Mode, SessionId, Swap};
 use futures_util::future::BoxFuture;
@@ -64,8 +65,9 @@ impl McpHost {
         tool.starts_with(names::PREFIX)
     }
 
-    /// Replaces the servers of a session and returns a stream of events about them. Must be called within a tokio
-    /// runtime. Reading the project's folder may block, so it runs on a blocking thread.
+    /// Replaces the servers of a session and returns a stream of events about them. Must be called
+    /// within a tokio runtime. Reading the project's folder may block, so it runs on a blocking
+    /// thread.
     pub fn set_servers(&self, request: McpRequest) -> Option<BoxStream<'static, McpEvent>> {
         let session = request.session.clone();
         let (members, gathered) = watch::channel(None);
@@ -113,7 +115,7 @@ impl McpHost {
         Box::pin(self.stored.clone().sessions())
     }
 
-    pub fn prepare(&self, session: &SessionId, prompt: &[Content]) -> Option<BoxFuture<'static, Prepared>> {
+    pub fn prepare(&self, session: &SessionId, prompt: &[Content]) -> Option<BoxFuture<'static, PreparedPrompt>> {
         let group = self.group(session)?;
         let patience = self.settings.get().servers.wait();
         if !prompt_context::is_due(group.members().as_deref(), prompt, patience) {
@@ -122,13 +124,15 @@ impl McpHost {
         let (mut gathered, io_thread, prompt) = (group.receiver(), self.io_thread.clone(), prompt.to_vec());
         Some(Box::pin(async move {
             let waited = tokio::time::timeout(patience.max(LOOK), gathered.wait_for(Option::is_some)).await;
-            let Some(members) = waited.ok().and_then(|found| found.ok()?.clone()) else { return Prepared::default() };
+            let Some(members) = waited.ok().and_then(|found| found.ok()?.clone()) else {
+                return PreparedPrompt::default();
+            };
             if members.is_empty() {
-                return Prepared::default();
+                return PreparedPrompt::default();
             }
             match io_thread.spawn(prompt_context::prepare(members, prompt, patience)) {
                 Ok(mut task) => task.done().await.unwrap_or_default(),
-                Err(_) => Prepared::default(),
+                Err(_) => PreparedPrompt::default(),
             }
         }))
     }
@@ -210,7 +214,7 @@ mod tests {
         let notifications: Vec<McpEvent> = mcp.set_servers(request).unwrap().collect().await;
         assert_eq!(notifications, [McpEvent::Lost("The session's MCP servers cannot be started: no room.".to_owned())]);
         let prepared = mcp.prepare(&session, &[Content::text("hello")]).unwrap().await;
-        assert_eq!(prepared, Prepared::default());
+        assert_eq!(prepared, PreparedPrompt::default());
     }
 
     #[expect(clippy::await_holding_lock, reason = "who waits for it is a thread of its own")]

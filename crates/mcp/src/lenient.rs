@@ -1,6 +1,8 @@
-//! Parses messages of servers leniently: a list entry that cannot be parsed is skipped and does not hide the others.
+//! Parses messages of servers leniently: a list entry that cannot be parsed is skipped and does not
+//! hide the others.
 //!
-//! The MCP library parses a result as a whole, so one tool without a schema makes it reject the whole list.
+//! The MCP library parses a result as a whole, so one tool without a schema makes it reject the
+//! whole list.
 
 use domain::text::cut;
 use rmcp::model::{
@@ -20,7 +22,8 @@ pub(crate) fn read(text: &[u8]) -> serde_json::Result<(ServerJsonRpcMessage, Vec
     Ok((message, Vec::new()))
 }
 
-/// Returns a message without the entries that cannot be parsed, and descriptions of those. None if there are none.
+/// Returns a message without the entries that cannot be parsed, and descriptions of those. None if
+/// there are none.
 pub(crate) fn mended(text: &str) -> Option<(String, Vec<String>)> {
     let message = serde_json::from_str(text).ok()?;
     let (mended, left_out) = suspicious(&message).then(|| mend(text.as_bytes())).flatten()?;

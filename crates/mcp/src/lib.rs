@@ -1,11 +1,13 @@
-//! The client side of MCP: tools, prompts and resources of other programs, for the sessions that use them.
+//! The client side of MCP: tools, prompts and resources of other programs, for the sessions that
+//! use them.
 //!
-//! `host` is the entry point. A session's servers are those that its editor passed, those of the user's configuration
-//! and, if the user trusts the folder, those of the project (`server_group`). Sessions share a server only if nothing
-//! about it differs (`server_key`). All communication happens on one thread (`process::IoThread`). `link` is the state
-//! of a server that sessions and the supervisor share, and `supervisor` connects and reconnects the server. Programs
-//! run under `process`, so none outlives the last session that uses it. `login` is about the user's logins at remote
-//! servers.
+//! `host` is the entry point. A session's servers are those that its editor passed, those of the
+//! user's configuration and, if the user trusts the folder, those of the project (`server_group`).
+//! Sessions share a server only if nothing about it differs (`server_key`). All communication
+//! happens on one thread (`process::IoThread`). `link` is the state of a server that sessions and
+//! the supervisor share, and `supervisor` connects and reconnects the server. Programs run under
+//! `process`, so none outlives the last session that uses it. `login` is about the user's logins at
+//! remote servers.
 
 mod bounded_transport;
 mod client_handler;

@@ -1,5 +1,5 @@
-//! An HTTP client for the MCP library that limits the size of every response. The library's own client reads a JSON
-//! body of any size. Event streams are also parsed leniently.
+//! An HTTP client for the MCP library that limits the size of every response. The library's own
+//! client reads a JSON body of any size. Event streams are also parsed leniently.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -117,8 +117,9 @@ impl StreamableHttpClient for LimitedHttpClient {
 }
 
 impl LimitedHttpClient {
-    /// Makes a call with the token of the user's login, if there is one. If the server refuses the token, the call is
-    /// made once more with a renewed one. Errors do not contain what the server was sent.
+    /// Makes a call with the token of the user's login, if there is one. If the server refuses the
+    /// token, the call is made once more with a renewed one. Errors do not contain what the server
+    /// was sent.
     pub(crate) async fn with_token<T, F>(
         &self,
         token: Option<String>,
@@ -260,7 +261,8 @@ impl LimitedHttpClient {
         }
     }
 
-    /// Returns the events of a response. An event that is too large ends the stream, and the server is disconnected.
+    /// Returns the events of a response. An event that is too large ends the stream, and the server
+    /// is disconnected.
     fn events(&self, response: Response, largest: usize) -> Events {
         let disconnect = self.disconnect.clone();
         let mut size = Some(EventSize::default());
@@ -312,7 +314,8 @@ pub(crate) fn authorized(status: StatusCode, headers: &HeaderMap) -> Result<(), 
     }
 }
 
-/// Turns an error response into an error: the JSON-RPC error if there is one, and otherwise the status.
+/// Turns an error response into an error: the JSON-RPC error if there is one, and otherwise the
+/// status.
 async fn refusal(
     response: Response,
     message: &ClientJsonRpcMessage,
@@ -337,8 +340,8 @@ async fn refusal(
     };
     let text = cut(&sent.scrub(&String::from_utf8_lossy(&body)), 300);
     let unauthorized = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-    // A server of an older version refuses the discovery request, and the library then uses the older handshake. Such a
-    // refusal does not always name the request.
+    // A server of an older version refuses the discovery request, and the library then uses the
+    // older handshake. Such a refusal does not always name the request.
     if let JsonRpcMessage::Request(request) = message
         && matches!(request.request, ClientRequest::DiscoverRequest(_))
         && !in_session
@@ -376,7 +379,8 @@ pub(crate) async fn body(mut response: Response, largest: usize) -> Result<Optio
 struct EventSize {
     event: usize,
     line: usize,
-    /// Whether the last byte was a carriage return. A line feed after it belongs to the same line break.
+    /// Whether the last byte was a carriage return. A line feed after it belongs to the same line
+    /// break.
     returned: bool,
 }
 

@@ -1,7 +1,7 @@
 //! The shared state of one server: whether it is connected, what it offers, and which calls use it.
 //!
-//! Sessions with the same key share a `ServerLink`. When the last of them drops it, the server ends. `supervisor`
-//! connects the server and reconnects it.
+//! Sessions with the same key share a `ServerLink`. When the last of them drops it, the server
+//! ends. `supervisor` connects the server and reconnects it.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -53,7 +53,8 @@ pub(crate) struct SharedServer {
 pub(crate) enum ConnectionState {
     Connecting {
         since: Instant,
-        /// Whether this is the first attempt, or the first after a loss. A prompt waits only for such an attempt.
+        /// Whether this is the first attempt, or the first after a loss. A prompt waits only for
+        /// such an attempt.
         first: bool,
     },
     Ready(Arc<ConnectedServer>),
@@ -161,7 +162,8 @@ impl SharedServer {
         }
     }
 
-    /// Returns the time until which a prompt should wait for the server; None if it should not wait.
+    /// Returns the time until which a prompt should wait for the server; None if it should not
+    /// wait.
     pub(crate) fn awaited(&self, patience: Duration) -> Option<Instant> {
         match &*self.state.borrow() {
             ConnectionState::Connecting { since, first: true } => {
@@ -181,7 +183,8 @@ impl SharedServer {
         let _ = state.wait_for(|state| !matches!(state, ConnectionState::Connecting { .. })).await;
     }
 
-    /// Registers a call, whose progress arrives through the receiver. Its progress token is known only once it is sent.
+    /// Registers a call, whose progress arrives through the receiver. Its progress token is known
+    /// only once it is sent.
     pub(crate) fn enter(
         self: &Arc<Self>,
         session: SessionId,
@@ -208,8 +211,8 @@ impl SharedServer {
         }
     }
 
-    /// Opens a question to an editor that can show it. A server does not say which call its question belongs to, so
-    /// nothing is asked while calls of several sessions are running.
+    /// Opens a question to an editor that can show it. A server does not say which call its
+    /// question belongs to, so nothing is asked while calls of several sessions are running.
     pub(crate) fn ask(self: &Arc<Self>, can: impl Fn(&dyn Editor) -> bool) -> Option<OpenElicitation> {
         let mut calls = lock(&self.calls);
         let session = calls.first()?.session.clone();
@@ -230,8 +233,8 @@ impl SharedServer {
         })
     }
 
-    /// Remembers that an editor shows a page, until the server reports that the user is done with it, or the returned
-    /// value is dropped before `stays` was called.
+    /// Remembers that an editor shows a page, until the server reports that the user is done with
+    /// it, or the returned value is dropped before `stays` was called.
     pub(crate) fn opens_page(self: &Arc<Self>, id: String, editor: Arc<dyn Editor>) -> OpenPage {
         let mut pages = lock(&self.pages);
         if pages.len() == MAX_PAGES {

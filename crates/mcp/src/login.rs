@@ -1,12 +1,13 @@
 //! Logins at remote servers that ask for one, with OAuth.
 //!
-//! `flow` leads through a login: it finds the authorization server, registers acpd there, and turns the code that the
-//! browser brings back (`redirect`, `listener`) into tokens. Only the user's own command does that. `store` keeps the
-//! tokens in private files, `token` knows their form, and `bearer` gives connections a valid token and renews it.
-//! `address` decides which addresses may be used at all, and `oauth_http` is the HTTP client of a login, with limits.
+//! `flow` leads through a login: it finds the authorization server, registers acpd there, and turns
+//! the code that the browser brings back (`redirect`, `listener`) into tokens. Only the user's own
+//! command does that. `store` keeps the tokens in private files, `token` knows their form, and
+//! `bearer` gives connections a valid token and renews it. `address` decides which addresses may be
+//! used at all, and `oauth_http` is the HTTP client of a login, with limits.
 //!
-//! A token belongs to the exact address of its server and is sent to no other. It is never logged, shown or put into an
-//! error.
+//! A token belongs to the exact address of its server and is sent to no other. It is never logged,
+//! shown or put into an error.
 
 mod address;
 mod bearer;
@@ -58,5 +59,5 @@ pub enum LoginError {
 
 /// Returns a text of a server on one line, with invisible characters escaped, within a limit.
 fn plain(text: &str) -> String {
-    domain::text::cut(&domain::visible::line(text.trim()), 300)
+    domain::text::cut(&domain::escape::line(text.trim()), 300)
 }

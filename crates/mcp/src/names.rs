@@ -1,8 +1,8 @@
-//! The names under which models and users see what servers offer: `mcp__SERVER__TOOL` for tools, and `SERVER:PROMPT`
-//! for the slash commands of prompts.
+//! The names under which models and users see what servers offer: `mcp__SERVER__TOOL` for tools,
+//! and `SERVER:PROMPT` for the slash commands of prompts.
 //!
-//! The server's part of a tool's name is unique among the servers of the session, connected or not, so a permission for
-//! the tool of one server never covers another server.
+//! The server's part of a tool's name is unique among the servers of the session, connected or not,
+//! so a permission for the tool of one server never covers another server.
 
 use std::collections::HashSet;
 
@@ -19,8 +19,8 @@ const LONGEST_SERVER: usize = 40;
 pub(crate) struct Names(HashSet<String>);
 
 impl Names {
-    /// Returns the name for a tool. A name that is too long or already taken gets a number at its end. Returns None if
-    /// even that one is taken.
+    /// Returns the name for a tool. A name that is too long or already taken gets a number at its
+    /// end. Returns None if even that one is taken.
     pub(crate) fn tool(&mut self, server: &str, tool: &str) -> Option<String> {
         let plain = format!("{PREFIX}{}__{}", key(server), sanitized(tool));
         let name = if plain.len() <= LONGEST && !self.0.contains(&plain) {
@@ -33,8 +33,8 @@ impl Names {
     }
 }
 
-/// Returns the part of a tool name that stands for a server. It contains no `__`, because that separates it from the
-/// tool.
+/// Returns the part of a tool name that stands for a server. It contains no `__`, because that
+/// separates it from the tool.
 pub(crate) fn key(server: &str) -> String {
     let mut key = String::new();
     for c in sanitized(server).chars() {
@@ -52,7 +52,8 @@ pub(crate) fn key(server: &str) -> String {
     key
 }
 
-/// Returns the slash command of a prompt: one word with one `:` and no `/`, which would look like a path.
+/// Returns the slash command of a prompt: one word with one `:` and no `/`, which would look like a
+/// path.
 pub(crate) fn command(server: &str, prompt: &str) -> String {
     let solid = |name: &str| name.replace(|c: char| c.is_whitespace() || c.is_control() || "/:".contains(c), "_");
     format!("{}:{}", solid(server), solid(prompt))
@@ -62,7 +63,8 @@ fn sanitized(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' }).collect()
 }
 
-/// Hashes a name with FNV-1a, which never changes, so the names in an old conversation stay valid after a restart.
+/// Hashes a name with FNV-1a, which never changes, so the names in an old conversation stay valid
+/// after a restart.
 fn fingerprint(name: &str) -> u32 {
     name.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }

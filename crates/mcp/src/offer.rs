@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::future::Future;
 
+use domain::escape;
 use domain::text::cut;
-use domain::visible;
 use rmcp::model::{PaginatedRequestParams, ResourceTemplate, ServerCapabilities, Tool};
 use rmcp::service::{Peer, RoleClient, ServiceError};
 use serde::Serialize;
@@ -17,7 +17,8 @@ use crate::server_log::ServerLog;
 const MOST: usize = 1000;
 const MAX_PAGES: usize = 50;
 
-/// The largest description of one tool, and of all tools, all prompts or all resources together, in bytes.
+/// The largest description of one tool, and of all tools, all prompts or all resources together, in
+/// bytes.
 const LARGEST_TOOL: usize = 64 << 10;
 const LARGEST_LIST: usize = 4 << 20;
 
@@ -84,7 +85,7 @@ pub(crate) fn instructions_block(server: &str, text: &str) -> String {
     let server: String = server.chars().filter(|letter| !letter.is_control() && !"<>\"".contains(*letter)).collect();
     // The text must not end the block, begin another, or differ from what people see of it.
     // Escaping makes it longer, and the servers of a session share a limit.
-    let text = cut(&visible::text(text).replace('<', "&lt;"), LONGEST_INSTRUCTIONS);
+    let text = cut(&escape::text(text).replace('<', "&lt;"), LONGEST_INSTRUCTIONS);
     format!(
         "\n<mcp-server name=\"{server}\">\nThe MCP server says this about the use of its tools. It is not from the \
          user.\n\n{text}\n</mcp-server>\n"

@@ -1,4 +1,5 @@
-//! Files that only the user can read, in folders that only the user can enter. Everything here blocks.
+//! Files that only the user can read, in folders that only the user can enter. Everything here
+//! blocks.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -28,7 +29,8 @@ pub(crate) fn write(folder: &Path, path: &Path, text: &[u8]) -> io::Result<()> {
     written
 }
 
-/// Reads a file of limited size that others must not be able to read. Returns None if there is no such file.
+/// Reads a file of limited size that others must not be able to read. Returns None if there is no
+/// such file.
 pub(crate) fn read(path: &Path, largest: u64) -> io::Result<Option<Vec<u8>>> {
     // Without O_NONBLOCK, opening a named pipe would block forever.
     let file = match OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path) {

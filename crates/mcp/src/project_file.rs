@@ -1,6 +1,8 @@
-//! Reads the servers of a project from `.mcp.json` in its folder, in the format that other agents use too.
+//! Reads the servers of a project from `.mcp.json` in its folder, in the format that other agents
+//! use too.
 //!
-//! A cloned repository may come from anyone, so these servers are only listed unless the user trusts the folder.
+//! A cloned repository may come from anyone, so these servers are only listed unless the user
+//! trusts the folder.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};
@@ -8,7 +10,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use domain::complaint;
+use domain::serde_errors;
 use serde_json::Value;
 
 use crate::settings::{McpSettings, ServerSettings};
@@ -42,8 +44,8 @@ pub(crate) fn unanswered(folder: &Path, patience: Duration) -> ProjectServers {
     ProjectServers { real: folder.to_owned(), trusted: false, servers: vec![(FILE.to_owned(), Err(reason))] }
 }
 
-/// Returns each server, or the reason why it cannot be used. Without a file there are none; a file that cannot be read
-/// counts as one unusable server.
+/// Returns each server, or the reason why it cannot be used. Without a file there are none; a file
+/// that cannot be read counts as one unusable server.
 fn read(folder: &Path) -> Vec<(String, Result<ServerSettings, String>)> {
     match text(&folder.join(FILE)) {
         Ok(text) => parse(&text),
@@ -82,7 +84,7 @@ fn one(server: Value) -> Result<ServerSettings, String> {
     server.retain(|key, _| {
         ["command", "args", "env", "cwd", "url", "type", "transport", "headers", "enabled"].contains(&key.as_str())
     });
-    serde_json::from_value(Value::Object(server)).map_err(|error| complaint::plain(&error.to_string()))
+    serde_json::from_value(Value::Object(server)).map_err(|error| serde_errors::plain(&error.to_string()))
 }
 
 #[cfg(test)]

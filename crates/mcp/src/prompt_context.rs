@@ -1,10 +1,10 @@
-//! Prepares a prompt for the model: waits for servers that are connecting, reads the resources that the prompt links
-//! to, and expands the server prompt that it names.
+//! Prepares a prompt for the model: waits for servers that are connecting, reads the resources that
+//! the prompt links to, and expands the server prompt that it names.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use domain::mcp::Prepared;
+use domain::mcp::PreparedPrompt;
 use domain::text::{cut, size};
 use domain::{Content, Payload};
 use rmcp::model::{ReadResourceRequestParams, ReadResourceResponse};
@@ -29,8 +29,8 @@ pub(crate) fn is_due(members: Option<&[Member]>, prompt: &[Content], patience: D
     connects || (asks && joined().next().is_some())
 }
 
-pub(crate) async fn prepare(members: Arc<[Member]>, prompt: Vec<Content>, patience: Duration) -> Prepared {
-    let mut prepared = Prepared { notices: wait_for(&members, patience).await, ..Prepared::default() };
+pub(crate) async fn prepare(members: Arc<[Member]>, prompt: Vec<Content>, patience: Duration) -> PreparedPrompt {
+    let mut prepared = PreparedPrompt { notices: wait_for(&members, patience).await, ..PreparedPrompt::default() };
     if let Some((name, rest)) = prompts::typed(&prompt) {
         match expand(&members, name, rest).await {
             Some(Ok(said)) => take_over(&mut prepared, said),
@@ -48,8 +48,9 @@ pub(crate) async fn prepare(members: Arc<[Member]>, prompt: Vec<Content>, patien
     prepared
 }
 
-/// Replaces the slash command with the texts of the server's prompt, and adds its images and other content.
-fn take_over(prepared: &mut Prepared, said: Vec<Content>) {
+/// Replaces the slash command with the texts of the server's prompt, and adds its images and other
+/// content.
+fn take_over(prepared: &mut PreparedPrompt, said: Vec<Content>) {
     let mut texts = Vec::new();
     for content in said {
         match content.payload {
@@ -76,7 +77,8 @@ async fn wait_for(members: &[Member], patience: Duration) -> Vec<String> {
 
 async fn expand(members: &[Member], name: &str, rest: &str) -> Option<Result<Vec<Content>, String>> {
     let named = |member: &&Member| name.starts_with(&crate::names::command(&member.name, ""));
-    // A server that is off, such as that of an untrusted project, does not hide another one of the same name.
+    // A server that is off, such as that of an untrusted project, does not hide another one of the
+    // same name.
     let joined = members.iter().filter(named).find(|member| member.shared().is_some());
     let member = joined.or_else(|| members.iter().find(named))?;
     let Some(connected) = member.connected() else {
@@ -111,8 +113,8 @@ async fn fetch(members: &[Member], uri: &str) -> Option<Result<Vec<Content>, Str
     Some(limited(read.contents.into_iter().map(prompts::resource_content).collect()))
 }
 
-/// Returns whether a server has a resource. A file or a web page may belong to any server, so the server must list that
-/// address. Other addresses may match a template.
+/// Returns whether a server has a resource. A file or a web page may belong to any server, so the
+/// server must list that address. Other addresses may match a template.
 fn has(connected: &ConnectedServer, uri: &str) -> bool {
     let common = ["file:", "http:", "https:"].iter().any(|scheme| uri.starts_with(scheme));
     let described = || connected.templates.iter().any(|start| start.contains(':') && uri.starts_with(start.as_str()));

@@ -1,10 +1,11 @@
-//! The prompts of servers as slash commands: `/SERVER:PROMPT`, its arguments, and the text that replaces it.
+//! The prompts of servers as slash commands: `/SERVER:PROMPT`, its arguments, and the text that
+//! replaces it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use domain::briefing::SlashCommandCard;
+use domain::instructions::SlashCommandCard;
 use domain::text::cut;
 use domain::{Content, Payload};
 use rmcp::model::{ContentBlock, GetPromptRequestParams, Prompt, PromptArgument, ResourceContents, Role};
@@ -54,7 +55,8 @@ pub(crate) fn typed(prompt: &[Content]) -> Option<(&str, &str)> {
     (!server.is_empty() && !of_server.is_empty() && !server.contains('/')).then_some((name, rest.trim()))
 }
 
-/// Returns the text of a prompt, with the words after its name as arguments. The error is worded for the user.
+/// Returns the text of a prompt, with the words after its name as arguments. The error is worded
+/// for the user.
 pub(crate) async fn expand(
     connected: &Arc<ConnectedServer>,
     server: &str,
@@ -135,8 +137,8 @@ fn blob_text(mime: Option<&str>, blob: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Assigns the typed words to arguments. `name=value` names an argument; other words fill the arguments in order, and
-/// the last argument gets the rest.
+/// Assigns the typed words to arguments. `name=value` names an argument; other words fill the
+/// arguments in order, and the last argument gets the rest.
 fn fill(prompt: &Prompt, rest: &str) -> Result<Map<String, Value>, String> {
     let known = arguments(prompt);
     let mut filled = Map::new();

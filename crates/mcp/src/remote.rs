@@ -48,8 +48,8 @@ pub(crate) enum RemoteError {
     Status(reqwest::StatusCode),
 }
 
-/// Returns the innermost cause of an error, because the outer layers only say that something failed. Omits the address,
-/// which may contain a key.
+/// Returns the innermost cause of an error, because the outer layers only say that something
+/// failed. Omits the address, which may contain a key.
 pub(crate) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut error = error;
     loop {
@@ -120,8 +120,8 @@ pub(crate) fn http(
     Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 
-/// The older transport: an event stream brings the server's messages, and ours are posted to the address in its first
-/// event.
+/// The older transport: an event stream brings the server's messages, and ours are posted to the
+/// address in its first event.
 pub(crate) struct SseTransport {
     client: LimitedHttpClient,
     endpoint: Url,

@@ -1,5 +1,5 @@
-//! The servers of one session: collects them from the editor, the configuration and the project, joins them, and
-//! watches them for changes.
+//! The servers of one session: collects them from the editor, the configuration and the project,
+//! joins them, and watches them for changes.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -41,7 +41,8 @@ impl ServerPool {
         Self { links: Mutex::default(), logins: Arc::new(logins) }
     }
 
-    /// Returns the server with this key. Starts it if it is not running. Must be called on the thread for MCP servers.
+    /// Returns the server with this key. Starts it if it is not running. Must be called on the
+    /// thread for MCP servers.
     fn join(&self, name: &str, key: ServerKey, settings: &HostSettings) -> Arc<ServerLink> {
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
         links.retain(|_, link| link.strong_count() > 0);
@@ -197,8 +198,8 @@ fn offered(members: &[Member]) -> Vec<OfferedTool> {
     all
 }
 
-/// Returns what the connected servers tell models about their use, each marked with its server; empty if they say
-/// nothing.
+/// Returns what the connected servers tell models about their use, each marked with its server;
+/// empty if they say nothing.
 fn instructions(members: &[Member]) -> String {
     let mut text = String::new();
     for member in members {
@@ -223,8 +224,8 @@ pub(crate) struct WantedServer {
     transport: Result<McpTransport, String>,
 }
 
-/// Collects the servers of a session: first the editor's, then the project's, then the user's. Of several servers with
-/// the same name, only the first is used.
+/// Collects the servers of a session: first the editor's, then the project's, then the user's. Of
+/// several servers with the same name, only the first is used.
 pub(crate) fn gather(request: &McpRequest, settings: &HostSettings, project: ProjectServers) -> Vec<WantedServer> {
     let mcp = &settings.servers;
     let mut all: Vec<WantedServer> = Vec::new();
@@ -266,9 +267,9 @@ pub(crate) fn gather(request: &McpRequest, settings: &HostSettings, project: Pro
     all
 }
 
-/// Joins the servers of a session and then reports what happens to them, until the future is dropped. Runs on their
-/// thread. `before` is the session's previous group. It is dropped only after joining, so that servers in both groups
-/// keep running.
+/// Joins the servers of a session and then reports what happens to them, until the future is
+/// dropped. Runs on their thread. `before` is the session's previous group. It is dropped only
+/// after joining, so that servers in both groups keep running.
 pub(crate) async fn watch(
     request: McpRequest,
     gathered: Vec<WantedServer>,

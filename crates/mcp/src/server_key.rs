@@ -26,8 +26,8 @@ pub(crate) enum ServerEndpoint {
 }
 
 impl ServerKey {
-    /// Builds the key. A program gets the session's environment without the variables that are hidden from tools, plus
-    /// its own variables.
+    /// Builds the key. A program gets the session's environment without the variables that are
+    /// hidden from tools, plus its own variables.
     pub(crate) fn new(transport: McpTransport, request: &McpRequest, settings: &HostSettings) -> Self {
         let mut folder = request.cwd.clone();
         let endpoint = match transport {
@@ -44,7 +44,8 @@ impl ServerKey {
         Self { folder, endpoint }
     }
 
-    /// Returns the token of the user's login to the server; None for a program, and for a server that must not get one.
+    /// Returns the token of the user's login to the server; None for a program, and for a server
+    /// that must not get one.
     pub(crate) fn bearer(&self, logins: &Arc<StoredLogins>) -> Option<Bearer> {
         match &self.endpoint {
             ServerEndpoint::Program { .. } => None,
@@ -63,8 +64,9 @@ impl ServerKey {
     }
 }
 
-/// The environment of a program. Variables that differ between terminals and do not affect a server are ignored when
-/// two environments are compared; the server gets those of the session that started it.
+/// The environment of a program. Variables that differ between terminals and do not affect a server
+/// are ignored when two environments are compared; the server gets those of the session that
+/// started it.
 #[derive(Clone)]
 pub(crate) struct Variables {
     compared: BTreeMap<String, String>,

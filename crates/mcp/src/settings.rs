@@ -45,7 +45,8 @@ pub struct McpSettings {
     pub servers: BTreeMap<String, ServerSettings>,
     /// Folders whose `.mcp.json` is used, including those of the folders below them.
     pub trusted_projects: Vec<PathBuf>,
-    /// Whether a tool that its server declares read-only runs without a question, and in the read-only modes.
+    /// Whether a tool that its server declares read-only runs without a question, and in the
+    /// read-only modes.
     pub trust_read_only_hints: bool,
     /// How long a server may take to connect.
     pub connect_seconds: u64,
@@ -81,8 +82,8 @@ impl McpSettings {
         Duration::from_secs(self.call_seconds)
     }
 
-    /// Returns whether the user trusts this folder, so that its servers may run. `folder` must have no symlinks; those
-    /// in the trusted folders are resolved here, which reads the disk.
+    /// Returns whether the user trusts this folder, so that its servers may run. `folder` must have
+    /// no symlinks; those in the trusted folders are resolved here, which reads the disk.
     pub(crate) fn trusts(&self, folder: &Path) -> bool {
         self.trusted_projects
             .iter()
@@ -90,8 +91,8 @@ impl McpSettings {
     }
 }
 
-/// One server in a file. In variables, headers, arguments, address and command, `${NAME}` and `${NAME:-default}` are
-/// replaced with variables of the session's environment.
+/// One server in a file. In variables, headers, arguments, address and command, `${NAME}` and
+/// `${NAME:-default}` are replaced with variables of the session's environment.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "ServerEntry")]
 pub struct ServerSettings {
@@ -100,7 +101,8 @@ pub struct ServerSettings {
     oauth: OauthSettings,
 }
 
-/// How acpd logs in to a server. Everything is optional: most servers register clients by themselves.
+/// How acpd logs in to a server. Everything is optional: most servers register clients by
+/// themselves.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OauthSettings {
@@ -110,7 +112,8 @@ pub struct OauthSettings {
     pub client_secret: Option<String>,
     /// The scopes to ask for, in place of those that the server names.
     pub scopes: Vec<String>,
-    /// The port to which the browser is sent, for clients that are registered with one. Any free one otherwise.
+    /// The port to which the browser is sent, for clients that are registered with one. Any free
+    /// one otherwise.
     pub redirect_port: Option<u16>,
 }
 
@@ -196,7 +199,8 @@ impl ServerSettings {
         }
     }
 
-    /// Returns where and how to log in to the server, with the variables of this environment filled in.
+    /// Returns where and how to log in to the server, with the variables of this environment filled
+    /// in.
     ///
     /// # Errors
     ///
@@ -209,7 +213,8 @@ impl ServerSettings {
         Ok(LoginTarget { url, oauth })
     }
 
-    /// Returns the address to which a login belongs, with the variables of this environment filled in.
+    /// Returns the address to which a login belongs, with the variables of this environment filled
+    /// in.
     ///
     /// # Errors
     ///
@@ -218,7 +223,8 @@ impl ServerSettings {
         fill(self.url().ok_or("it is a program, which needs no login")?, environment)
     }
 
-    /// Returns the transport with the variables of this environment filled in. The error names a missing variable.
+    /// Returns the transport with the variables of this environment filled in. The error names a
+    /// missing variable.
     pub(crate) fn resolve(&self, environment: &Environment) -> Result<McpTransport, String> {
         let fill = |text: &String| fill(text, environment);
         let fill_pairs = |pairs: &[(String, String)]| {

@@ -1,7 +1,8 @@
-//! The transport to a server that is a program: one message per line on its standard input and output.
+//! The transport to a server that is a program: one message per line on its standard input and
+//! output.
 //!
-//! A line that is not a message is skipped, because many programs print something on their output. A line that is
-//! longer than any message, or too many skipped lines in a row, ends the connection.
+//! A line that is not a message is skipped, because many programs print something on their output.
+//! A line that is longer than any message, or too many skipped lines in a row, ends the connection.
 
 use std::future::Future;
 use std::io;
@@ -25,7 +26,8 @@ const LONGEST: usize = 16 << 20;
 const NONSENSE: usize = 200;
 
 pub(crate) struct StdioTransport {
-    /// None once it is closed. Shared, because a message may still be being written when the next one is sent.
+    /// None once it is closed. Shared, because a message may still be being written when the next
+    /// one is sent.
     stdin: Arc<Mutex<Option<pipe::Sender>>>,
     stdout: pipe::Receiver,
     coming: Vec<u8>,
@@ -63,7 +65,8 @@ impl StdioTransport {
         Some(line)
     }
 
-    /// Removes the returned lines from the buffer. Called once for many lines, because the rest has to be moved.
+    /// Removes the returned lines from the buffer. Called once for many lines, because the rest has
+    /// to be moved.
     fn forget(&mut self) {
         self.coming.drain(..self.done);
         self.searched -= self.done;
@@ -135,7 +138,8 @@ impl Transport<RoleClient> for StdioTransport {
     }
 
     async fn close(&mut self) -> io::Result<()> {
-        // A message that is being written holds the lock; in that case the pipe closes after the last one.
+        // A message that is being written holds the lock; in that case the pipe closes after the
+        // last one.
         if let Ok(mut stdin) = self.stdin.try_lock() {
             stdin.take();
         }

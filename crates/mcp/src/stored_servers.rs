@@ -1,8 +1,8 @@
-//! Stores the servers that clients passed for sessions, so that a session has them again after it was closed or the
-//! daemon restarted.
+//! Stores the servers that clients passed for sessions, so that a session has them again after it
+//! was closed or the daemon restarted.
 //!
-//! There is one private file per session, beside the stored keys. Variables, headers, arguments and addresses may
-//! contain secrets, so none of this is in the log of a session or in an export.
+//! There is one private file per session, beside the stored keys. Variables, headers, arguments and
+//! addresses may contain secrets, so none of this is in the log of a session or in an export.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -94,7 +94,8 @@ impl StoredServers {
                 return Ok(());
             }
         };
-        // Two writers could overwrite each other's temporary file. Writes are small and rare, so one lock suffices.
+        // Two writers could overwrite each other's temporary file. Writes are small and rare, so
+        // one lock suffices.
         static WRITING: Mutex<()> = Mutex::new(());
         let _writing = lock(&WRITING);
         let path = path(folder, session)?;
@@ -148,7 +149,8 @@ impl StoredServers {
     }
 }
 
-/// Returns the path of a session's file. The id comes from a client and must not lead to another folder.
+/// Returns the path of a session's file. The id comes from a client and must not lead to another
+/// folder.
 fn path(folder: &Path, session: &SessionId) -> Result<PathBuf, StoreError> {
     let id = session.as_str();
     let plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';

@@ -1,5 +1,5 @@
-//! Keeps a server connected: starts or reaches it, asks what it offers, follows changes, notices when it is lost, and
-//! tries again after increasing pauses.
+//! Keeps a server connected: starts or reaches it, asks what it offers, follows changes, notices
+//! when it is lost, and tries again after increasing pauses.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -34,10 +34,12 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// A server that was connected for this long is reconnected without a pause.
 const STEADY: Duration = Duration::from_secs(30);
 
-/// How long the helper may take to end everything before it is killed. It plans for 1.6 seconds, see `process::helper`.
+/// How long the helper may take to end everything before it is killed. It plans for 1.6 seconds,
+/// see `process::helper`.
 const HELPER_PATIENCE: Duration = Duration::from_millis(1900);
 
-/// How long to wait for the exit of a program that closed its output. Its exit status explains the failure.
+/// How long to wait for the exit of a program that closed its output. Its exit status explains the
+/// failure.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
 /// The shortest time between two queries of a server that keeps reporting changes of its offer.
@@ -108,7 +110,8 @@ impl Supervisor {
         }
     }
 
-    /// Forgets that an earlier attempt needed a login, and returns the version of the login that this one uses.
+    /// Forgets that an earlier attempt needed a login, and returns the version of the login that
+    /// this one uses.
     async fn begin_attempt(&self) -> Option<Version> {
         let bearer = self.bearer.as_ref()?;
         bearer.set_needed(false);
@@ -193,8 +196,8 @@ impl Supervisor {
         self.handler().serve(transport).await.map_err(|error| describe(&error, disconnect))
     }
 
-    /// Starts a program and connects to it. Returns an error if the program exits or does not respond in time; the
-    /// program has ended in that case.
+    /// Starts a program and connects to it. Returns an error if the program exits or does not
+    /// respond in time; the program has ended in that case.
     async fn start(
         &self,
         program: CommandSpec,
@@ -228,7 +231,8 @@ impl Supervisor {
         }
     }
 
-    /// Watches the server until it is lost, and returns the reason. Returns None if it is no longer wanted.
+    /// Watches the server until it is lost, and returns the reason. Returns None if it is no longer
+    /// wanted.
     async fn watch(&self, connection: ServerConnection, stop: &mut oneshot::Receiver<()>) -> Option<String> {
         let ServerConnection { service, mut process, disconnect } = connection;
         let peer = service.peer().clone();

@@ -36,8 +36,8 @@ fn only_reads(tool: &Tool) -> bool {
     tool.annotations.as_ref().and_then(|hints| hints.read_only_hint).unwrap_or(false)
 }
 
-/// Returns whether a mode offers a tool. `read-only`, `safe` and `plan` offer a tool that claims to be read-only only
-/// if the operator trusts such hints.
+/// Returns whether a mode offers a tool. `read-only`, `safe` and `plan` offer a tool that claims to
+/// be read-only only if the operator trusts such hints.
 pub(crate) fn allows(mode: Mode, tool: &Tool, hints: HintPolicy) -> bool {
     match mode {
         Mode::Full => true,
@@ -185,7 +185,8 @@ impl RemoteCall {
             Ok(sent) => sent,
             Err(error) => return failed(&error, &self.connected, &self.shared),
         };
-        // No progress is missed: there is no await in between, and messages are read on this thread.
+        // No progress is missed: there is no await in between, and messages are read on this
+        // thread.
         entry.sent_as(sent.progress_token.clone());
         let mut cancel_on_drop = CancelOnDrop { peer: peer.clone(), request: Some(sent.id.clone()) };
         let answer = tokio::select! {

@@ -1,4 +1,5 @@
-//! Turns the result of a server's tool into an outcome, limited like the output of every other tool.
+//! Turns the result of a server's tool into an outcome, limited like the output of every other
+//! tool.
 
 use domain::{Content, Outcome, Payload, ToolContent};
 use process::Output;
@@ -7,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::prompts::as_content;
 
-/// The most bytes of base64 of all images of one call, because providers refuse more. Also the limit for content that
-/// only users get.
+/// The most bytes of base64 of all images of one call, because providers refuse more. Also the
+/// limit for content that only users get.
 const MAX_IMAGES: usize = 5 << 20;
 
 pub(crate) fn of(result: CallToolResult, limit: usize) -> Outcome {

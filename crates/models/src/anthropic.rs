@@ -4,4 +4,4 @@ mod fold;
 mod request;
 
 pub(crate) use self::fold::AnthropicFold;
-pub(crate) use self::request::{body, concede, vertex_body};
+pub(crate) use self::request::{adjust, body, vertex_body};

@@ -16,7 +16,7 @@ use crate::spec::Thinking;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Catalogue {
+struct CatalogueFile {
     /// The version of the table's format.
     version: u32,
     /// The date when the table was last compared with its sources.
@@ -74,7 +74,7 @@ pub(crate) struct Row {
     price: Option<PriceConfig>,
 }
 
-static CATALOGUE: LazyLock<Catalogue> =
+static CATALOGUE: LazyLock<CatalogueFile> =
     LazyLock::new(|| toml::from_str(include_str!("catalogue.toml")).expect("the table is read by a test"));
 
 /// The row for unknown names.
@@ -210,7 +210,8 @@ mod tests {
         }
     }
 
-    /// Rows without a price are for the families of names that are not known yet or no longer served.
+    /// Rows without a price are for the families of names that are not known yet or no longer
+    /// served.
     #[test]
     fn every_current_model_has_a_price_at_its_maker() {
         const FAMILIES: [&str; 19] = [

@@ -10,7 +10,7 @@ use crate::http::ProviderTimeouts;
 use crate::key::KeyConfig;
 use crate::retry::RetryPolicy;
 use crate::secret::Secret;
-use crate::spec::{Facts, Thinking};
+use crate::spec::{ModelFacts, Thinking};
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -23,7 +23,7 @@ pub struct ModelsConfig {
     pub overrides: BTreeMap<String, ModelOverride>,
     pub local: LocalConfig,
     pub retry: RetryPolicy,
-    pub patience: ProviderTimeouts,
+    pub timeouts: ProviderTimeouts,
 }
 
 /// Servers on this machine that are used without configuration if they answer.
@@ -44,7 +44,7 @@ impl Default for LocalConfig {
 /// The API that a provider speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum ProviderKind {
     Anthropic,
     /// Responses at OpenAI's own address, chat completions everywhere else.
     #[serde(rename = "openai")]
@@ -97,7 +97,7 @@ fn some_word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(source: D) -> Resul
 #[serde(deny_unknown_fields)]
 pub struct ProviderConfig {
     #[serde(deserialize_with = "word")]
-    pub kind: Kind,
+    pub kind: ProviderKind,
     /// The base address: for Anthropic and Ollama without `/v1`, for the others with it; for Azure
     /// with its `?api-version=`. Defaults to the maker's own.
     pub base_url: Option<String>,
@@ -121,11 +121,11 @@ pub struct ProviderConfig {
     /// pauses.
     #[serde(default, deserialize_with = "word")]
     pub prompt_cache_ttl: CacheTtl,
-    pub patience: Option<ProviderTimeouts>,
+    pub timeouts: Option<ProviderTimeouts>,
 }
 
 impl ProviderConfig {
-    pub fn new(kind: Kind, base_url: impl Into<String>) -> Self {
+    pub fn new(kind: ProviderKind, base_url: impl Into<String>) -> Self {
         Self {
             kind,
             base_url: Some(base_url.into()),
@@ -136,7 +136,7 @@ impl ProviderConfig {
             stream_usage: true,
             prompt_caching: true,
             prompt_cache_ttl: CacheTtl::default(),
-            patience: None,
+            timeouts: None,
         }
     }
 }
@@ -192,11 +192,11 @@ pub struct ModelOverride {
 }
 
 impl ModelOverride {
-    pub(crate) fn facts(&self) -> Facts {
+    pub(crate) fn facts(&self) -> ModelFacts {
         let ModelOverride { name, window, output, images, audio, documents, thinks, thinking, efforts, dialect, price } =
             self.clone();
         let price = price.as_ref().map(PriceConfig::price);
-        Facts { name, window, output, images, audio, documents, thinks, thinking, efforts, dialect, price }
+        ModelFacts { name, window, output, images, audio, documents, thinks, thinking, efforts, dialect, price }
     }
 }
 
@@ -218,7 +218,7 @@ fn dollars() -> String {
 }
 
 impl ModelConfig {
-    pub(crate) fn facts(&self) -> Facts {
+    pub(crate) fn facts(&self) -> ModelFacts {
         let ModelConfig {
             id: _,
             name,
@@ -233,7 +233,7 @@ impl ModelConfig {
             dialect,
             price,
         } = self;
-        Facts {
+        ModelFacts {
             name: name.clone(),
             window: *window,
             output: *output,
@@ -276,11 +276,11 @@ mod tests {
                 "headers": { "X-Token": "hush" },
                 "models": [{ "id": "some/model", "window": 9, "price": { "input": 1.0, "output": 2.0 } }],
             }},
-            "patience": { "idle_seconds": 5 },
+            "timeouts": { "idle_seconds": 5 },
         }))
         .unwrap();
         assert!(!format!("{config:?}").contains("hush"));
-        assert_eq!(config.patience, ProviderTimeouts { idle_seconds: 5.0, ..ProviderTimeouts::default() });
+        assert_eq!(config.timeouts, ProviderTimeouts { idle_seconds: 5.0, ..ProviderTimeouts::default() });
         let price = config.providers["router"].models[0].facts().price.unwrap();
         assert_eq!((price.currency.as_str(), price.cached_read), ("USD", 1.0));
     }
@@ -296,6 +296,6 @@ mod tests {
             let error = serde_json::from_value::<ModelsConfig>(broken).unwrap_err().to_string();
             assert!(error.contains("unknown field"), "{error}");
         }
-        assert!(serde_json::from_value::<Kind>(json!("gopher")).is_err());
+        assert!(serde_json::from_value::<ProviderKind>(json!("gopher")).is_err());
     }
 }

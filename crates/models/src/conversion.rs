@@ -51,7 +51,7 @@ impl Accepted {
 
 /// A conversation as a model can accept it.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Prepared {
+pub(crate) struct ConvertedMessages {
     pub(crate) messages: Vec<Arc<Message>>,
     /// The number of PDFs that became text.
     pub(crate) documents: u32,
@@ -59,7 +59,7 @@ pub(crate) struct Prepared {
     pub(crate) text: usize,
 }
 
-impl Prepared {
+impl ConvertedMessages {
     fn unconverted(messages: Vec<Arc<Message>>) -> Self {
         Self { messages, documents: 0, text: 0 }
     }
@@ -70,11 +70,11 @@ impl Prepared {
 struct Key {
     hash: u64,
     length: usize,
-    wanted: Wanted,
+    wanted: ConversionTarget,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Wanted {
+enum ConversionTarget {
     Image(ImageLimit),
     Text,
 }
@@ -101,7 +101,7 @@ impl Converted {
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct ConversionCache {
     results: HashMap<Key, Arc<Converted>>,
     order: VecDeque<Key>,
     bytes: usize,
@@ -112,7 +112,7 @@ struct Kept {
 pub(crate) struct Conversions {
     /// The helper. Without one nothing is converted.
     converter: OnceLock<Converter>,
-    kept: Mutex<Kept>,
+    kept: Mutex<ConversionCache>,
     /// Hashes files. Its random keys prevent files that were made to collide.
     hasher: RandomState,
 }
@@ -125,15 +125,19 @@ impl Conversions {
     }
 
     /// Returns the messages as the model can accept them. None if a thread of the runtime panicked.
-    pub(crate) async fn prepare(self: &Arc<Self>, messages: &[Arc<Message>], accepted: Accepted) -> Option<Prepared> {
+    pub(crate) async fn prepare(
+        self: &Arc<Self>,
+        messages: &[Arc<Message>],
+        accepted: Accepted,
+    ) -> Option<ConvertedMessages> {
         let has_files = messages.iter().any(|message| has_files(message));
         let messages = messages.to_vec();
         // Most conversations have no files. The request then need not wait for another thread.
         if !has_files {
-            return Some(Prepared::unconverted(messages));
+            return Some(ConvertedMessages::unconverted(messages));
         }
         let Some(converter) = self.converter.get() else {
-            return off_thread(move || Prepared::unconverted(media::keep_newest_images(&messages))).await;
+            return off_thread(move || ConvertedMessages::unconverted(media::keep_newest_images(&messages))).await;
         };
         let this = self.clone();
         let found = move || {
@@ -156,7 +160,7 @@ impl Conversions {
             results.insert(key, result);
         }
         if results.is_empty() {
-            return Some(Prepared::unconverted(Arc::unwrap_or_clone(messages)));
+            return Some(ConvertedMessages::unconverted(Arc::unwrap_or_clone(messages)));
         }
         let this = self.clone();
         off_thread(move || this.replace_all(&messages, accepted, &results)).await
@@ -178,11 +182,11 @@ impl Conversions {
         };
         let bytes = off_thread(read).await?.unwrap_or_default();
         let converted = match key.wanted {
-            Wanted::Image(limit) => match converter.scale(&bytes, limit).await {
+            ConversionTarget::Image(limit) => match converter.scale(&bytes, limit).await {
                 Ok(file) => off_thread(move || image(&file)).await?,
                 Err(error) => Converted::Failed(error.to_string()),
             },
-            Wanted::Text => match converter.pdf_to_text(&bytes).await {
+            ConversionTarget::Text => match converter.pdf_to_text(&bytes).await {
                 Ok(text) if text.is_empty() => Converted::Failed("its pages have no text".to_owned()),
                 Ok(text) => Converted::Text(text),
                 Err(error) => Converted::Failed(error.to_string()),
@@ -212,7 +216,7 @@ impl Conversions {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, ConversionCache> {
         // Every operation leaves the map consistent, so a panic elsewhere does no harm.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -223,13 +227,13 @@ impl Conversions {
         let wanted = match &content.payload {
             Payload::BlobResource { mime, blob, .. } if is_pdf(mime.as_deref(), blob) => {
                 let is_read = accepted.documents && blob.len() <= LARGEST_PDF;
-                (!is_read).then_some(Wanted::Text)?
+                (!is_read).then_some(ConversionTarget::Text)?
             }
             Payload::BlobResource { .. } | Payload::Image { .. } => {
                 let limit = accepted.image?;
                 let bytes = decode(data)?;
-                let image = attachments::look(&bytes)?;
-                (!limit.admits(bytes.len(), image.pixels)).then_some(Wanted::Image(limit))?
+                let image = attachments::read_header(&bytes)?;
+                (!limit.admits(bytes.len(), image.pixels)).then_some(ConversionTarget::Image(limit))?
             }
             Payload::Text { .. } | Payload::Link { .. } | Payload::TextResource { .. } | Payload::Audio { .. } => {
                 return None;
@@ -243,11 +247,11 @@ impl Conversions {
         messages: &[Arc<Message>],
         accepted: Accepted,
         results: &HashMap<Key, Arc<Converted>>,
-    ) -> Prepared {
+    ) -> ConvertedMessages {
         let replaced = messages.iter().map(|message| self.replace(message, accepted, results));
-        let mut prepared = Prepared::unconverted(replaced.collect());
+        let mut prepared = ConvertedMessages::unconverted(replaced.collect());
         for key in messages.iter().flat_map(|message| blocks(message)).filter_map(|block| self.key(block, accepted)) {
-            if key.wanted == Wanted::Text {
+            if key.wanted == ConversionTarget::Text {
                 prepared.documents += 1;
                 let converted = results.get(&key).map_or(0, |converted| converted.weight());
                 prepared.text += converted.min(accepted.text);
@@ -323,7 +327,7 @@ fn decode(data: &str) -> Option<Vec<u8>> {
 }
 
 fn image(file: &[u8]) -> Converted {
-    match attachments::look(file) {
+    match attachments::read_header(file) {
         Some(image) => Converted::Image { mime: image.mime, data: STANDARD.encode(file) },
         None => Converted::Failed("it could not be scaled".to_owned()),
     }
@@ -383,7 +387,7 @@ mod tests {
             (&own, Dialect::Ollama, true),
         ] {
             let key = conversions.key(&pdf("file:///a.pdf"), Accepted::by(spec, dialect));
-            assert_eq!(key.map(|key| key.wanted), is_converted.then_some(Wanted::Text), "{dialect:?}");
+            assert_eq!(key.map(|key| key.wanted), is_converted.then_some(ConversionTarget::Text), "{dialect:?}");
         }
     }
 
@@ -427,7 +431,7 @@ mod tests {
     #[test]
     fn only_so_many_bytes_of_results_are_kept() {
         let conversions = Conversions::default();
-        let key = |hash: u64| Key { hash, length: 1, wanted: Wanted::Text };
+        let key = |hash: u64| Key { hash, length: 1, wanted: ConversionTarget::Text };
         for hash in 0..5 {
             conversions.keep(key(hash), Arc::new(Converted::Text("x".repeat(KEPT / 3))));
         }

@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use self::reader::{ReadProgress, ResponseReader};
-use crate::conversion::{Accepted, Prepared};
+use crate::conversion::{Accepted, ConvertedMessages};
 use crate::failure::{ErrorBody, Failure, RetryAdvice};
 use crate::json::Json;
 use crate::key::Key;
@@ -39,7 +39,7 @@ const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 const COUNTDOWN: Duration = Duration::from_secs(15);
 
 /// The most changes of one request because the provider refuses part of it.
-const CONCESSIONS: u32 = 3;
+const ADJUSTMENTS: u32 = 3;
 
 /// Turns the events of one answer into deltas.
 pub(crate) trait Fold: Send + 'static {
@@ -64,9 +64,9 @@ pub(crate) trait Fold: Send + 'static {
     }
 }
 
-/// How a request was changed after a provider's complaint.
+/// How a request was changed after a provider's refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Concession {
+pub(crate) enum Adjustment {
     /// No change can help.
     Nothing,
     /// This body was changed; later ones need not be.
@@ -75,8 +75,8 @@ pub(crate) enum Concession {
     Lasting,
 }
 
-impl Concession {
-    /// Returns a lasting concession if something was changed.
+impl Adjustment {
+    /// Returns a lasting adjustment if something was changed.
     pub(crate) fn lasting(is_changed: bool) -> Self {
         if is_changed { Self::Lasting } else { Self::Nothing }
     }
@@ -95,8 +95,8 @@ pub(crate) fn stream(question: ExchangeRequest) -> BoxStream<'static, Result<Del
         question,
         body: None,
         retry,
-        conceded: Vec::new(),
-        concessions: 0,
+        adjusted_for: Vec::new(),
+        adjustments: 0,
         rekeyed: false,
         key: None,
         attached: None,
@@ -112,10 +112,10 @@ struct Exchange {
     /// The last body that was sent, and its API.
     body: Option<(Dialect, Bytes)>,
     retry: Retry,
-    /// The complaints that led to changes in this body. They are remembered if the provider accepts
+    /// The refusals that led to changes in this body. They are remembered if the provider accepts
     /// it.
-    conceded: Vec<String>,
-    concessions: u32,
+    adjusted_for: Vec<String>,
+    adjustments: u32,
     /// Whether the key was looked up again after a refusal.
     rekeyed: bool,
     /// The key of the last request, for error messages.
@@ -154,20 +154,20 @@ impl Exchange {
                         self.ready.extend(self.attached.take());
                         Phase::ResponseReader(Box::new(ResponseReader::new(response, fold)))
                     }
-                    Err(failure) => self.weigh(failure, Usage::default()),
+                    Err(failure) => self.after_failure(failure, Usage::default()),
                 },
                 Phase::Waiting { until, shown_at } => {
                     tokio::time::sleep_until(until.min(shown_at + COUNTDOWN)).await;
                     self.wait_on(until)
                 }
                 Phase::ResponseReader(mut reading) => {
-                    match reading.advance(&mut self.ready, &self.question.service.patience).await {
+                    match reading.advance(&mut self.ready, &self.question.service.timeouts).await {
                         Ok(ReadProgress::More) => Phase::ResponseReader(reading),
                         Ok(ReadProgress::Over) => {
-                            reading.let_go();
+                            reading.drain_in_background();
                             Phase::Over
                         }
-                        Err(failure) => self.weigh(failure, reading.spent()),
+                        Err(failure) => self.after_failure(failure, reading.spent()),
                     }
                 }
                 Phase::Failed(error) => return Some((Err(error), self)),
@@ -185,10 +185,10 @@ impl Exchange {
         let body = self.body(dialect, &line).await?;
         self.key = line.key().cloned();
         let request = service.post(&line, &dialect.path(&spec), body)?.send();
-        let response = match tokio::time::timeout(service.patience.first(), request).await {
+        let response = match tokio::time::timeout(service.timeouts.first(), request).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return Err(Failure::unreachable(causes(error))),
-            Err(_) => return Err(Failure::stalled(service.patience.first())),
+            Err(_) => return Err(Failure::stalled(service.timeouts.first())),
         };
         let status = response.status();
         debug!(provider = service.name, model = spec.api_name, status = status.as_u16(), "model answers");
@@ -196,7 +196,7 @@ impl Exchange {
             return Err(self.read_refusal(response, &line, dialect).await);
         }
         // Only a change that has helped is worth remembering.
-        self.conceded.drain(..).for_each(|complaint| service.note_refused(&line, &spec.api_name, complaint));
+        self.adjusted_for.drain(..).for_each(|refusal| service.note_refused(&line, &spec.api_name, refusal));
         if content_type(&response).starts_with("text/html") {
             return Err(Failure::garbled());
         }
@@ -215,7 +215,7 @@ impl Exchange {
         let (refused, base) = (service.refused(line, &spec.api_name), line.base().to_owned());
         let unbuilt = || Failure::setting("the request could not be built".to_owned(), "report it");
         let prepared = service.conversions.prepare(&request.messages, Accepted::by(&spec, dialect)).await;
-        let Prepared { messages, documents, text } = prepared.ok_or_else(unbuilt)?;
+        let ConvertedMessages { messages, documents, text } = prepared.ok_or_else(unbuilt)?;
         // A body that is built again, for another API, carries the same conversation.
         if documents > 0 && self.body.is_none() {
             self.attached = Some(Delta::DocumentsAsText { documents, bytes: text });
@@ -227,8 +227,8 @@ impl Exchange {
                 return body.to_bytes();
             }
             let mut body = Value::from(body);
-            refused.iter().for_each(|complaint| {
-                dialect.concede(&mut body, complaint);
+            refused.iter().for_each(|refusal| {
+                dialect.adjust(&mut body, refusal);
             });
             Json::from(body).to_bytes()
         });
@@ -240,16 +240,16 @@ impl Exchange {
     async fn read_refusal(&mut self, response: Response, line: &ProviderEndpoint, dialect: Dialect) -> Failure {
         let status = response.status().as_u16();
         let after = retry_after(response.headers(), SystemTime::now());
-        let complaint = ErrorBody::read(&read_some(response).await);
-        let mut failure = Failure::of_status(status, &complaint, after);
+        let refusal = ErrorBody::read(&read_some(response).await);
+        let mut failure = Failure::of_status(status, &refusal, after);
         let service = self.question.service.clone();
         let speaks_otherwise = matches!(status, 400 | 404 | 405)
-            && service.note_dialect(dialect, line.base(), &self.question.spec.api_name, &complaint);
+            && service.note_dialect(dialect, line.base(), &self.question.spec.api_name, &refusal);
         // OpenRouter answers 404 if no provider of the model takes images, and llama.cpp 500 if the
         // model takes none.
-        let may_give_in =
-            matches!(status, 400 | 422) || (matches!(status, 404 | 500) && is_about_images(&complaint.message));
-        if speaks_otherwise || (may_give_in && self.gives_in(&complaint.message).await) {
+        let may_adjust =
+            matches!(status, 400 | 422) || (matches!(status, 404 | 500) && is_about_images(&refusal.message));
+        if speaks_otherwise || (may_adjust && self.adjust(&refusal.message).await) {
             failure.again = RetryAdvice::Changed;
         } else if status == 401 && !self.rekeyed && line.key().is_some() {
             // The output of a key command may have expired. The command runs once more before the
@@ -262,26 +262,26 @@ impl Exchange {
         failure
     }
 
-    /// Changes the request to avoid the provider's complaint, off the caller's thread. Returns whether
-    /// that was possible.
-    async fn gives_in(&mut self, complaint: &str) -> bool {
-        if self.concessions == CONCESSIONS {
+    /// Changes the request to avoid the provider's refusal, off the caller's thread. Returns
+    /// whether that was possible.
+    async fn adjust(&mut self, refusal: &str) -> bool {
+        if self.adjustments == ADJUSTMENTS {
             return false;
         }
         let Some((dialect, bytes)) = self.body.clone() else { return false };
-        let reason = complaint.to_owned();
+        let reason = refusal.to_owned();
         let work = tokio::task::spawn_blocking(move || change(dialect, &bytes, &reason));
-        let Ok(Some((bytes, concession))) = work.await else { return false };
-        if concession == Concession::Lasting {
-            self.conceded.push(complaint.to_owned());
+        let Ok(Some((bytes, adjustment))) = work.await else { return false };
+        if adjustment == Adjustment::Lasting {
+            self.adjusted_for.push(refusal.to_owned());
         }
-        self.concessions += 1;
+        self.adjustments += 1;
         self.body = Some((dialect, bytes));
         true
     }
 
     /// Decides whether to retry or to fail.
-    fn weigh(&mut self, mut failure: Failure, spent: Usage) -> Phase {
+    fn after_failure(&mut self, mut failure: Failure, spent: Usage) -> Phase {
         self.retry.explain(&mut failure);
         let ExchangeRequest { service, spec, .. } = &self.question;
         debug!(provider = service.name, model = spec.api_name, what = failure.what, "model request failed");
@@ -289,7 +289,7 @@ impl Exchange {
         if is_partial {
             self.retry.restart_clock();
         }
-        let wait = self.retry.weigh(&failure);
+        let wait = self.retry.next_wait(&failure);
         if let Some(wait) = wait {
             // Deltas that were read and not emitted will come again.
             self.ready.clear();
@@ -332,17 +332,17 @@ impl Exchange {
     }
 }
 
-/// Changes a body to avoid a complaint, or returns None if no change can help. It takes a while for a
+/// Changes a body to avoid a refusal, or returns None if no change can help. It takes a while for a
 /// long conversation.
-fn change(dialect: Dialect, bytes: &[u8], complaint: &str) -> Option<(Bytes, Concession)> {
+fn change(dialect: Dialect, bytes: &[u8], refusal: &str) -> Option<(Bytes, Adjustment)> {
     let mut body = serde_json::from_slice::<Value>(bytes).ok()?;
-    let concession = dialect.concede(&mut body, complaint);
-    debug!(?concession, "the provider refuses part of the request");
-    if concession == Concession::Nothing {
+    let adjustment = dialect.adjust(&mut body, refusal);
+    debug!(?adjustment, "the provider refuses part of the request");
+    if adjustment == Adjustment::Nothing {
         return None;
     }
     let bytes = Json::from(body).to_bytes().ok()?;
-    Some((bytes, concession))
+    Some((bytes, adjustment))
 }
 
 /// Returns whether a delta is part of the answer, which is void if the answer breaks off. Other
@@ -373,7 +373,7 @@ pub(crate) async fn read_some(mut response: Response) -> String {
     let mut body = Vec::new();
     let read = async {
         while let Ok(Some(piece)) = response.chunk().await {
-            let room = limits::COMPLAINT - body.len();
+            let room = limits::ERROR_BODY - body.len();
             body.extend_from_slice(&piece[..piece.len().min(room)]);
             if piece.len() >= room {
                 break;

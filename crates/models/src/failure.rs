@@ -190,10 +190,10 @@ const OVERFLOWS: [&str; 17] = [
 impl Failure {
     /// Builds the failure of a response with an error status, or of an error event that stands for
     /// one.
-    pub(crate) fn of_status(status: u16, complaint: &ErrorBody, after: Option<Duration>) -> Self {
-        let delay = after.or(complaint.after);
+    pub(crate) fn of_status(status: u16, refusal: &ErrorBody, after: Option<Duration>) -> Self {
+        let delay = after.or(refusal.after);
         let again = delay.map_or(RetryAdvice::Soon, RetryAdvice::After);
-        let words = format!("{} {}", complaint.sort, complaint.message).to_ascii_lowercase();
+        let words = format!("{} {}", refusal.sort, refusal.message).to_ascii_lowercase();
         let (kind, what, advice, again) = if is_overflow(status, &words) {
             let advice = "compact the conversation, or choose a model with a larger window";
             (FailureKind::Overflow, "the conversation does not fit into the model's window", advice, RetryAdvice::Never)
@@ -206,14 +206,14 @@ impl Failure {
             sort_status(status, again)
         };
         // The refusal of a key may quote the key.
-        let detail = (status != 401 && !complaint.message.is_empty()).then(|| complaint.message.clone());
+        let detail = (status != 401 && !refusal.message.is_empty()).then(|| refusal.message.clone());
         Self { kind, what: format!("{what} ({status})"), status: Some(status), detail, advice, again }
     }
 
     /// Builds the failure of an error event inside a stream.
     pub(crate) fn of_event(value: &Value) -> Self {
-        let complaint = ErrorBody::of(value);
-        Self::of_status(complaint.status.unwrap_or(500), &complaint, None)
+        let refusal = ErrorBody::of(value);
+        Self::of_status(refusal.status.unwrap_or(500), &refusal, None)
     }
 
     pub(crate) fn unreachable(detail: String) -> Self {

@@ -71,8 +71,8 @@ struct RemoteClient {
 }
 
 impl Http {
-    pub(crate) fn new(patience: &ProviderTimeouts) -> Self {
-        Self { connect: Some(seconds(patience.connect_seconds)), ..Self::default() }
+    pub(crate) fn new(timeouts: &ProviderTimeouts) -> Self {
+        Self { connect: Some(seconds(timeouts.connect_seconds)), ..Self::default() }
     }
 
     pub(crate) async fn client(&self, address: &Url) -> Result<Client, String> {

@@ -103,7 +103,7 @@ pub(crate) enum KeyError {
 
 /// The sources of one provider's key, and the last output of its command.
 #[derive(Debug)]
-pub(crate) struct Keyring {
+pub(crate) struct KeySources {
     config: KeyConfig,
     /// A second variable that may hold a key, and whether that is a token.
     also: Option<(&'static str, bool)>,
@@ -169,7 +169,7 @@ impl CommandOutputs {
     }
 }
 
-impl Keyring {
+impl KeySources {
     pub(crate) fn new(config: KeyConfig, stored: Option<PathBuf>) -> Self {
         let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
         let (looked, reading) = (watch::Sender::default(), Arc::default());
@@ -219,7 +219,7 @@ impl Keyring {
     }
 
     /// Describes every place that was checked.
-    pub(crate) fn places(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let env = self.variable_names().map(|name| format!("environment variable {name}"));
         let command = self.config.command.as_ref().map(|command| format!("key command `{}`", program(command)));
         env.chain(command).chain(self.files().map(|(_, source)| source)).collect::<Vec<_>>().join(", ")

@@ -6,11 +6,11 @@
 //! request: it prepares images and PDFs (`conversion`), finds the key (`key`), sends the request
 //! (`service`, `http`), reads the answer (`sse`, `ndjson`) and retries (`retry`, `failure`).
 
-mod account;
 mod anthropic;
 mod catalogue;
 mod config;
 mod conversion;
+mod device_flow;
 mod exchange;
 mod failure;
 #[cfg(test)]
@@ -19,12 +19,13 @@ mod gemini;
 mod http;
 mod json;
 mod key;
+mod key_store;
 mod limits;
 mod media;
 mod ndjson;
+mod normalize;
 mod ollama;
 mod openai;
-mod outline;
 mod overrides;
 mod partial_call;
 mod providers;
@@ -37,14 +38,16 @@ mod service;
 mod spec;
 mod sse;
 
-pub use account::{AccountError, Accounts, DeviceError, DeviceFlow, DeviceGrant, DevicePoll};
 pub use catalogue::CatalogueVersion;
 pub use config::{
-    CacheTtl, Kind, LocalConfig, ModelApi, ModelConfig, ModelOverride, ModelsConfig, PriceConfig, ProviderConfig,
+    CacheTtl, LocalConfig, ModelApi, ModelConfig, ModelOverride, ModelsConfig, PriceConfig, ProviderConfig,
+    ProviderKind,
 };
+pub use device_flow::{DeviceError, DeviceFlow, DeviceGrant, DevicePoll};
 pub use http::{ProviderTimeouts, install_crypto};
 pub use key::KeyConfig;
-pub use providers::{ConfigError, KeySurvey, Offered, Providers, Survey};
+pub use key_store::{KeyStore, KeyStoreError};
+pub use providers::{ConfigError, KeyCheck, OfferedModel, ProviderCheck, Providers};
 pub use rehearsal::Rehearsal;
 pub use retry::RetryPolicy;
 pub use secret::Secret;

@@ -14,7 +14,7 @@ pub(crate) const ANSWER: usize = 128 * MIB;
 /// The most bytes of an answer that is one JSON document.
 pub(crate) const DOCUMENT: usize = 16 * MIB;
 /// The most bytes that are read of an error's body. The rest is dropped.
-pub(crate) const COMPLAINT: usize = 64 << 10;
+pub(crate) const ERROR_BODY: usize = 64 << 10;
 /// The most bytes of a list of models.
 pub(crate) const LIST: usize = 16 * MIB;
 /// The most bytes of one tool call's arguments, or of one signature.

@@ -76,7 +76,7 @@ fn is_image(block: &Content) -> bool {
 
 /// One block of a prompt, in a form that a model may accept.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Medium<'a> {
+pub(crate) enum MediaKind<'a> {
     /// Text, or a marker for content that this model cannot accept.
     Text(Cow<'a, str>),
     Image {
@@ -93,16 +93,16 @@ pub(crate) enum Medium<'a> {
     },
 }
 
-pub(crate) fn sort<'a>(content: &'a Content, info: &ModelInfo) -> Medium<'a> {
+pub(crate) fn sort<'a>(content: &'a Content, info: &ModelInfo) -> MediaKind<'a> {
     let medium = match &content.payload {
         Payload::Image { data, mime, .. } if info.images => image(mime, data),
         // `conversion` has left only the PDFs that the model reads.
         Payload::BlobResource { mime, blob, .. } if is_pdf(mime.as_deref(), blob) && info.images => {
-            Some(Medium::Pdf { data: blob })
+            Some(MediaKind::Pdf { data: blob })
         }
         Payload::BlobResource { mime: Some(mime), blob, .. } if info.images => image(mime, blob),
         Payload::Audio { data, mime } if info.audio => {
-            audio_format(mime).filter(|_| !data.is_empty()).map(|format| Medium::Audio { format, data })
+            audio_format(mime).filter(|_| !data.is_empty()).map(|format| MediaKind::Audio { format, data })
         }
         Payload::Text { .. }
         | Payload::Link { .. }
@@ -111,7 +111,7 @@ pub(crate) fn sort<'a>(content: &'a Content, info: &ModelInfo) -> Medium<'a> {
         | Payload::Image { .. }
         | Payload::Audio { .. } => None,
     };
-    medium.unwrap_or_else(|| Medium::Text(as_text(content)))
+    medium.unwrap_or_else(|| MediaKind::Text(as_text(content)))
 }
 
 /// Returns the content as text, without a copy if it is plain text.
@@ -128,12 +128,12 @@ fn as_text(content: &Content) -> Cow<'_, str> {
 
 /// Returns an image of a type that every provider accepts. The first bytes decide about the type,
 /// because editors mislabel images and a wrong label fails the whole request.
-fn image<'a>(mime: &'a str, data: &'a str) -> Option<Medium<'a>> {
+fn image<'a>(mime: &'a str, data: &'a str) -> Option<MediaKind<'a>> {
     const SIGNS: [(&str, &str); 4] =
         [("iVBORw0KGgo", "image/png"), ("/9j/", "image/jpeg"), ("R0lGOD", "image/gif"), ("UklGR", "image/webp")];
     let seen = SIGNS.iter().find(|(sign, _)| data.starts_with(sign)).map(|(_, mime)| *mime);
     let mime = seen.or_else(|| SIGNS.iter().map(|(_, known)| *known).find(|known| *known == mime))?;
-    (!data.is_empty()).then_some(Medium::Image { mime, data })
+    (!data.is_empty()).then_some(MediaKind::Image { mime, data })
 }
 
 /// Returns whether a resource is a PDF, by its type or, if the client gave no specific type, by its
@@ -155,9 +155,9 @@ fn audio_format(mime: &str) -> Option<&'static str> {
 }
 
 /// Returns whether a provider complains that it does not accept images.
-pub(crate) fn is_about_images(complaint: &str) -> bool {
-    let complaint = complaint.to_ascii_lowercase();
-    let names_them = ["image", "vision", "multimodal", "mmproj"].iter().any(|word| complaint.contains(word));
+pub(crate) fn is_about_images(refusal: &str) -> bool {
+    let refusal = refusal.to_ascii_lowercase();
+    let names_them = ["image", "vision", "multimodal", "mmproj"].iter().any(|word| refusal.contains(word));
     let refuses = [
         "not support",
         "unsupported",
@@ -169,7 +169,7 @@ pub(crate) fn is_about_images(complaint: &str) -> bool {
         "unknown variant",
         "at most 0",
     ];
-    names_them && refuses.iter().any(|sign| complaint.contains(sign))
+    names_them && refuses.iter().any(|sign| refusal.contains(sign))
 }
 
 /// Replaces every part of this type in the messages of a body with text. Returns whether there was
@@ -208,13 +208,13 @@ mod tests {
     fn unsupported_content_becomes_a_marker() {
         let picture =
             Content::from(Payload::Image { data: "iVBORw0KGgoAA".into(), mime: "image/jpg".into(), uri: None });
-        assert_eq!(sort(&picture, &info(false, false)), Medium::Text("[image: image/jpg]".into()));
-        assert_eq!(sort(&picture, &info(true, false)), Medium::Image { mime: "image/png", data: "iVBORw0KGgoAA" });
+        assert_eq!(sort(&picture, &info(false, false)), MediaKind::Text("[image: image/jpg]".into()));
+        assert_eq!(sort(&picture, &info(true, false)), MediaKind::Image { mime: "image/png", data: "iVBORw0KGgoAA" });
         let drawing = Content::from(Payload::Image { data: "PHN2Zz4".into(), mime: "image/svg+xml".into(), uri: None });
-        assert_eq!(sort(&drawing, &info(true, false)), Medium::Text("[image: image/svg+xml]".into()));
+        assert_eq!(sort(&drawing, &info(true, false)), MediaKind::Text("[image: image/svg+xml]".into()));
         let sound = Content::from(Payload::Audio { data: "UklG".into(), mime: "audio/wav".into() });
-        assert_eq!(sort(&sound, &info(true, false)), Medium::Text("[audio: audio/wav]".into()));
-        assert_eq!(sort(&sound, &info(true, true)), Medium::Audio { format: "wav", data: "UklG" });
+        assert_eq!(sort(&sound, &info(true, false)), MediaKind::Text("[audio: audio/wav]".into()));
+        assert_eq!(sort(&sound, &info(true, true)), MediaKind::Audio { format: "wav", data: "UklG" });
     }
 
     #[test]
@@ -258,11 +258,11 @@ mod tests {
                 blob: "AAAA".into(),
             })
         };
-        assert_eq!(sort(&blob("image/gif"), &info(true, false)), Medium::Image { mime: "image/gif", data: "AAAA" });
-        assert_eq!(sort(&blob("application/pdf"), &info(true, false)), Medium::Pdf { data: "AAAA" });
+        assert_eq!(sort(&blob("image/gif"), &info(true, false)), MediaKind::Image { mime: "image/gif", data: "AAAA" });
+        assert_eq!(sort(&blob("application/pdf"), &info(true, false)), MediaKind::Pdf { data: "AAAA" });
         assert_eq!(
             sort(&blob("application/zip"), &info(true, false)),
-            Medium::Text("[resource: application/zip file:///x]".into())
+            MediaKind::Text("[resource: application/zip file:///x]".into())
         );
     }
 }

@@ -8,4 +8,4 @@ mod fold;
 mod request;
 
 pub(crate) use self::fold::OllamaFold;
-pub(crate) use self::request::{body, concede};
+pub(crate) use self::request::{adjust, body};

@@ -5,7 +5,7 @@ mod fold;
 mod request;
 
 pub(crate) use self::fold::OpenAiFold;
-pub(crate) use self::request::{body, concede};
+pub(crate) use self::request::{adjust, body};
 
 /// The fields of a message that hold reasoning, by server.
 const REASONING_FIELDS: [&str; 2] = ["reasoning_content", "reasoning"];

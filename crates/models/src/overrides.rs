@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use crate::config::{ModelApi, ModelOverride};
 use crate::providers::ConfigError;
-use crate::spec::Facts;
+use crate::spec::ModelFacts;
 
 /// The overrides, by the pattern that names the models.
 #[derive(Debug, Default)]
-pub(crate) struct Overrides(Vec<(ModelPattern, Facts)>);
+pub(crate) struct Overrides(Vec<(ModelPattern, ModelFacts)>);
 
 #[derive(Debug)]
 struct ModelPattern {
@@ -39,7 +39,7 @@ impl Overrides {
     }
 
     /// Returns the facts of the most specific override for a model, by its id or by its name alone.
-    pub(crate) fn find(&self, provider: &str, model: &str) -> Facts {
+    pub(crate) fn find(&self, provider: &str, model: &str) -> ModelFacts {
         let id = format!("{provider}/{model}");
         let found = self.0.iter().find(|(pattern, _)| pattern.fits(&id) || pattern.fits(model));
         found.map(|(_, facts)| facts.clone()).unwrap_or_default()
@@ -79,7 +79,7 @@ mod tests {
         {
             assert_eq!(overrides.find(provider, name).window, Some(window), "{provider}/{name}");
         }
-        assert_eq!(Overrides::default().find("p", "m"), Facts::default());
+        assert_eq!(Overrides::default().find("p", "m"), ModelFacts::default());
     }
 
     #[test]

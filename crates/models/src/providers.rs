@@ -5,28 +5,28 @@
 //! background (`provider`). The list is kept, and fetched again when it is read later. `settle`
 //! waits for the first answers. The dialects know how to send a request to a model.
 
+mod check;
 mod key_variables;
 mod listing;
 mod loaded_window;
 mod provider;
 mod setup;
-mod survey;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use attachments::Converter;
 use domain::model::{Catalogue, Model, ModelError, ModelInfo};
-use domain::{Environment, ModelId, near};
+use domain::{Environment, ModelId, similar_names};
 
 use futures_util::future::{BoxFuture, join_all};
 
+pub use self::check::{KeyCheck, OfferedModel, ProviderCheck};
 use self::provider::{Provider, RefreshWhen};
-pub use self::survey::{KeySurvey, Offered, Survey};
-use crate::account::Accounts;
 use crate::config::ModelsConfig;
 use crate::conversion::Conversions;
-use crate::remote::Remote;
+use crate::key_store::KeyStore;
+use crate::remote::RemoteModel;
 use crate::secret::Secret;
 use crate::service::Service;
 use crate::spec::Spec;
@@ -64,12 +64,12 @@ impl Providers {
     /// If there is no built-in model, because a new session might then have no model.
     pub fn new(
         config: &ModelsConfig,
-        accounts: Option<&Accounts>,
+        key_store: Option<&KeyStore>,
         built_in: Vec<Arc<dyn Model>>,
     ) -> Result<Self, ConfigError> {
         assert!(!built_in.is_empty(), "there must be a built-in model");
         let conversions = Arc::<Conversions>::default();
-        let providers = setup::providers(config, accounts, &conversions)?;
+        let providers = setup::providers(config, key_store, &conversions)?;
         let default = config.default.as_deref().map(ModelId::from);
         let providers = Self { providers, built_in, default, conversions };
         if let Some(default) = &providers.default
@@ -89,12 +89,13 @@ impl Providers {
         let named = self.providers.iter().flat_map(|provider| provider.named_ids());
         let mut names: Vec<String> = built_in.chain(named).collect();
         if let Some((provider, model)) = id.as_str().split_once('/') {
-            let makers = near::nearest(provider, self.providers.iter().map(|provider| provider.service.name.as_str()));
+            let makers =
+                similar_names::nearest(provider, self.providers.iter().map(|provider| provider.service.name.as_str()));
             names.extend(makers.into_iter().map(|maker| format!("{maker}/{model}")));
         }
         names.sort();
         names.dedup();
-        near::did_you_mean(id.as_str(), names.iter().map(String::as_str))
+        similar_names::did_you_mean(id.as_str(), names.iter().map(String::as_str))
     }
 
     /// Sets the helper that scales images and reads PDFs. Without one, images are sent as they are,
@@ -170,10 +171,10 @@ impl Providers {
 impl Catalogue for Providers {
     fn list(&self, environment: &Environment) -> Vec<ModelInfo> {
         self.providers.iter().for_each(|provider| provider.refresh(environment, RefreshWhen::Stale));
-        self.known(environment)
+        self.list_known(environment)
     }
 
-    fn known(&self, environment: &Environment) -> Vec<ModelInfo> {
+    fn list_known(&self, environment: &Environment) -> Vec<ModelInfo> {
         let offered = self.providers.iter().flat_map(|provider| provider.models(environment)).map(|spec| spec.info);
         offered.chain(self.built_in.iter().map(|model| model.info().clone())).collect()
     }
@@ -194,7 +195,7 @@ impl Catalogue for Providers {
         }
         self.warm(environment);
         let ready = self.providers.iter().filter(|provider| provider.is_ready(environment));
-        let chosen = ready.flat_map(|provider| provider.favourite(environment)).next();
+        let chosen = ready.flat_map(|provider| provider.preferred_model(environment)).next();
         chosen.map_or_else(|| self.built_in[0].info().id.clone(), |spec| spec.info.id)
     }
 
@@ -205,7 +206,7 @@ impl Catalogue for Providers {
         self.split(id).is_some_and(|(provider, model)| provider.has(model, environment))
     }
 
-    fn settle(&self, environment: &Environment, within: Duration) -> BoxFuture<'static, ()> {
+    fn wait_for_lists(&self, environment: &Environment, within: Duration) -> BoxFuture<'static, ()> {
         // A configured default model does not depend on any list.
         let providers = if self.default.is_some() { Vec::new() } else { self.providers.clone() };
         let environment = environment.clone();
@@ -216,7 +217,7 @@ impl Catalogue for Providers {
             let settled = async {
                 for provider in &providers {
                     provider.settled(&environment).await;
-                    if provider.is_ready(&environment) && provider.favourite(&environment).is_some() {
+                    if provider.is_ready(&environment) && provider.preferred_model(&environment).is_some() {
                         return;
                     }
                 }
@@ -246,8 +247,8 @@ impl Catalogue for Providers {
         let others = self.providers.iter().filter(|provider| provider.is_ready(environment));
         // Another model of the same provider is closest to the intended one.
         let listed = same.into_iter().chain(others).flat_map(|provider| {
-            let favourite = provider.favourite(environment).into_iter();
-            favourite.chain(provider.listed(environment).unwrap_or_default()).map(|spec| spec.info.id)
+            let preferred_model = provider.preferred_model(environment).into_iter();
+            preferred_model.chain(provider.listed(environment).unwrap_or_default()).map(|spec| spec.info.id)
         });
         listed.into_iter().find(|other| other != id && self.is_listed(other, environment))
     }
@@ -255,10 +256,9 @@ impl Catalogue for Providers {
     fn remarks(&self, id: &ModelId, environment: &Environment) -> Vec<String> {
         let is_stopgap = self.default.as_ref() != Some(id) && self.built_in[0].info().id == *id;
         // A pending list is reported at once only if a model is missing.
-        let patience = if is_stopgap { Duration::ZERO } else { LATE };
-        let remark = |provider: &Arc<Provider>| {
-            provider.trouble(environment).or_else(|| provider.lateness(environment, patience))
-        };
+        let waited = if is_stopgap { Duration::ZERO } else { LATE };
+        let remark =
+            |provider: &Arc<Provider>| provider.trouble(environment).or_else(|| provider.lateness(environment, waited));
         let mut remarks: Vec<String> = self.providers.iter().filter_map(remark).collect();
         let is_wanted = self.providers.iter().any(|provider| provider.is_wanted(environment));
         if is_wanted && is_stopgap {
@@ -272,5 +272,5 @@ impl Catalogue for Providers {
 }
 
 fn build(spec: Spec, service: Arc<Service>) -> Arc<dyn Model> {
-    Arc::new(Remote::new(spec, service))
+    Arc::new(RemoteModel::new(spec, service))
 }

@@ -9,7 +9,7 @@ use domain::model::{Delta, Model, ModelError, ModelInfo, ModelRequest};
 use futures_util::stream::BoxStream;
 use serde_json::Value;
 
-use crate::exchange::{self, Concession, ExchangeRequest, Fold};
+use crate::exchange::{self, Adjustment, ExchangeRequest, Fold};
 use crate::json::Json;
 use crate::service::Service;
 use crate::spec::Spec;
@@ -89,30 +89,30 @@ impl Dialect {
         }
     }
 
-    /// Changes the body so that a provider with this complaint may accept it.
-    pub(crate) fn concede(self, body: &mut Value, complaint: &str) -> Concession {
+    /// Changes the body so that a provider with this refusal may accept it.
+    pub(crate) fn adjust(self, body: &mut Value, refusal: &str) -> Adjustment {
         match self {
-            Self::Anthropic | Self::Vertex => anthropic::concede(body, complaint),
-            Self::Chat => openai::concede(body, complaint),
-            Self::Responses => responses::concede(body, complaint),
-            Self::Gemini => gemini::concede(body, complaint),
-            Self::Ollama => ollama::concede(body, complaint),
+            Self::Anthropic | Self::Vertex => anthropic::adjust(body, refusal),
+            Self::Chat => openai::adjust(body, refusal),
+            Self::Responses => responses::adjust(body, refusal),
+            Self::Gemini => gemini::adjust(body, refusal),
+            Self::Ollama => ollama::adjust(body, refusal),
         }
     }
 }
 
-pub(crate) struct Remote {
+pub(crate) struct RemoteModel {
     spec: Arc<Spec>,
     service: Arc<Service>,
 }
 
-impl Remote {
+impl RemoteModel {
     pub(crate) fn new(spec: Spec, service: Arc<Service>) -> Self {
         Self { spec: Arc::new(spec), service }
     }
 }
 
-impl Model for Remote {
+impl Model for RemoteModel {
     fn info(&self) -> &ModelInfo {
         &self.spec.info
     }

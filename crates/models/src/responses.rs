@@ -7,11 +7,11 @@ mod fold;
 mod request;
 
 pub(crate) use self::fold::ResponsesFold;
-pub(crate) use self::request::{body, concede};
+pub(crate) use self::request::{adjust, body};
 
 /// The key, in the opaque values of a call or a seal, of the reasoning items before it.
 const REASONING: &str = "reasoning";
 
-/// The key, in a seal, of the phase of the message after it. OpenAI asks clients to send phases back,
-/// because its models do worse without them (openai-python 3.51.0, `ResponseOutputMessage`).
+/// The key, in a seal, of the phase of the message after it. OpenAI asks clients to send phases
+/// back, because its models do worse without them (openai-python 3.51.0, `ResponseOutputMessage`).
 const PHASE: &str = "phase";

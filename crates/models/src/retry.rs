@@ -63,7 +63,7 @@ impl Retry {
     }
 
     /// Records a failure. Returns how long to wait before the next request, or None to give up.
-    pub(crate) fn weigh(&mut self, failure: &Failure) -> Option<Duration> {
+    pub(crate) fn next_wait(&mut self, failure: &Failure) -> Option<Duration> {
         if failure.again == RetryAdvice::Changed {
             return Some(Duration::ZERO);
         }
@@ -136,35 +136,35 @@ mod tests {
         let policy = RetryPolicy { tries: 10, first_ms: 1000, longest_ms: 4000, ..RetryPolicy::default() };
         let mut retry = Retry::new(policy);
         for most in [1000, 2000, 4000, 4000, 4000, 4000, 4000, 4000, 4000] {
-            let wait = retry.weigh(&failure(None)).unwrap();
+            let wait = retry.next_wait(&failure(None)).unwrap();
             assert!((most / 2..=most).contains(&wait.as_millis()), "{wait:?}");
         }
-        assert_eq!(retry.weigh(&failure(None)), None);
+        assert_eq!(retry.next_wait(&failure(None)), None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_providers_own_wait_is_kept_to_but_not_for_ever() {
         let mut retry = Retry::new(RetryPolicy::default());
-        let wait = retry.weigh(&failure(Some(Duration::from_secs(20)))).unwrap();
+        let wait = retry.next_wait(&failure(Some(Duration::from_secs(20)))).unwrap();
         assert!((20.0..=22.0).contains(&wait.as_secs_f64()), "{wait:?}");
         assert!(retry.is_worth_telling(wait));
-        assert_eq!(retry.weigh(&failure(Some(Duration::from_secs(61)))), None);
+        assert_eq!(retry.next_wait(&failure(Some(Duration::from_secs(61)))), None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn no_request_begins_after_the_time_is_up() {
         let mut retry = Retry::new(RetryPolicy::default());
         tokio::time::advance(Duration::from_secs(240)).await;
-        assert_eq!(retry.weigh(&failure(None)), None);
+        assert_eq!(retry.next_wait(&failure(None)), None);
         retry.restart_clock();
-        assert!(retry.weigh(&failure(None)).is_some());
+        assert!(retry.next_wait(&failure(None)).is_some());
     }
 
     #[tokio::test(start_paused = true)]
     async fn failures_that_a_retry_cannot_fix_are_not_retried() {
         let mut retry = Retry::new(RetryPolicy::default());
-        assert_eq!(retry.weigh(&Failure::of_status(400, &ErrorBody::default(), None)), None);
-        assert_eq!(retry.weigh(&failure(None).after_output()), None);
+        assert_eq!(retry.next_wait(&Failure::of_status(400, &ErrorBody::default(), None)), None);
+        assert_eq!(retry.next_wait(&failure(None).after_output()), None);
     }
 
     #[test]

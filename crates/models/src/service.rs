@@ -15,11 +15,11 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use crate::catalogue;
-use crate::config::{CacheTtl, Kind, ModelApi};
+use crate::config::{CacheTtl, ModelApi, ProviderKind};
 use crate::conversion::Conversions;
 use crate::failure::{ErrorBody, Failure, shorten};
 use crate::http::{Http, ProviderTimeouts};
-use crate::key::{Key, Keyring};
+use crate::key::{Key, KeySources};
 use crate::overrides::Overrides;
 use crate::remote::Dialect;
 use crate::retry::RetryPolicy;
@@ -30,13 +30,13 @@ const ANTHROPIC_VERSION: &str = "2023-06-01";
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) name: String,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ProviderKind,
     pub(crate) address: Address,
-    pub(crate) keys: Keyring,
+    pub(crate) keys: KeySources,
     /// Whether a request without a key is pointless.
     pub(crate) needs_key: bool,
     pub(crate) headers: HeaderMap,
-    pub(crate) patience: ProviderTimeouts,
+    pub(crate) timeouts: ProviderTimeouts,
     pub(crate) retry: RetryPolicy,
     pub(crate) stream_usage: bool,
     pub(crate) prompt_caching: bool,
@@ -46,15 +46,15 @@ pub(crate) struct Service {
     /// Facts about models that the configuration sets.
     pub(crate) overrides: Arc<Overrides>,
     /// The parts of requests that this provider refused. Later requests omit them for a while.
-    pub(crate) refused: Mutex<ResolvedComplaints>,
+    pub(crate) refused: Mutex<RememberedRefusals>,
     /// Models that need another dialect than the provider's own, by address and model.
     pub(crate) dialects: Mutex<HashMap<(String, String), Dialect>>,
 }
 
 /// Complaints that a change of the request resolved, with their times, by address and model.
-pub(crate) type ResolvedComplaints = HashMap<(String, String), Vec<(Instant, String)>>;
+pub(crate) type RememberedRefusals = HashMap<(String, String), Vec<(Instant, String)>>;
 
-/// How long a complaint is remembered. It expires because servers get fixed.
+/// How long a refusal is remembered. It expires because servers get fixed.
 const REMEMBERED: Duration = Duration::from_secs(3600);
 
 #[derive(Clone, Debug)]
@@ -98,7 +98,7 @@ impl Service {
         const CHECK: &str = "check where the key is kept";
         let key = self.keys.find(environment).await.map_err(|error| Failure::key(error.to_string(), CHECK))?;
         if key.is_none() && self.needs_key && self.address.named_by(environment).is_none() {
-            let what = format!("no key was found (looked at: {})", self.keys.places());
+            let what = format!("no key was found (looked at: {})", self.keys.describe());
             return Err(Failure::key(what, "set a key for this provider, for example with `acpd login`"));
         }
         self.reach_with(key, environment).await
@@ -153,17 +153,17 @@ impl Service {
         words.fold(text.to_owned(), |text, word| text.replace(word, "[key]"))
     }
 
-    /// Returns the recent complaints of the server at this address about this model.
+    /// Returns the recent refusals of the server at this address about this model.
     pub(crate) fn refused(&self, line: &ProviderEndpoint, model: &str) -> Vec<String> {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(complaints) = refused.get_mut(&(line.base.clone(), model.to_owned())) else { return Vec::new() };
-        complaints.retain(|(at, _)| at.elapsed() < REMEMBERED);
-        complaints.iter().map(|(_, complaint)| complaint.clone()).collect()
+        let Some(refusals) = refused.get_mut(&(line.base.clone(), model.to_owned())) else { return Vec::new() };
+        refusals.retain(|(at, _)| at.elapsed() < REMEMBERED);
+        refusals.iter().map(|(_, refusal)| refusal.clone()).collect()
     }
 
-    pub(crate) fn note_refused(&self, line: &ProviderEndpoint, model: &str, complaint: String) {
+    pub(crate) fn note_refused(&self, line: &ProviderEndpoint, model: &str, refusal: String) {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        refused.entry((line.base.clone(), model.to_owned())).or_default().push((Instant::now(), complaint));
+        refused.entry((line.base.clone(), model.to_owned())).or_default().push((Instant::now(), refusal));
     }
 
     /// Returns the dialect for this model at this address: what the provider itself asked for, the
@@ -178,22 +178,22 @@ impl Service {
             Some(ModelApi::Anthropic | ModelApi::Gemini) | None => usual,
         };
         known.unwrap_or_else(|| match self.kind {
-            Kind::Anthropic => Dialect::Anthropic,
-            Kind::Vertex => Dialect::Vertex,
-            Kind::OpenAi => of_openai(spec.dialect.or_else(listed), Dialect::Chat),
-            Kind::Responses => of_openai(spec.dialect, Dialect::Responses),
-            Kind::Gemini => Dialect::Gemini,
-            Kind::Ollama => Dialect::Ollama,
+            ProviderKind::Anthropic => Dialect::Anthropic,
+            ProviderKind::Vertex => Dialect::Vertex,
+            ProviderKind::OpenAi => of_openai(spec.dialect.or_else(listed), Dialect::Chat),
+            ProviderKind::Responses => of_openai(spec.dialect, Dialect::Responses),
+            ProviderKind::Gemini => Dialect::Gemini,
+            ProviderKind::Ollama => Dialect::Ollama,
         })
     }
 
     /// Records that a model at this address needs another dialect, if that is what the provider
     /// complains about. Returns whether the request should be sent again in that dialect.
     ///
-    /// What is recorded first stays. Other requests of the model that were sent before then switch as
-    /// well, and a model that accepts neither dialect is an error.
-    pub(crate) fn note_dialect(&self, dialect: Dialect, base: &str, model: &str, complaint: &ErrorBody) -> bool {
-        let names_it = complaint.message.contains("v1/responses");
+    /// What is recorded first stays. Other requests of the model that were sent before then switch
+    /// as well, and a model that accepts neither dialect is an error.
+    pub(crate) fn note_dialect(&self, dialect: Dialect, base: &str, model: &str, refusal: &ErrorBody) -> bool {
+        let names_it = refusal.message.contains("v1/responses");
         let other = match dialect {
             Dialect::Responses if names_it => Dialect::Chat,
             Dialect::Chat if names_it => Dialect::Responses,
@@ -228,15 +228,19 @@ impl Service {
     fn all_headers(&self, line: &ProviderEndpoint) -> Result<HeaderMap, Failure> {
         let mut headers = HeaderMap::new();
         let (name, prefix) = match self.kind {
-            Kind::Anthropic => {
+            ProviderKind::Anthropic => {
                 headers.insert("anthropic-version", HeaderValue::from_static(ANTHROPIC_VERSION));
                 (HeaderName::from_static("x-api-key"), "")
             }
-            Kind::Gemini => (HeaderName::from_static("x-goog-api-key"), ""),
-            Kind::OpenAi | Kind::Responses if line.is_azure() => (HeaderName::from_static("api-key"), ""),
-            Kind::OpenAi | Kind::Responses | Kind::Ollama | Kind::Vertex => (AUTHORIZATION, "Bearer "),
+            ProviderKind::Gemini => (HeaderName::from_static("x-goog-api-key"), ""),
+            ProviderKind::OpenAi | ProviderKind::Responses if line.is_azure() => {
+                (HeaderName::from_static("api-key"), "")
+            }
+            ProviderKind::OpenAi | ProviderKind::Responses | ProviderKind::Ollama | ProviderKind::Vertex => {
+                (AUTHORIZATION, "Bearer ")
+            }
         };
-        let is_token = self.kind == Kind::Anthropic && line.key.as_ref().is_some_and(|key| key.is_token);
+        let is_token = self.kind == ProviderKind::Anthropic && line.key.as_ref().is_some_and(|key| key.is_token);
         let (name, prefix) = if is_token { (AUTHORIZATION, "Bearer ") } else { (name, prefix) };
         if let Some(key) = &line.key {
             let value = HeaderValue::from_str(&format!("{prefix}{}", key.secret.expose()));
@@ -262,8 +266,8 @@ impl ProviderEndpoint {
         self.is_at(|host| host == "api.openai.com")
     }
 
-    /// Whether the address is Azure's, which takes keys in its own header. The path of a deployment is
-    /// Azure's wherever it is, because companies put gateways before it.
+    /// Whether the address is Azure's, which takes keys in its own header. The path of a deployment
+    /// is Azure's wherever it is, because companies put gateways before it.
     fn is_azure(&self) -> bool {
         const HOSTS: [&str; 3] = [".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"];
         self.is_at(|host| HOSTS.iter().any(|end| host.ends_with(end))) || self.base.contains("/openai/deployments/")
@@ -295,13 +299,13 @@ fn is_at(base: &str, is_it: impl Fn(&str) -> bool) -> bool {
 
 /// Normalises an address. Users write it with and without a trailing slash, and Anthropic's with
 /// and without its version.
-pub(crate) fn tidy(address: &str, kind: Kind) -> String {
+pub(crate) fn tidy(address: &str, kind: ProviderKind) -> String {
     let bare = address.trim().trim_end_matches('/');
     match kind {
-        Kind::Anthropic => bare.strip_suffix("/v1").unwrap_or(bare).to_owned(),
+        ProviderKind::Anthropic => bare.strip_suffix("/v1").unwrap_or(bare).to_owned(),
         // Users often configure the address of Ollama's other API.
-        Kind::Ollama => bare.strip_suffix("/v1").unwrap_or(bare).to_owned(),
-        Kind::OpenAi | Kind::Responses | Kind::Gemini | Kind::Vertex => bare.to_owned(),
+        ProviderKind::Ollama => bare.strip_suffix("/v1").unwrap_or(bare).to_owned(),
+        ProviderKind::OpenAi | ProviderKind::Responses | ProviderKind::Gemini | ProviderKind::Vertex => bare.to_owned(),
     }
 }
 
@@ -319,15 +323,15 @@ fn below(base: &str, path: &str) -> String {
 #[cfg(test)]
 impl Service {
     /// Builds a provider `p` without a server, for tests of what would be sent to it.
-    pub(crate) fn stub(kind: Kind) -> Self {
+    pub(crate) fn stub(kind: ProviderKind) -> Self {
         Self {
             name: "p".to_owned(),
             kind,
             address: Address { own: "http://127.0.0.1:9".to_owned(), variable: Some("P_BASE_URL") },
-            keys: Keyring::new(crate::key::KeyConfig { env: Some("P_KEY".to_owned()), ..Default::default() }, None),
+            keys: KeySources::new(crate::key::KeyConfig { env: Some("P_KEY".to_owned()), ..Default::default() }, None),
             needs_key: true,
             headers: HeaderMap::new(),
-            patience: ProviderTimeouts::default(),
+            timeouts: ProviderTimeouts::default(),
             retry: RetryPolicy::default(),
             stream_usage: true,
             prompt_caching: true,

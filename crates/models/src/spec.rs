@@ -46,7 +46,7 @@ pub enum Thinking {
 
 /// Facts about a model that override the defaults.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Facts {
+pub(crate) struct ModelFacts {
     pub(crate) name: Option<String>,
     pub(crate) window: Option<u64>,
     pub(crate) output: Option<u64>,
@@ -60,10 +60,11 @@ pub(crate) struct Facts {
     pub(crate) price: Option<Price>,
 }
 
-impl Facts {
+impl ModelFacts {
     /// Lists the names of the facts that are known.
     pub(crate) fn names(&self) -> Vec<&'static str> {
-        let Facts { name, window, output, images, audio, documents, thinks, thinking, efforts, dialect, price } = self;
+        let ModelFacts { name, window, output, images, audio, documents, thinks, thinking, efforts, dialect, price } =
+            self;
         let known = [
             ("name", name.is_some()),
             ("window", window.is_some()),
@@ -83,8 +84,9 @@ impl Facts {
 
 impl Spec {
     #[must_use]
-    pub(crate) fn with(mut self, facts: Facts) -> Self {
-        let Facts { name, window, output, images, audio, documents, thinks, thinking, efforts, dialect, price } = facts;
+    pub(crate) fn with(mut self, facts: ModelFacts) -> Self {
+        let ModelFacts { name, window, output, images, audio, documents, thinks, thinking, efforts, dialect, price } =
+            facts;
         self.info.name = name.unwrap_or(self.info.name);
         if let Some(window) = window.filter(|window| *window > 0) {
             self.info.window = window;
@@ -226,10 +228,10 @@ mod tests {
 
     #[test]
     fn known_facts_override_the_defaults_of_a_model() {
-        let facts = Facts { window: Some(9), images: Some(false), ..Facts::default() };
-        let spec = spec("p", "gpt-4o").with(facts).with(Facts { window: Some(0), ..Facts::default() });
+        let facts = ModelFacts { window: Some(9), images: Some(false), ..ModelFacts::default() };
+        let spec = spec("p", "gpt-4o").with(facts).with(ModelFacts { window: Some(0), ..ModelFacts::default() });
         assert_eq!((spec.info.window, spec.info.images, spec.output), (9, false, Some(16_384)));
-        let facts = Facts { efforts: Some(vec!["deep".into()]), documents: Some(false), ..Facts::default() };
+        let facts = ModelFacts { efforts: Some(vec!["deep".into()]), documents: Some(false), ..ModelFacts::default() };
         assert_eq!(facts.names(), ["documents", "efforts"]);
         let spec = spec.with(facts);
         assert_eq!((spec.effort(ThoughtLevel::High), spec.documents), (Some("deep"), false));

@@ -33,8 +33,8 @@ pub struct Network {
     pub certificates: Vec<PathBuf>,
 }
 
-/// Why a setting cannot be used. The text never contains a proxy's password, nor a key that was given in place of an
-/// address.
+/// Why a setting cannot be used. The text never contains a proxy's password, nor a key that was
+/// given in place of an address.
 #[derive(Debug, thiserror::Error)]
 pub enum NetworkError {
     #[error("`{0}` is not the address of a proxy, such as http://proxy.example:3128 or socks5h://proxy.example:1080")]
@@ -117,7 +117,8 @@ fn may_be_a_key(address: &str) -> bool {
     !address.is_empty() && !address.contains([':', '/', '@', '[']) && !is_host
 }
 
-/// Returns a proxy's address without its user and password, fit for display. A text that looks like a key is hidden.
+/// Returns a proxy's address without its user and password, fit for display. A text that looks like
+/// a key is hidden.
 pub fn without_password(address: &str) -> String {
     if may_be_a_key(address) {
         return "[hidden]".to_owned();

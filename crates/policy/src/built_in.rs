@@ -1,5 +1,5 @@
-//! The names and kinds of the built-in tools, for checking rules. A test of `tools` compares this table with the real
-//! tools.
+//! The names and kinds of the built-in tools, for checking rules. A test of `tools` compares this
+//! table with the real tools.
 
 use domain::ToolKind;
 

@@ -1,6 +1,7 @@
-//! Globs of bounded size. Globs come from untrusted sources (a model, a project, the operator), and `globset` parses
-//! nested braces recursively: a deeply nested pattern overflows the stack, which ends the whole daemon. All globs are
-//! therefore built here, and clippy forbids `globset`'s own constructors elsewhere.
+//! Globs of bounded size. Globs come from untrusted sources (a model, a project, the operator), and
+//! `globset` parses nested braces recursively: a deeply nested pattern overflows the stack, which
+//! ends the whole daemon. All globs are therefore built here, and clippy forbids `globset`'s own
+//! constructors elsewhere.
 
 use globset::{GlobBuilder, GlobMatcher};
 
@@ -104,7 +105,8 @@ mod tests {
         for pattern in ["**/*.{rs,toml}", "src/**/{a,{b,c{d,e}}}.ts", "[!a-z]?", "mcp__*", "*.example.com"] {
             assert!(glob(pattern, Star::WithinPart).is_ok(), "{pattern}");
         }
-        // The largest patterns must compile too: `globset` panics on a matcher that it cannot build.
+        // The largest patterns must compile too: `globset` panics on a matcher that it cannot
+        // build.
         for text in ["*?".repeat(512), "[!a]".repeat(256), "**/".repeat(341), "{*,?}".repeat(50)] {
             assert!(glob(&text, Star::WithinPart).is_ok(), "{text}");
         }

@@ -1,9 +1,10 @@
 //! Decides what an "always" answer about a shell command covers.
 //!
-//! A command of a known shape is covered by its first words: no argument that the shape accepts makes it run another
-//! program or write to an unexpected place. Every other command is covered exactly as it is written. Text that is not
-//! plain (see `shell::plain`) is not covered at all. That excludes several commands in one text and words that the
-//! shell would expand, because the user did not see what they expand to.
+//! A command of a known shape is covered by its first words: no argument that the shape accepts
+//! makes it run another program or write to an unexpected place. Every other command is covered
+//! exactly as it is written. Text that is not plain (see `shell::plain`) is not covered at all.
+//! That excludes several commands in one text and words that the shell would expand, because the
+//! user did not see what they expand to.
 
 use domain::Grant;
 
@@ -13,7 +14,8 @@ mod shapes;
 
 use shapes::{Operands, Options, Rest, SHAPES, Shape};
 
-/// The longest command that is covered exactly. The user could not recognise a longer one in the text of the option.
+/// The longest command that is covered exactly. The user could not recognise a longer one in the
+/// text of the option.
 const LONGEST: usize = 200;
 
 pub fn always_grant(command: &str) -> Option<Grant> {
@@ -145,7 +147,8 @@ mod tests {
         }
     }
 
-    /// Each of these either begins like a command that is covered by its first words, or runs what its arguments name.
+    /// Each of these either begins like a command that is covered by its first words, or runs what
+    /// its arguments name.
     #[test]
     fn commands_that_could_run_or_write_something_else_are_covered_exactly() {
         let commands = [

@@ -1,9 +1,9 @@
-//! Files that programs run or obey without being asked to: start-up files of shells and editors, configuration that
-//! names programs, hooks. Writing one can run a command later, so neither "accept edits" nor an "always" answer about
-//! edits covers it. Pure: decides by the path alone.
+//! Files that programs run or obey without being asked to: start-up files of shells and editors,
+//! configuration that names programs, hooks. Writing one can run a command later, so neither
+//! "accept edits" nor an "always" answer about edits covers it. Pure: decides by the path alone.
 //!
-//! Files that a build runs by design (makefiles, build scripts, `package.json`) are the project's own code and are not
-//! listed.
+//! Files that a build runs by design (makefiles, build scripts, `package.json`) are the project's
+//! own code and are not listed.
 
 use std::path::{Component, Path};
 
@@ -66,7 +66,8 @@ const FOLDERS: [&str; 13] = [
     ".zed",
 ];
 
-/// Returns whether some program may run this file, or a program that it names, without being asked to.
+/// Returns whether some program may run this file, or a program that it names, without being asked
+/// to.
 pub fn runs_implicitly(path: &Path) -> bool {
     let is_one = |part: Component<'_>, names: &[&str]| {
         let Component::Normal(name) = part else { return false };

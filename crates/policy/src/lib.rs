@@ -1,8 +1,8 @@
-//! Decides which tool calls run, are asked about or are denied: permission rules, the parser of shell commands, and the
-//! grants that an "always" answer creates.
+//! Decides which tool calls run, are asked about or are denied: permission rules, the parser of
+//! shell commands, and the grants that an "always" answer creates.
 //!
-//! Pure: decides by the texts of calls and rules alone. Must not touch files, processes or the network, and must not
-//! know the tools themselves; `built_in` lists their names and kinds.
+//! Pure: decides by the texts of calls and rules alone. Must not touch files, processes or the
+//! network, and must not know the tools themselves; `built_in` lists their names and kinds.
 
 pub mod built_in;
 pub mod glob;

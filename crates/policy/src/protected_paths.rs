@@ -1,7 +1,8 @@
-//! Decides whether a shell command reaches acpd's own files: its state, keys, token, socket and configuration.
+//! Decides whether a shell command reaches acpd's own files: its state, keys, token, socket and
+//! configuration.
 //!
-//! This prevents accidents only: a determined command can build a path that its text does not show. The security
-//! boundary is the sandbox, see `process::protected_files`.
+//! This prevents accidents only: a determined command can build a path that its text does not show.
+//! The security boundary is the sandbox, see `process::protected_files`.
 
 mod naming;
 mod trees;

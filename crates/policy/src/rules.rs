@@ -1,17 +1,21 @@
-//! Permission rules of the operator and of projects. They decide which calls run, ask or are denied, by the tool and by
-//! what the call touches.
+//! Permission rules of the operator and of projects. They decide which calls run, ask or are
+//! denied, by the tool and by what the call touches.
 //!
-//! A rule is a text such as `bash(git push)`, `edit(src/**)`, `web_fetch(*.example.com)` or `mcp__github__*`:
+//! A rule is a text such as `bash(git push)`, `edit(src/**)`, `web_fetch(*.example.com)` or
+//! `mcp__github__*`:
 //!
-//! - The tool is its name, with `*` for any letters, or its kind: `read`, `search`, `edit`, `delete`, `move`,
-//!   `execute`, `fetch`. A rule about `edit` that denies or asks covers `delete`, `move` and changes by `memory`, and
-//!   one about `read` covers `move` of the same file, because the file could be read under its new name.
-//! - For `bash` the pattern is the first words of a command, or a glob of the whole command if it contains `*`, `?` or
-//!   `[`. A rule that denies or asks applies to every program that the command would run, see `command`. Text for a
-//!   running command (`bash_input`) may be commands for a shell, so such a rule at least asks about it.
-//! - For tools that name files it is a glob of the path. A relative glob matches at any depth, and one that matches a
-//!   folder covers its contents. A search is matched by the folder that it searches, and skips files that may not be
-//!   read, see `HiddenFiles`. A rule about reading asks about a command that plainly names such a file.
+//! - The tool is its name, with `*` for any letters, or its kind: `read`, `search`, `edit`,
+//!   `delete`, `move`, `execute`, `fetch`. A rule about `edit` that denies or asks covers `delete`,
+//!   `move` and changes by `memory`, and one about `read` covers `move` of the same file, because
+//!   the file could be read under its new name.
+//! - For `bash` the pattern is the first words of a command, or a glob of the whole command if it
+//!   contains `*`, `?` or `[`. A rule that denies or asks applies to every program that the command
+//!   would run, see `command`. Text for a running command (`bash_input`) may be commands for a
+//!   shell, so such a rule at least asks about it.
+//! - For tools that name files it is a glob of the path. A relative glob matches at any depth, and
+//!   one that matches a folder covers its contents. A search is matched by the folder that it
+//!   searches, and skips files that may not be read, see `HiddenFiles`. A rule about reading asks
+//!   about a command that plainly names such a file.
 //! - For `web_fetch` it is a glob of the host.
 //!
 //! Pure: knows the cards of calls, but neither files nor sessions.
@@ -40,7 +44,8 @@ pub use hidden_files::{Exposure, HiddenFiles};
 /// The most characters of a rule in a message about it.
 const LONGEST_SHOWN: usize = 200;
 
-/// The rules that apply to a session. Denying takes precedence over asking, and asking over allowing.
+/// The rules that apply to a session. Denying takes precedence over asking, and asking over
+/// allowing.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Rules {
@@ -50,9 +55,10 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Returns the verdict about a call; None if no rule matches. `real` is the same call with the symlinks in its
-    /// paths resolved, if that makes a difference. A rule that denies or asks may match either. To be allowed, both must
-    /// be covered by allowing rules, because a link in an allowed folder may lead out of it.
+    /// Returns the verdict about a call; None if no rule matches. `real` is the same call with the
+    /// symlinks in its paths resolved, if that makes a difference. A rule that denies or asks may
+    /// match either. To be allowed, both must be covered by allowing rules, because a link in an
+    /// allowed folder may lead out of it.
     pub fn verdict(&self, card: &ToolCard, real: Option<&ToolCard>) -> Option<Verdict> {
         let cards = targets(card, real);
         let against = |rules: &[Rule]| strongest(rules, &cards);
@@ -68,14 +74,14 @@ impl Rules {
         }
     }
 
-    /// Returns whether a rule denies a call, or may do so: for calls about which no question can be asked, a doubt is a
-    /// denial. Rules that ask do not count.
+    /// Returns whether a rule denies a call, or may do so: for calls about which no question can be
+    /// asked, a doubt is a denial. Rules that ask do not count.
     pub fn may_deny(&self, card: &ToolCard, real: Option<&ToolCard>) -> bool {
         strongest(&self.deny, &targets(card, real)) != Match::No
     }
 
-    /// Returns the verdict about reading a file where no question can be asked: `Deny`, `Ask`, or None. `names` are all
-    /// names of the file.
+    /// Returns the verdict about reading a file where no question can be asked: `Deny`, `Ask`, or
+    /// None. `names` are all names of the file.
     pub fn reading_verdict(&self, names: &[&Path]) -> Option<Verdict> {
         let bars = |rule: &Rule| {
             rule.is_about("read_file", ToolKind::Read)
@@ -87,8 +93,8 @@ impl Rules {
         self.ask.iter().any(bars).then_some(Verdict::Ask)
     }
 
-    /// Returns whether a rule denies or asks about fetching from this host. For redirects, where no question can be
-    /// asked.
+    /// Returns whether a rule denies or asks about fetching from this host. For redirects, where no
+    /// question can be asked.
     pub fn forbids_host(&self, tool: &str, host: &str) -> bool {
         let host = host.to_ascii_lowercase();
         let bars = |rule: &Rule| {
@@ -135,8 +141,8 @@ pub struct Permissions {
     pub project: Vec<ProjectRules>,
 }
 
-/// Additional rules for sessions in a folder or below it. They are part of the operator's configuration and not of the
-/// project, which may come from anyone.
+/// Additional rules for sessions in a folder or below it. They are part of the operator's
+/// configuration and not of the project, which may come from anyone.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProjectRules {
@@ -153,14 +159,16 @@ pub struct ProjectRules {
 }
 
 impl Permissions {
-    /// Resolves the symlinks in the folders of projects. `real_path` does the lookup, and may block.
+    /// Resolves the symlinks in the folders of projects. `real_path` does the lookup, and may
+    /// block.
     pub fn resolve(&mut self, real_path: impl Fn(&Path) -> Option<PathBuf>) {
         for project in &mut self.project {
             project.real = real_path(&project.folder);
         }
     }
 
-    /// Returns the rules for a session in this folder, given as the session names it and without symlinks.
+    /// Returns the rules for a session in this folder, given as the session names it and without
+    /// symlinks.
     pub fn within(&self, cwd: &Path, real: &Path) -> Rules {
         let mut rules = Rules { allow: self.allow.clone(), ask: self.ask.clone(), deny: self.deny.clone() };
         for ProjectRules { folder, real: real_folder, allow, ask, deny } in &self.project {
@@ -173,8 +181,8 @@ impl Permissions {
     }
 }
 
-/// Returns the cards of one call with their targets, which are computed once for all rules, because parsing a command
-/// takes time.
+/// Returns the cards of one call with their targets, which are computed once for all rules, because
+/// parsing a command takes time.
 fn targets<'a>(card: &'a ToolCard, real: Option<&'a ToolCard>) -> Vec<(&'a ToolCard, CallTarget<'a>)> {
     std::iter::once(card).chain(real).map(|card| (card, call_target(card))).collect()
 }
@@ -194,8 +202,8 @@ enum Match {
     Yes,
 }
 
-/// One parsed rule. Clones share the compiled globs, because a cloned glob starts with empty caches, and filling them
-/// for hundreds of rules takes longer than matching.
+/// One parsed rule. Clones share the compiled globs, because a cloned glob starts with empty
+/// caches, and filling them for hundreds of rules takes longer than matching.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Rule {
@@ -225,7 +233,8 @@ enum Tool {
     Name(Arc<GlobMatcher>),
 }
 
-/// A pattern compiled for each of its three meanings. The tool of the call decides which one applies.
+/// A pattern compiled for each of its three meanings. The tool of the call decides which one
+/// applies.
 #[derive(Clone, Debug)]
 struct Pattern {
     command: command::CommandPattern,
@@ -297,9 +306,9 @@ impl Rule {
         self.tool.is(tool, kind)
     }
 
-    /// Returns whether a rule that denies or asks is about this tool. One about editing also covers deleting, moving
-    /// and changes of the memory, which is a file. For a rule that allows this does not hold: permission to edit is not
-    /// permission to delete.
+    /// Returns whether a rule that denies or asks is about this tool. One about editing also covers
+    /// deleting, moving and changes of the memory, which is a file. For a rule that allows this
+    /// does not hold: permission to edit is not permission to delete.
     fn is_against(&self, tool: &str, kind: ToolKind) -> bool {
         let changes_files = matches!(kind, ToolKind::Delete | ToolKind::Move) || changes_memory(tool, kind);
         self.is_about(tool, kind) || (changes_files && self.is_about(tool, ToolKind::Edit))
@@ -308,8 +317,8 @@ impl Rule {
     /// Returns whether the rule covers everything that the call touches. A rule that allows must.
     fn fits_all(&self, card: &ToolCard, target: &CallTarget<'_>) -> bool {
         if card.tool == APPLY_PATCH && card.kind != ToolKind::Edit && matches!(self.tool, Tool::Kind(_)) {
-            // The patch deletes or moves files and may change others, so no rule about one kind of tool covers all of
-            // it.
+            // The patch deletes or moves files and may change others, so no rule about one kind of
+            // tool covers all of it.
             return false;
         }
         let Some(pattern) = self.pattern.as_ref() else { return self.is_about(&card.tool, card.kind) };
@@ -327,7 +336,8 @@ impl Rule {
             }
     }
 
-    /// Returns whether the rule matches anything that the call touches. That is enough for denying and asking.
+    /// Returns whether the rule matches anything that the call touches. That is enough for denying
+    /// and asking.
     fn fits_a_part(&self, card: &ToolCard, target: &CallTarget<'_>) -> Match {
         if !self.is_against(&card.tool, card.kind) {
             return match target {
@@ -351,8 +361,8 @@ impl Rule {
 }
 
 impl Rule {
-    /// Returns whether a rule about commands may apply to text that is written to a running command, which may be a
-    /// shell.
+    /// Returns whether a rule about commands may apply to text that is written to a running
+    /// command, which may be a shell.
     fn fits_input(&self, text: &command::ComparedCommand<'_>) -> Match {
         match &self.pattern {
             _ if !self.is_about(BASH, ToolKind::Execute) => Match::No,
@@ -361,14 +371,15 @@ impl Rule {
         }
     }
 
-    /// Returns whether the rule is about reading a file that a command plainly names, such as `cat .env`.
+    /// Returns whether the rule is about reading a file that a command plainly names, such as
+    /// `cat .env`.
     fn is_about_a_file_in(&self, command: &command::ComparedCommand<'_>) -> bool {
         self.is_about("read_file", ToolKind::Read)
             && self.pattern.as_ref().is_some_and(|pattern| command.names().any(|name| pattern.covers(Path::new(name))))
     }
 
-    /// Returns whether the rule is about reading a file that the call would move, because the file could be read under
-    /// its new name. A patch may move several.
+    /// Returns whether the rule is about reading a file that the call would move, because the file
+    /// could be read under its new name. A patch may move several.
     fn keeps_in_place(&self, card: &ToolCard) -> bool {
         let moved = match (card.kind, card.tool.as_str()) {
             (ToolKind::Move, APPLY_PATCH) => card.locations.as_slice(),
@@ -428,8 +439,8 @@ fn call_target(card: &ToolCard) -> CallTarget<'_> {
     }
 }
 
-/// Returns the whole command or URL as the tool understood it. The input is not used, because it comes from the model
-/// and may name the same thing in several ways.
+/// Returns the whole command or URL as the tool understood it. The input is not used, because it
+/// comes from the model and may name the same thing in several ways.
 fn shown(card: &ToolCard) -> Option<&str> {
     match card.preview.first()? {
         ToolContent::Text { text } => Some(text),

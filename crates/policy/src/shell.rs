@@ -1,9 +1,10 @@
-//! Parses shell text into its simple commands without running any of it, including those in groups, pipes, loops,
-//! functions, substitutions and here-documents. Quotes are removed as the shell would remove them. Words whose value
-//! only the shell knows (variables, globs, the output of commands) are marked.
+//! Parses shell text into its simple commands without running any of it, including those in groups,
+//! pipes, loops, functions, substitutions and here-documents. Quotes are removed as the shell would
+//! remove them. Words whose value only the shell knows (variables, globs, the output of commands)
+//! are marked.
 //!
-//! Rules that deny are matched against every command found here. Where shells differ, or the grammar is ambiguous, this
-//! parser therefore finds a command too many rather than one too few.
+//! Rules that deny are matched against every command found here. Where shells differ, or the
+//! grammar is ambiguous, this parser therefore finds a command too many rather than one too few.
 
 #[cfg(test)]
 mod fuzz;
@@ -33,7 +34,8 @@ pub const LONGEST: usize = 32 << 10;
 #[derive(Debug, Default)]
 pub struct ShellScript {
     pub commands: Vec<SimpleCommand>,
-    /// Whether the text ends inside a construct or is nested too deeply, so that there may be more commands.
+    /// Whether the text ends inside a construct or is nested too deeply, so that there may be more
+    /// commands.
     pub is_torn: bool,
 }
 

@@ -7,15 +7,17 @@ use std::io;
 use crate::proc_stat;
 use crate::tag::ProcessTag;
 
-/// Returns whether `pid` descends from `ancestor`. A process is not its own descendant. Returns an error if a process
-/// on the way up is gone; the caller should then refuse, because what cannot be checked is not allowed.
+/// Returns whether `pid` descends from `ancestor`. A process is not its own descendant. Returns an
+/// error if a process on the way up is gone; the caller should then refuse, because what cannot be
+/// checked is not allowed.
 pub fn descends_from(pid: u32, ancestor: u32) -> io::Result<bool> {
     Ok(ancestors(pid)?.contains(&ancestor))
 }
 
-/// Returns whether a tool of this owner started the process or one of its ancestors. The environment of the process
-/// itself must be readable. Ancestors with an unreadable environment are skipped: login servers and `systemd --user`
-/// are such, and a malicious ancestor could have started its child without the tag anyway.
+/// Returns whether a tool of this owner started the process or one of its ancestors. The
+/// environment of the process itself must be readable. Ancestors with an unreadable environment are
+/// skipped: login servers and `systemd --user` are such, and a malicious ancestor could have
+/// started its child without the tag anyway.
 pub fn carries_tag(pid: u32, owner: &str) -> io::Result<bool> {
     let is_ours = |tag: Option<ProcessTag>| tag.is_some_and(|tag| tag.owner == owner);
     if is_ours(ProcessTag::of(pid)?) {
@@ -28,8 +30,8 @@ pub fn carries_tag(pid: u32, owner: &str) -> io::Result<bool> {
 fn ancestors(pid: u32) -> io::Result<Vec<u32>> {
     let mut found = Vec::new();
     let mut at = pid;
-    // A chain of parents cannot be longer than the number of processes. The limit guards against a /proc that changes
-    // during the walk.
+    // A chain of parents cannot be longer than the number of processes. The limit guards against a
+    // /proc that changes during the walk.
     for _ in 0..4096 {
         at = proc_stat::of(at)?.parent;
         found.push(at);

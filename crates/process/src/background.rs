@@ -1,8 +1,9 @@
-//! Commands that continue after the call that started them. They belong to their session: cancelling a turn ends those
-//! that it started, and closing the session ends all.
+//! Commands that continue after the call that started them. They belong to their session:
+//! cancelling a turn ends those that it started, and closing the session ends all.
 //!
-//! Each command has its own task, which alone owns the process. Everything else holds a `BackgroundCommand` to read the
-//! output and to request the end. When the runtime shuts down, the tasks end, and the processes with them.
+//! Each command has its own task, which alone owns the process. Everything else holds a
+//! `BackgroundCommand` to read the output and to request the end. When the runtime shuts down, the
+//! tasks end, and the processes with them.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -28,7 +29,8 @@ const MAX_ENDED: usize = 8;
 /// How long a command may take to read its input.
 const INPUT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How many reports of one session may wait to be recorded. Output that is written in the meantime is reported later.
+/// How many reports of one session may wait to be recorded. Output that is written in the meantime
+/// is reported later.
 const MAX_REPORTS: usize = 64;
 
 /// How many cancelled turns are remembered. A call of such a turn may be about to start a command.
@@ -86,8 +88,8 @@ struct Session {
 pub struct BackgroundCommand {
     pub handle: String,
     pub command: String,
-    /// The mode in which it was started. It decides whether the command runs in the sandbox, even if the session's mode
-    /// changes.
+    /// The mode in which it was started. It decides whether the command runs in the sandbox, even
+    /// if the session's mode changes.
     pub mode: Mode,
     turn: TurnId,
     /// Output that the model has not read yet.
@@ -174,7 +176,8 @@ impl BackgroundCommand {
 }
 
 impl BackgroundCommands {
-    /// Takes ownership of a command and returns its handle. A command that cannot be kept is dropped, which ends it.
+    /// Takes ownership of a command and returns its handle. A command that cannot be kept is
+    /// dropped, which ends it.
     pub fn keep(&self, start: BackgroundStart, output_limit: usize) -> Result<String, BackgroundError> {
         let BackgroundStart { started, command, timeout, site, input, overflow } = start;
         let mut state = self.lock();
@@ -228,15 +231,16 @@ impl BackgroundCommands {
         })
     }
 
-    /// Returns the commands of a session whose end the model has not been informed of. Each is returned once.
+    /// Returns the commands of a session whose end the model has not been informed of. Each is
+    /// returned once.
     pub fn take_ended(&self, session: &SessionId) -> Vec<Arc<BackgroundCommand>> {
         let state = self.lock();
         let kept = state.sessions.get(session).into_iter().flat_map(|session| &session.kept);
         kept.filter(|kept| kept.end().is_some() && !kept.report_end()).cloned().collect()
     }
 
-    /// Returns a channel with the reports of this session's commands from now on. It replaces the one that was returned
-    /// before.
+    /// Returns a channel with the reports of this session's commands from now on. It replaces the
+    /// one that was returned before.
     pub fn reports(&self, session: &SessionId) -> mpsc::Receiver<BackgroundReport> {
         let (reports, receiver) = mpsc::channel(MAX_REPORTS);
         self.lock().sessions.entry(session.clone()).or_default().reports = Some(reports);

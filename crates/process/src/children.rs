@@ -1,7 +1,7 @@
 //! The children of a helper process: adopts, reaps and ends them, and leaves none behind.
 //!
-//! Shared by the two helpers that own a command: `helper`, which the daemon starts, and `terminal_parent`, which an editor
-//! starts in its own terminal.
+//! Shared by the two helpers that own a command: `helper`, which the daemon starts, and
+//! `terminal_parent`, which an editor starts in its own terminal.
 
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
@@ -47,8 +47,8 @@ impl Children {
         self.status
     }
 
-    /// Waits until a child ends, one of `sources` becomes readable, or the time is over. Returns whether a source is
-    /// readable.
+    /// Waits until a child ends, one of `sources` becomes readable, or the time is over. Returns
+    /// whether a source is readable.
     pub(crate) fn wait(&mut self, sources: &[&UnixStream], time_limit: Option<Duration>) -> io::Result<bool> {
         let mut polled: Vec<PollFd<'_>> = sources.iter().map(|source| PollFd::new(*source, PollFlags::IN)).collect();
         polled.push(PollFd::new(&self.ended, PollFlags::IN));
@@ -69,8 +69,8 @@ impl Children {
         Ok(())
     }
 
-    /// Ends every descendant: sends each of these signals in turn, waits for the given time after each, and then kills
-    /// what is left, which may take up to `killing`.
+    /// Ends every descendant: sends each of these signals in turn, waits for the given time after
+    /// each, and then kills what is left, which may take up to `killing`.
     pub(crate) fn end_all(&mut self, signals: &[(Signal, Duration)], killing: Duration) -> io::Result<()> {
         for (signal, time_limit) in signals {
             if self.are_gone() {
@@ -106,8 +106,8 @@ impl Children {
         }
     }
 
-    /// Returns whether no descendants are left. The chain of parents of every descendant ends at the subreaper, so
-    /// without children there are no descendants.
+    /// Returns whether no descendants are left. The chain of parents of every descendant ends at
+    /// the subreaper, so without children there are no descendants.
     fn are_gone(&mut self) -> bool {
         self.reap() == Err(Errno::CHILD)
     }

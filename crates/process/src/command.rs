@@ -1,4 +1,5 @@
-//! The daemon's side of a command: starts the helper, receives its report, and asks it to end the command.
+//! The daemon's side of a command: starts the helper, receives its report, and asks it to end the
+//! command.
 //!
 //! Dropping a `Process` closes the control socket, which ends everything that the command started.
 
@@ -21,7 +22,8 @@ use tokio::time::timeout;
 use super::{CommandExit, HelperRequest, MAX_DESCRIPTORS, SUBCOMMAND, Sandbox, descendants};
 use crate::tag::{self, ProcessTag};
 
-/// How long the helper may take to end everything before it is killed. It plans for 1.6 seconds, see `helper`.
+/// How long the helper may take to end everything before it is killed. It plans for 1.6 seconds,
+/// see `helper`.
 const HELPER_EXIT_TIMEOUT: Duration = Duration::from_millis(2500);
 
 /// A command to run, and its folder, environment and limits.
@@ -36,8 +38,8 @@ pub struct CommandSpec {
     pub folder: PathBuf,
     /// The sandbox; None runs the command with all the rights of the daemon.
     pub sandbox: Option<Sandbox>,
-    /// Files and folders that the command cannot read although it runs outside the sandbox. Needs Landlock unless
-    /// empty.
+    /// Files and folders that the command cannot read although it runs outside the sandbox. Needs
+    /// Landlock unless empty.
     pub shield: Vec<PathBuf>,
     /// The most processes that it may have at once; None for no limit.
     pub process_limit: Option<usize>,
@@ -48,7 +50,8 @@ pub struct CommandSpec {
 /// A running command. The two parts are separate so that both can be awaited at once.
 pub struct RunningCommand {
     pub process: Process,
-    /// Standard output and standard error of the command and everything that it starts, interleaved as written.
+    /// Standard output and standard error of the command and everything that it starts, interleaved
+    /// as written.
     pub output: pipe::Receiver,
 }
 
@@ -68,8 +71,8 @@ impl CommandSpec {
         Ok(RunningCommand { process, output: pipe::Receiver::from_owned_fd(output.into())? })
     }
 
-    /// Starts the command with an open standard input, to which the caller writes. The field `input` is ignored. Must
-    /// be called within a tokio runtime.
+    /// Starts the command with an open standard input, to which the caller writes. The field
+    /// `input` is ignored. Must be called within a tokio runtime.
     pub async fn start_with_input(self) -> io::Result<(RunningCommand, pipe::Sender)> {
         let (stdin, stdin_writer) = io::pipe()?;
         let (output, input) = io::pipe()?;
@@ -78,8 +81,8 @@ impl CommandSpec {
         Ok((running, pipe::Sender::from_owned_fd(stdin_writer.into())?))
     }
 
-    /// Starts the command with three pipes for input, output and errors. The field `input` is ignored. Must be called
-    /// within a tokio runtime.
+    /// Starts the command with three pipes for input, output and errors. The field `input` is
+    /// ignored. Must be called within a tokio runtime.
     pub async fn start_piped(self) -> io::Result<PipedCommand> {
         let (stdin, stdin_writer) = io::pipe()?;
         let (stdout, stdout_writer) = io::pipe()?;
@@ -93,9 +96,10 @@ impl CommandSpec {
         })
     }
 
-    /// Starts the helper and sends it the request. The command inherits the helper's output. The descriptor of the
-    /// command's input is sent with the request, because the helper's own input is the control socket. The folders that
-    /// the sandbox may write are sent as descriptors too, which guarantees that they are the folders that were checked.
+    /// Starts the helper and sends it the request. The command inherits the helper's output. The
+    /// descriptor of the command's input is sent with the request, because the helper's own input
+    /// is the control socket. The folders that the sandbox may write are sent as descriptors too,
+    /// which guarantees that they are the folders that were checked.
     async fn launch(self, stdout: OwnedFd, stderr: OwnedFd, stdin: Option<OwnedFd>) -> io::Result<Process> {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         let helper = tokio::process::Command::new(&self.runner)
@@ -161,9 +165,11 @@ pub struct Process {
 }
 
 impl Process {
-    /// Asks the helper to end everything and returns at once. `ended` resolves when it is done, within 2 seconds.
+    /// Asks the helper to end everything and returns at once. `ended` resolves when it is done,
+    /// within 2 seconds.
     pub fn end(&self) {
-        // The command may have stopped its helper with a signal, and a stopped helper does not react.
+        // The command may have stopped its helper with a signal, and a stopped helper does not
+        // react.
         self.signal_helper(Signal::CONT);
         let _ = rustix::net::shutdown(&self.control, Shutdown::Write);
     }
@@ -197,7 +203,8 @@ impl Process {
     }
 
     fn signal_helper(&self, signal: Signal) {
-        // tokio returns the id only while the helper is not reaped, so it cannot belong to another process.
+        // tokio returns the id only while the helper is not reaped, so it cannot belong to another
+        // process.
         let pid = self.helper.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         if let Some(pid) = pid {
             let _ = rustix::process::kill_process(pid, signal);

@@ -1,11 +1,13 @@
-//! Opens paths inside the session's roots, and no others. Tools open files only through this module.
+//! Opens paths inside the session's roots, and no others. Tools open files only through this
+//! module.
 //!
-//! A path is walked by hand, one component at a time, each opened relative to the descriptor of the folder before it
-//! (openat2 with RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS and RESOLVE_NO_MAGICLINKS). Symlinks are read as text and walked
-//! the same way, so one that stays inside some root is followed, absolute or not, and one that leaves is refused. `..`
-//! goes back to the descriptor that is held, never through the file system. What comes out is a `ConfinedPath`: the opened
-//! folder and a name in it; every later read, write, rename and mkdir is relative to that descriptor, so there is no
-//! gap between check and use.
+//! A path is walked by hand, one component at a time, each opened relative to the descriptor of the
+//! folder before it (openat2 with RESOLVE_BENEATH, RESOLVE_NO_SYMLINKS and RESOLVE_NO_MAGICLINKS).
+//! Symlinks are read as text and walked the same way, so one that stays inside some root is
+//! followed, absolute or not, and one that leaves is refused. `..` goes back to the descriptor that
+//! is held, never through the file system. What comes out is a `ConfinedPath`: the opened folder
+//! and a name in it; every later read, write, rename and mkdir is relative to that descriptor, so
+//! there is no gap between check and use.
 
 mod confined_path;
 #[cfg(test)]
@@ -97,7 +99,8 @@ pub struct Roots {
 }
 
 struct Root {
-    /// The path as the session gives it. Shown paths are relative to it, because the editor uses it.
+    /// The path as the session gives it. Shown paths are relative to it, because the editor uses
+    /// it.
     given: PathBuf,
     /// The path without symlinks.
     real: PathBuf,
@@ -105,10 +108,11 @@ struct Root {
 }
 
 impl Roots {
-    /// Opens the roots. The working folder must exist; another root that is gone is skipped. A command in the sandbox
-    /// may replace a folder inside a root with a symlink. If that folder is also a root and were opened by its path,
-    /// the symlink would decide what the next call may touch. Each root is therefore opened one component at a time,
-    /// and once that walk enters another root, under any name, it follows no symlink.
+    /// Opens the roots. The working folder must exist; another root that is gone is skipped. A
+    /// command in the sandbox may replace a folder inside a root with a symlink. If that folder is
+    /// also a root and were opened by its path, the symlink would decide what the next call may
+    /// touch. Each root is therefore opened one component at a time, and once that walk enters
+    /// another root, under any name, it follows no symlink.
     pub fn open(site: &CallSite, limits: &AccessLimits) -> Result<Self, PathError> {
         let ids: Vec<Option<FileId>> = site.roots().map(pinned_roots::identify).collect();
         let mut roots = Vec::new();
@@ -130,7 +134,8 @@ impl Roots {
         Ok(Self { roots, protected: Arc::new(ProtectedFiles::locate(&limits.protected_paths)) })
     }
 
-    /// Returns the opened roots, the working folder first. A command in the sandbox may write in them.
+    /// Returns the opened roots, the working folder first. A command in the sandbox may write in
+    /// them.
     pub fn folders(&self) -> Vec<Arc<OwnedFd>> {
         self.roots.iter().map(|root| Arc::clone(&root.folder)).collect()
     }
@@ -148,7 +153,8 @@ impl Roots {
         &self.roots[0]
     }
 
-    /// Returns the innermost root that contains a path, judged by its text, and the rest of the path.
+    /// Returns the innermost root that contains a path, judged by its text, and the rest of the
+    /// path.
     fn locate(&self, path: &Path) -> Option<(Arc<Root>, VecDeque<OsString>)> {
         let under = |path: &Path| {
             let bases = self.roots.iter().flat_map(|root| [(root, &root.given), (root, &root.real)]);
@@ -198,8 +204,8 @@ impl Walk<'_> {
         while let Some(step) = rest.pop_front() {
             if step == ".." {
                 if at.below.pop().is_none() {
-                    // Another root may be above this one. The parent's path is only text here, and is walked from that
-                    // root.
+                    // Another root may be above this one. The parent's path is only text here, and
+                    // is walked from that root.
                     let mut above = at.root.real.parent().unwrap_or(Path::new("/")).to_owned();
                     above.extend(&rest);
                     (at, rest) = self.enter(&above)?;
@@ -259,7 +265,8 @@ impl Walk<'_> {
         Ok((at, rest))
     }
 
-    /// Returns a place for a path that does not exist and may be created. Refuses it if the rest contains `..`.
+    /// Returns a place for a path that does not exist and may be created. Refuses it if the rest
+    /// contains `..`.
     fn missing(&self, at: Position, step: OsString, rest: VecDeque<OsString>) -> Result<ConfinedPath, PathError> {
         if rest.iter().any(|step| step == "..") {
             return Err(PathError::Missing { path: self.asked.to_owned(), hint: String::new() });
@@ -303,8 +310,9 @@ fn steps(path: &Path) -> VecDeque<OsString> {
     path.components().filter_map(step).collect()
 }
 
-/// Removes `..` from a path by its text, so that a path that reaches a root by a detour is accepted. The result is
-/// walked like any other path, so a wrong guess is either refused or leads to another place inside the roots.
+/// Removes `..` from a path by its text, so that a path that reaches a root by a detour is
+/// accepted. The result is walked like any other path, so a wrong guess is either refused or leads
+/// to another place inside the roots.
 fn without_dots(path: &Path) -> PathBuf {
     let mut clean = PathBuf::from("/");
     for step in steps(path) {

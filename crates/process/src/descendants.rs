@@ -1,5 +1,5 @@
-//! Finds the descendants of this process in /proc and signals them. Also kills what is left of a command whose helper
-//! was killed.
+//! Finds the descendants of this process in /proc and signals them. Also kills what is left of a
+//! command whose helper was killed.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -20,9 +20,10 @@ pub(super) fn count() -> usize {
     descendants().len()
 }
 
-/// Stops and kills every descendant, group by group. The kernel delivers a signal to a whole group at once, including a
-/// child that is just being forked. A stopped group therefore cannot grow, however fast its processes replaced each
-/// other, and only processes that moved to another group in the meantime remain to be found.
+/// Stops and kills every descendant, group by group. The kernel delivers a signal to a whole group
+/// at once, including a child that is just being forked. A stopped group therefore cannot grow,
+/// however fast its processes replaced each other, and only processes that moved to another group
+/// in the meantime remain to be found.
 pub(super) fn kill_all() {
     let own = rustix::process::getpgrp().as_raw_nonzero().get().unsigned_abs();
     let mut stopped = HashSet::new();
@@ -52,8 +53,9 @@ pub(super) fn kill_all() {
     stragglers.into_iter().for_each(|pid| send(pid, Signal::KILL));
 }
 
-/// Kills what is left of a command whose helper is dead: every process of the helper's session, and every process with
-/// this start in its tag. The helper must not be reaped yet, so that its process id cannot have been reused.
+/// Kills what is left of a command whose helper is dead: every process of the helper's session, and
+/// every process with this start in its tag. The helper must not be reaped yet, so that its process
+/// id cannot have been reused.
 pub(super) fn kill_leftovers(helper: u32, start: &str) {
     let is_left = |pid: &u32| {
         let Ok(stat) = proc_stat::of(*pid) else { return false };
@@ -95,7 +97,8 @@ fn descendants() -> Vec<u32> {
 
 fn children(pid: u32) -> Vec<u32> {
     let mut found = Vec::new();
-    // The children of a process that ended in the meantime have become ours, and the next walk finds them.
+    // The children of a process that ended in the meantime have become ours, and the next walk
+    // finds them.
     for task in fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
         let text = fs::read_to_string(task.path().join("children")).unwrap_or_default();
         found.extend(text.split_ascii_whitespace().filter_map(|child| child.parse::<u32>().ok()));
@@ -113,15 +116,16 @@ fn parents() -> HashMap<u32, Vec<u32>> {
     families
 }
 
-/// Sends a signal to one process. Ignores an error: if the process still runs, the next walk finds it.
+/// Sends a signal to one process. Ignores an error: if the process still runs, the next walk finds
+/// it.
 fn send(pid: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
         let _ = rustix::process::kill_process(pid, signal);
     }
 }
 
-/// Sends a signal to a whole group. Such a group contains only descendants of the helper: a process must be in the
-/// group's session, and every session below the helper was created there.
+/// Sends a signal to a whole group. Such a group contains only descendants of the helper: a process
+/// must be in the group's session, and every session below the helper was created there.
 fn send_group(group: u32, signal: Signal) {
     if let Some(group) = i32::try_from(group).ok().and_then(Pid::from_raw) {
         let _ = rustix::process::kill_process_group(group, signal);

@@ -1,5 +1,6 @@
-//! The environment of programs that tools start. It is the session's, without variables of acpd, of the editor's
-//! terminal and of model providers, and with settings that keep programs from waiting for a user.
+//! The environment of programs that tools start. It is the session's, without variables of acpd, of
+//! the editor's terminal and of model providers, and with settings that keep programs from waiting
+//! for a user.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +12,8 @@ use crate::tag::{self, ProcessTag};
 /// Prefixes of variables that programs do not get.
 const HIDDEN_PREFIXES: [&str; 7] = ["ACPD_", "KITTY_", "WEZTERM_", "ITERM_", "KONSOLE_", "ALACRITTY_", "ZELLIJ_"];
 
-/// Variables that describe a terminal other than the command's, and those that systemd sets for the daemon.
+/// Variables that describe a terminal other than the command's, and those that systemd sets for the
+/// daemon.
 const HIDDEN: [&str; 30] = [
     "TMUX",
     "TMUX_PANE",
@@ -45,8 +47,9 @@ const HIDDEN: [&str; 30] = [
     "OLDPWD",
 ];
 
-/// Variables that differ between terminals, logins and starts of an editor, and do not affect what a server does.
-/// `SSH_AUTH_SOCK` is not among them, because it decides whose keys a server may use.
+/// Variables that differ between terminals, logins and starts of an editor, and do not affect what
+/// a server does. `SSH_AUTH_SOCK` is not among them, because it decides whose keys a server may
+/// use.
 const VOLATILE: [&str; 38] = [
     "_",
     "ATUIN_HISTORY_ID",
@@ -91,8 +94,8 @@ const VOLATILE: [&str; 38] = [
 /// Prefixes of further such variables, which terminals inside editors set.
 const VOLATILE_PREFIXES: [&str; 4] = ["JEDITERM_", "NVIM_", "VSCODE_", "ZED_"];
 
-/// API keys of model providers. Tokens that users set for command line tools, such as GITHUB_TOKEN, are not among them,
-/// because `gh` is expected to work.
+/// API keys of model providers. Tokens that users set for command line tools, such as GITHUB_TOKEN,
+/// are not among them, because `gh` is expected to work.
 const PROVIDER_KEYS: [&str; 36] = [
     "AI_GATEWAY_API_KEY",
     "ANTHROPIC_API_KEY",
@@ -132,7 +135,8 @@ const PROVIDER_KEYS: [&str; 36] = [
     "ZHIPU_API_KEY",
 ];
 
-/// Variables that are set because no user sits at the command's terminal: no pager, editor, password prompt or colours.
+/// Variables that are set because no user sits at the command's terminal: no pager, editor,
+/// password prompt or colours.
 const SET: [(&str, &str); 7] = [
     ("TERM", "dumb"),
     ("NO_COLOR", "1"),
@@ -143,9 +147,9 @@ const SET: [(&str, &str); 7] = [
     ("GIT_TERMINAL_PROMPT", "0"),
 ];
 
-/// The git configuration of commands. A folder that merely looks like a bare repository (`HEAD`, `objects`, `refs` and
-/// a `config` that names programs, all of which an edit can create) is ignored, and no repository starts a file
-/// monitor.
+/// The git configuration of commands. A folder that merely looks like a bare repository (`HEAD`,
+/// `objects`, `refs` and a `config` that names programs, all of which an edit can create) is
+/// ignored, and no repository starts a file monitor.
 const GIT_CONFIG: [(&str, &str); 2] = [("safe.bareRepository", "explicit"), ("core.fsmonitor", "false")];
 
 /// The PATH for a session whose environment has none.
@@ -171,7 +175,8 @@ impl EnvironmentPolicy {
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect();
         variables.entry("PATH".to_owned()).or_insert_with(|| PATH.to_owned());
-        // A shell reports its folder under this name if it is correct, and without symlinks otherwise.
+        // A shell reports its folder under this name if it is correct, and without symlinks
+        // otherwise.
         variables.insert("PWD".to_owned(), folder.to_string_lossy().into_owned());
         variables.extend(SET.map(|(name, value)| (name.to_owned(), value.to_owned())));
         variables.extend(git_config(session));
@@ -179,14 +184,15 @@ impl EnvironmentPolicy {
         variables
     }
 
-    /// Returns the environment of a child agent, which includes provider keys, because it talks to models itself.
+    /// Returns the environment of a child agent, which includes provider keys, because it talks to
+    /// models itself.
     pub fn for_agents(&self, session: &Environment, folder: &Path) -> BTreeMap<String, String> {
         let kept = session.iter().map(|(name, _)| name.to_owned()).collect();
         EnvironmentPolicy { kept, ..self.clone() }.for_programs(session, folder)
     }
 
-    /// Returns the variables to set in an editor's own terminal. ACP cannot unset a variable, so keys are set to an
-    /// empty string.
+    /// Returns the variables to set in an editor's own terminal. ACP cannot unset a variable, so
+    /// keys are set to an empty string.
     pub fn for_terminal(&self, site: &CallSite) -> Vec<(String, String)> {
         let keys = site.environment.iter().map(|(name, _)| name).filter(|name| self.is_key(name));
         let keys = keys.map(|name| (name.to_owned(), String::new()));
@@ -201,14 +207,16 @@ impl EnvironmentPolicy {
         self.is_key(name) || HIDDEN.contains(&name) || HIDDEN_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
     }
 
-    /// Returns whether a variable is a hidden key. One in `kept` never is, even if it is also in `hidden`.
+    /// Returns whether a variable is a hidden key. One in `kept` never is, even if it is also in
+    /// `hidden`.
     fn is_key(&self, name: &str) -> bool {
         let is_in = |names: &[String]| names.iter().any(|known| known == name);
         !is_in(&self.kept) && (PROVIDER_KEYS.contains(&name) || is_in(&self.hidden))
     }
 }
 
-/// Returns the variables that add our git configuration after the entries that the session already has.
+/// Returns the variables that add our git configuration after the entries that the session already
+/// has.
 fn git_config(session: &Environment) -> Vec<(String, String)> {
     let first: usize = session.get("GIT_CONFIG_COUNT").and_then(|count| count.parse().ok()).unwrap_or(0);
     let mut variables = vec![("GIT_CONFIG_COUNT".to_owned(), (first + GIT_CONFIG.len()).to_string())];

@@ -1,9 +1,9 @@
-//! `acpd __run`: starts one command, adopts and reaps every orphan of it, and leaves no process behind. It is small and
-//! has no async runtime, because it runs once per command.
+//! `acpd __run`: starts one command, adopts and reaps every orphan of it, and leaves no process
+//! behind. It is small and has no async runtime, because it runs once per command.
 //!
-//! A command in the sandbox is started by a thread that enters the sandbox first and then ends. The restrictions of
-//! Landlock and seccomp apply to a thread and what it starts. The helper itself therefore stays free to end its
-//! descendants and to clean up, and the command cannot reach it.
+//! A command in the sandbox is started by a thread that enters the sandbox first and then ends. The
+//! restrictions of Landlock and seccomp apply to a thread and what it starts. The helper itself
+//! therefore stays free to end its descendants and to clean up, and the command cannot reach it.
 //!
 //! The helper runs in its own session without a terminal, so neither a prompt on /dev/tty nor the
 //! daemon's Ctrl-C reaches the command. It does not use PR_SET_PDEATHSIG: that signal comes when
@@ -35,18 +35,20 @@ use crate::{CommandExit, HelperRequest, MAX_DESCRIPTORS, SUBCOMMAND, Sandbox, te
 const CANCEL: [(Signal, Duration); 2] =
     [(Signal::INT, Duration::from_millis(300)), (Signal::TERM, Duration::from_millis(500))];
 
-/// The same for processes that a finished command left running. There is no INT, because a shell starts its background
-/// children with INT ignored.
+/// The same for processes that a finished command left running. There is no INT, because a shell
+/// starts its background children with INT ignored.
 const LEFTOVERS: [(Signal, Duration); 1] = [(Signal::TERM, Duration::from_millis(500))];
 
-/// How long killing may take. Only a process of another user, or one stuck in the kernel, survives longer.
+/// How long killing may take. Only a process of another user, or one stuck in the kernel, survives
+/// longer.
 const KILLING: Duration = Duration::from_millis(800);
 
-/// The same for a command with too many processes. It may take longer, because no user is waiting for it.
+/// The same for a command with too many processes. It may take longer, because no user is waiting
+/// for it.
 const KILLING_MANY: Duration = Duration::from_secs(10);
 
-/// Runs the helper. `args` are the arguments after `__run`: none for a command of the daemon, or those of
-/// `terminal_parent`.
+/// Runs the helper. `args` are the arguments after `__run`: none for a command of the daemon, or
+/// those of `terminal_parent`.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut args = args.into_iter();
     let done = match args.next() {
@@ -99,25 +101,27 @@ enum EndCause {
 struct Helper {
     control: UnixStream,
     children: Children,
-    /// Readable when the helper receives a signal, which has the same meaning as the end of the control socket.
+    /// Readable when the helper receives a signal, which has the same meaning as the end of the
+    /// control socket.
     signals: UnixStream,
     /// Whether the report has been sent.
     reported: bool,
-    /// The temporary folder of a command in the sandbox. It is removed when all processes have ended.
+    /// The temporary folder of a command in the sandbox. It is removed when all processes have
+    /// ended.
     temporary: Option<TemporaryFolder>,
 }
 
 impl Helper {
     fn new() -> io::Result<Self> {
-        // The command inherits neither: the duplicate closes on exec, and descriptor 0 of the command becomes
-        // /dev/null.
+        // The command inherits neither: the duplicate closes on exec, and descriptor 0 of the
+        // command becomes /dev/null.
         let control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
         let signals = on_signals(&[SIGINT, SIGTERM, SIGHUP])?;
         Ok(Self { control, children: Children::adopt()?, signals, reported: false, temporary: None })
     }
 
-    /// Receives the request, and the command's standard input if it comes with the request. Returns None if the daemon
-    /// is gone.
+    /// Receives the request, and the command's standard input if it comes with the request. Returns
+    /// None if the daemon is gone.
     fn receive_request(&mut self) -> io::Result<Option<(HelperRequest, Option<OwnedFd>)>> {
         let mut line = Vec::new();
         let mut buffer = [0; 16 * 1024];
@@ -206,8 +210,8 @@ impl Helper {
     }
 }
 
-/// Disables core dumps, so that a killed command does not leave one in the project. A command that wants dumps can
-/// enable them again.
+/// Disables core dumps, so that a killed command does not leave one in the project. A command that
+/// wants dumps can enable them again.
 fn disable_core_dumps() {
     let Rlimit { maximum, .. } = rustix::process::getrlimit(Resource::Core);
     let _ = rustix::process::setrlimit(Resource::Core, Rlimit { current: Some(0), maximum });
@@ -264,7 +268,8 @@ fn spawn(request: &HelperRequest, stdin: Option<OwnedFd>) -> Result<Child, Strin
         .map_err(|error| format!("starting {}: {error}", request.program))
 }
 
-/// Returns an anonymous in-memory file with this input. Unlike a pipe, it holds any amount of unread data.
+/// Returns an anonymous in-memory file with this input. Unlike a pipe, it holds any amount of
+/// unread data.
 fn in_memory(input: &str) -> io::Result<Stdio> {
     let mut file = File::from(rustix::fs::memfd_create("input", MemfdFlags::CLOEXEC)?);
     file.write_all(input.as_bytes())?;

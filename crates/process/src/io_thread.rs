@@ -1,5 +1,5 @@
-//! A thread for the I/O with programs that acpd starts. A program that floods acpd therefore takes no time from
-//! sessions. The thread starts with the first use.
+//! A thread for the I/O with programs that acpd starts. A program that floods acpd therefore takes
+//! no time from sessions. The thread starts with the first use.
 
 use std::future::Future;
 use std::io;
@@ -31,7 +31,8 @@ impl IoThread {
         Self { name, inside: Mutex::default(), open: |_| Err(io::Error::other("no room")) }
     }
 
-    /// Runs a future on the thread. Fails if the thread cannot be started; the next call tries again.
+    /// Runs a future on the thread. Fails if the thread cannot be started; the next call tries
+    /// again.
     pub fn spawn<F: Future<Output: Send + 'static> + Send + 'static>(
         &self,
         future: F,

@@ -23,7 +23,8 @@ impl Launcher {
         Self { runner: runner.into(), environment: EnvironmentPolicy::default(), process_limit: 2048 }
     }
 
-    /// Returns a shell command with the environment of a session, outside the sandbox and without input.
+    /// Returns a shell command with the environment of a session, outside the sandbox and without
+    /// input.
     pub async fn shell_command(&self, text: &str, session: &Environment, folder: &Path) -> CommandSpec {
         let environment = self.environment.for_programs(session, folder);
         CommandSpec {
@@ -46,7 +47,8 @@ async fn shell(environment: &BTreeMap<String, String>) -> String {
 
 /// Returns bash if it is in its usual places or on this PATH, and sh otherwise.
 ///
-/// The search runs on a blocking thread, because PATH may contain a network folder that does not respond.
+/// The search runs on a blocking thread, because PATH may contain a network folder that does not
+/// respond.
 pub async fn find_shell(path: Option<String>) -> String {
     let search = move || {
         let usual = ["/bin", "/usr/bin"].into_iter();

@@ -1,7 +1,9 @@
-//! Starts, confines and ends the processes of an agent, and gives its tools confined access to files.
+//! Starts, confines and ends the processes of an agent, and gives its tools confined access to
+//! files.
 //!
-//! A command has two sides, which share the request and the report in this file: the daemon (`CommandSpec`, `Process`)
-//! and the helper `acpd __run` (`main`). This crate knows only the ids and folders of sessions, and no tools.
+//! A command has two sides, which share the request and the report in this file: the daemon
+//! (`CommandSpec`, `Process`) and the helper `acpd __run` (`main`). This crate knows only the ids
+//! and folders of sessions, and no tools.
 //!
 //! ```text
 //! daemon --control socket--> acpd __run --> command --> its children
@@ -9,11 +11,13 @@
 //!        <----------------- output pipe --------------
 //! ```
 //!
-//! The control socket is the helper's standard input. The daemon writes one line, the request. When the daemon shuts its
-//! side down or dies, the helper ends all its descendants. The request is not passed as arguments, so that a command such
-//! as `pkill -f name` does not find the helper by the command's own text.
+//! The control socket is the helper's standard input. The daemon writes one line, the request. When
+//! the daemon shuts its side down or dies, the helper ends all its descendants. The request is not
+//! passed as arguments, so that a command such as `pkill -f name` does not find the helper by the
+//! command's own text.
 //!
-//! `confine` opens files inside a session's folders, and `protected_files` keeps every tool away from acpd's own files.
+//! `confine` opens files inside a session's folders, and `protected_files` keeps every tool away
+//! from acpd's own files.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("acpd runs on Linux only; docs/packages.md names what a port has to replace");
@@ -62,17 +66,19 @@ pub use watch::{CommandResult, Interruption, LIVE_LIMIT, SharedOutput, pause, wa
 /// The hidden subcommand of the binary that calls `main`.
 pub const SUBCOMMAND: &str = "__run";
 
-/// The most descriptors in a request: the input and the folders of a session. The kernel accepts 253.
+/// The most descriptors in a request: the input and the folders of a session. The kernel accepts
+/// 253.
 const MAX_DESCRIPTORS: usize = 250;
 
-/// The request to the helper. Unknown fields are ignored, because the binary on disk may be newer than the running
-/// daemon.
+/// The request to the helper. Unknown fields are ignored, because the binary on disk may be newer
+/// than the running daemon.
 #[derive(Debug, Serialize, Deserialize)]
 struct HelperRequest {
     program: String,
     arguments: Vec<String>,
     environment: BTreeMap<String, String>,
-    /// The working folder. The helper enters it, because the daemon would block on a dead network folder.
+    /// The working folder. The helper enters it, because the daemon would block on a dead network
+    /// folder.
     #[serde(default)]
     folder: Option<PathBuf>,
     #[serde(default)]
@@ -82,7 +88,8 @@ struct HelperRequest {
     shield: Vec<PathBuf>,
     #[serde(default)]
     input: Option<String>,
-    /// Whether a descriptor of the command's standard input is sent with the first byte of the request.
+    /// Whether a descriptor of the command's standard input is sent with the first byte of the
+    /// request.
     #[serde(default)]
     stdin_follows: bool,
     /// How many descriptors of writable folders for the sandbox follow the input's.
@@ -103,7 +110,7 @@ pub enum CommandExit {
     Failed(String),
     /// It had more processes at once than this limit, and all were killed.
     TooMany(usize),
-    /// The helper was killed, so the status is unknown. The remaining processes in its session or with the command's
-    /// tag were killed.
+    /// The helper was killed, so the status is unknown. The remaining processes in its session or
+    /// with the command's tag were killed.
     Lost,
 }

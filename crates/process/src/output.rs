@@ -1,10 +1,11 @@
-//! The output of a command: keeps the beginning and the end, cuts the middle, and makes it readable. Knows bytes and
-//! text only.
+//! The output of a command: keeps the beginning and the end, cuts the middle, and makes it
+//! readable. Knows bytes and text only.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
-/// Output of a command, at most `limit` bytes: a quarter from the beginning and three quarters from the end.
+/// Output of a command, at most `limit` bytes: a quarter from the beginning and three quarters from
+/// the end.
 pub struct Output {
     head: Vec<u8>,
     tail: VecDeque<u8>,
@@ -116,8 +117,8 @@ fn whole_characters(bytes: &[u8]) -> &[u8] {
     bytes
 }
 
-/// Skips to the start of a line if one begins soon, so that neither a character nor an escape sequence is split.
-/// Otherwise skips to the start of a character.
+/// Skips to the start of a line if one begins soon, so that neither a character nor an escape
+/// sequence is split. Otherwise skips to the start of a character.
 fn from_line_start(bytes: &[u8]) -> &[u8] {
     let near = &bytes[..bytes.len().min(1024)];
     match near.iter().position(|byte| *byte == b'\n') {
@@ -126,8 +127,8 @@ fn from_line_start(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// Returns text as a terminal would show it: without escape sequences, with the final state of lines that carriage
-/// returns overwrite, and with invalid UTF-8 replaced.
+/// Returns text as a terminal would show it: without escape sequences, with the final state of
+/// lines that carriage returns overwrite, and with invalid UTF-8 replaced.
 pub fn readable(bytes: &[u8]) -> String {
     let text = without_escapes(&String::from_utf8_lossy(bytes));
     let mut clean = String::with_capacity(text.len());
@@ -150,7 +151,8 @@ fn without_escapes(text: &str) -> String {
         match c {
             '\x1b' => skip_escape(&mut chars),
             '\x08' => {
-                // A backspace removes the character before it, as in the overstruck bold type of old manual pages.
+                // A backspace removes the character before it, as in the overstruck bold type of
+                // old manual pages.
                 if !clean.ends_with('\n') {
                     clean.pop();
                 }
@@ -172,8 +174,8 @@ fn skip_escape(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
             chars.next_if(|c| matches!(c, '\x40'..='\x7e'));
         }
         Some(']' | 'P' | 'X' | '^' | '_') => {
-            // The sequence ends with BEL or ESC \. A line break also ends it, so that an incomplete sequence does not
-            // swallow the rest.
+            // The sequence ends with BEL or ESC \. A line break also ends it, so that an incomplete
+            // sequence does not swallow the rest.
             while let Some(c) = chars.next_if(|c| *c != '\n') {
                 if c == '\x07' || (c == '\x1b' && chars.next_if_eq(&'\\').is_some()) {
                     return;

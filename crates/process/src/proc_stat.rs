@@ -23,8 +23,8 @@ pub(crate) fn all_pids() -> io::Result<impl Iterator<Item = u32>> {
 }
 
 fn parse(line: &str) -> Option<Stat> {
-    // The second field is the program's name in parentheses. It may contain spaces and parentheses, so the fields are
-    // counted from the last closing one.
+    // The second field is the program's name in parentheses. It may contain spaces and parentheses,
+    // so the fields are counted from the last closing one.
     let (_, rest) = line.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace();
     let is_dead = matches!(fields.next()?, "Z" | "X");

@@ -1,9 +1,9 @@
 //! Counts the processes of a command at intervals, so that a fork bomb is killed before it exhausts
 //! the machine.
 //!
-//! RLIMIT_NPROC would count all processes of the user, and a control group needs a manager that delegates one to us;
-//! counting needs neither. A fork bomb grows by a few thousand processes per second, so a count every fifth of a second
-//! is early enough.
+//! RLIMIT_NPROC would count all processes of the user, and a control group needs a manager that
+//! delegates one to us; counting needs neither. A fork bomb grows by a few thousand processes per
+//! second, so a count every fifth of a second is early enough.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! acpd's own files: its state, keys, token, socket and configuration. No tool of an agent reads or changes them,
-//! whatever the session's folders, mode and approval are.
+//! acpd's own files: its state, keys, token, socket and configuration. No tool of an agent reads or
+//! changes them, whatever the session's folders, mode and approval are.
 //!
 //! A protected file is recognised by its path without symlinks and by device and inode, so an alias
 //! of it is protected too. The files are looked up again for every call, because one may be created
@@ -17,7 +17,8 @@ use rustix::fs::Stat;
 /// The most symlinks that one path may contain, as in the kernel.
 const MAX_LINKS: usize = 40;
 
-/// The most protected files with which a file with several hard links is compared. Usually there are a few dozen.
+/// The most protected files with which a file with several hard links is compared. Usually there
+/// are a few dozen.
 const MAX_ENTRIES: usize = 10_000;
 
 /// The identity of a file, independent of its name.
@@ -51,8 +52,8 @@ struct ProtectedPath {
     real: PathBuf,
     /// The identity; None if it does not exist.
     id: Option<FileId>,
-    /// The folders above it, both by its given path and by its real one. A command that can rename or create entries in
-    /// one of them could replace it.
+    /// The folders above it, both by its given path and by its real one. A command that can rename
+    /// or create entries in one of them could replace it.
     above: Vec<FileId>,
 }
 
@@ -75,7 +76,8 @@ impl ProtectedFiles {
         self.paths.iter().any(|protected| protected.id == Some(id))
     }
 
-    /// Returns whether a protected file may have this inode number. A quick check before the device is known.
+    /// Returns whether a protected file may have this inode number. A quick check before the device
+    /// is known.
     pub fn may_be_protected(&self, inode: u64) -> bool {
         self.paths.iter().any(|protected| protected.id.is_some_and(|id| id.inode == inode))
     }
@@ -85,7 +87,8 @@ impl ProtectedFiles {
         self.paths.iter().any(|protected| protected.above.contains(&id))
     }
 
-    /// Returns whether a file is protected, or is another hard link to a file in a protected folder.
+    /// Returns whether a file is protected, or is another hard link to a file in a protected
+    /// folder.
     pub fn contains_file(&self, stat: &Stat) -> bool {
         let id = FileId::of(stat);
         self.is_protected(id) || (stat.st_nlink > 1 && !self.is_empty() && self.inside().contains(&id))
@@ -113,7 +116,8 @@ impl ProtectedFiles {
 }
 
 impl ProtectedPath {
-    /// Walks to the path one component at a time to collect every folder on the way, including those around symlinks.
+    /// Walks to the path one component at a time to collect every folder on the way, including
+    /// those around symlinks.
     fn locate(path: &Path) -> Self {
         let mut at = PathBuf::from("/");
         let mut rest = steps(path);

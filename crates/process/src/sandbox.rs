@@ -1,8 +1,8 @@
 //! The sandbox of a command: Landlock for files and signals, seccomp for sockets, and its own
 //! temporary folder.
 //!
-//! A thread of the helper enters the sandbox, never the daemon. Landlock does not restrict changes of a file's mode,
-//! owner, times and extended attributes; only the ordinary permissions do.
+//! A thread of the helper enters the sandbox, never the daemon. Landlock does not restrict changes
+//! of a file's mode, owner, times and extended attributes; only the ordinary permissions do.
 
 mod allowed_paths;
 mod seccomp;
@@ -25,12 +25,12 @@ pub(crate) use temporary_folder::TemporaryFolder;
 /// The files that a command may access. Part of the request to the helper.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Sandbox {
-    /// Folders that may be written besides the temporary one; the first is the working folder. They are passed as
-    /// descriptors.
+    /// Folders that may be written besides the temporary one; the first is the working folder. They
+    /// are passed as descriptors.
     #[serde(skip)]
     pub writable: Vec<Arc<OwnedFd>>,
-    /// Files and folders that may be read and executed besides the writable ones; None means everything. Missing ones
-    /// are skipped.
+    /// Files and folders that may be read and executed besides the writable ones; None means
+    /// everything. Missing ones are skipped.
     pub readable: Option<Vec<PathBuf>>,
     /// Files and folders that may be neither read nor written, wherever they are.
     #[serde(default)]
@@ -52,7 +52,8 @@ pub(super) enum SandboxError {
     Temporary(#[source] io::Error),
 }
 
-/// The ABI version of Landlock that the sandbox requires. With an older one, files outside could be truncated.
+/// The ABI version of Landlock that the sandbox requires. With an older one, files outside could be
+/// truncated.
 pub(super) const NEEDED: ABI = ABI::V3;
 
 /// The ABI version that is used if the kernel supports it.
@@ -70,8 +71,8 @@ impl Sandbox {
 
     fn restrict_files(&self, temporary: &Path) -> Result<(), SandboxError> {
         let protected = ProtectedFiles::locate(&self.protected_paths);
-        // Without a list of readable paths, only the contents of protected files are hidden. Their folders can be
-        // listed, because programs need to traverse them.
+        // Without a list of readable paths, only the contents of protected files are hidden. Their
+        // folders can be listed, because programs need to traverse them.
         let read = if self.readable.is_some() { AccessFs::from_read(WANTED) } else { AccessFs::ReadFile.into() };
         let everything = [PathBuf::from("/")];
         let readable = match &self.readable {
@@ -90,7 +91,8 @@ impl Sandbox {
         if self.readable.is_some() || !reading.is_empty() {
             ruleset = ruleset.handle_access(read)?;
         }
-        // A new device file would bypass all other restrictions, and so would the socket of another program.
+        // A new device file would bypass all other restrictions, and so would the socket of another
+        // program.
         let outward = AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::ResolveUnix;
         let inside = reading | (AccessFs::from_write(WANTED) & !outward);
         let device = reading & AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
@@ -113,10 +115,12 @@ impl Sandbox {
     }
 }
 
-/// Prevents the calling thread and what it starts from reading these files and folders. Restricts nothing else.
+/// Prevents the calling thread and what it starts from reading these files and folders. Restricts
+/// nothing else.
 ///
-/// Used for commands outside the sandbox that search a folder around acpd's own files, such as `grep -r` in the home
-/// folder. The command also cannot read a file that is created directly in a folder above them, see `AllowedPaths`.
+/// Used for commands outside the sandbox that search a folder around acpd's own files, such as
+/// `grep -r` in the home folder. The command also cannot read a file that is created directly in a
+/// folder above them, see `AllowedPaths`.
 pub(crate) fn shield(protected_paths: &[PathBuf]) -> Result<(), SandboxError> {
     let protected = ProtectedFiles::locate(protected_paths);
     let ruleset = Ruleset::default()

@@ -1,7 +1,8 @@
-//! A file for the output of a command that is too long to keep in memory. It receives all of it, from the first byte.
+//! A file for the output of a command that is too long to keep in memory. It receives all of it,
+//! from the first byte.
 //!
-//! The file is created only when the output overflows. If it cannot be written, the output is cut as it would be
-//! without a file.
+//! The file is created only when the output overflows. If it cannot be written, the output is cut
+//! as it would be without a file.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};

@@ -6,8 +6,8 @@ use tokio::sync::watch;
 
 use crate::confine::PathError;
 
-/// Raised when the call is cancelled or its future is dropped. Long work checks it from time to time, and work with an
-/// effect checks it right before the effect.
+/// Raised when the call is cancelled or its future is dropped. Long work checks it from time to
+/// time, and work with an effect checks it right before the effect.
 #[derive(Clone)]
 pub struct StopFlag(Arc<watch::Sender<bool>>);
 

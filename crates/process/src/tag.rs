@@ -1,9 +1,9 @@
 //! The tag in the environment of everything that tools start: `ACPD_TOOL=START@OWNER`.
 //!
-//! START identifies one command, so that its processes can be found after its helper was killed. OWNER identifies the
-//! daemon, which recognises its own commands by it when they connect, wherever in the process tree they are, even after
-//! a restart. A command can remove the tag from what it starts. The tag only stops accidents and simple tricks; the
-//! sandbox is the security boundary.
+//! START identifies one command, so that its processes can be found after its helper was killed.
+//! OWNER identifies the daemon, which recognises its own commands by it when they connect, wherever
+//! in the process tree they are, even after a restart. A command can remove the tag from what it
+//! starts. The tag only stops accidents and simple tricks; the sandbox is the security boundary.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 use std::{fs, io};
@@ -24,7 +24,8 @@ impl ProcessTag {
         Self { start: NO_HELPER.to_owned(), owner: owner.to_owned() }
     }
 
-    /// Returns a tag with the same owner for one command. It also contains the time, because process ids are reused.
+    /// Returns a tag with the same owner for one command. It also contains the time, because
+    /// process ids are reused.
     pub(crate) fn started(value: Option<&String>, helper: u32) -> Self {
         let owner = value.map(|value| Self::read(value).owner).unwrap_or_default();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -63,7 +64,8 @@ mod tests {
         let mut shell = Command::new("sh");
         shell.args(["-c", "echo; read wait"]).env(VARIABLE, tag.value());
         let mut child = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        // A process does not show its environment until shortly after its start, so the test waits for its first line.
+        // A process does not show its environment until shortly after its start, so the test waits
+        // for its first line.
         io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
         assert_eq!(ProcessTag::of(child.id()).unwrap(), Some(tag));
         child.kill().unwrap();

@@ -1,9 +1,10 @@
 //! `acpd __run terminal PROGRAM ARGUMENTS...`: the parent of a command in a terminal of the editor.
 //!
-//! The editor starts it, so the command is no descendant of the daemon, and the command can remove the tag from its
-//! environment with `env -i`. This parent has the tag and stays as long as any process that the command started is
-//! alive, including orphans, because the daemon recognises a connecting process by its ancestors. The parent exits as
-//! the command does, and leaves no process behind.
+//! The editor starts it, so the command is no descendant of the daemon, and the command can remove
+//! the tag from its environment with `env -i`. This parent has the tag and stays as long as any
+//! process that the command started is alive, including orphans, because the daemon recognises a
+//! connecting process by its ancestors. The parent exits as the command does, and leaves no process
+//! behind.
 
 use std::ffi::OsString;
 use std::io;
@@ -23,15 +24,15 @@ pub const ARGUMENT: &str = "terminal";
 /// The argument after `__run` that selects the child, before it becomes the command.
 const CHILD: &str = "terminal-child";
 
-/// The signal for processes that the command left running, how long they may take to act on it, and how long killing
-/// may take after that.
+/// The signal for processes that the command left running, how long they may take to act on it, and
+/// how long killing may take after that.
 const LEFTOVERS: [(Signal, Duration); 1] = [(Signal::TERM, Duration::from_millis(500))];
 const KILLING: Duration = Duration::from_millis(800);
 
 /// Runs the parent or the child, if `first` names one of them.
 pub(crate) fn main(first: &OsString, rest: Vec<OsString>) -> Option<io::Result<ExitCode>> {
     if first == ARGUMENT {
-        Some(attend(rest))
+        Some(supervise(rest))
     } else if first == CHILD {
         Some(Err(become_command(rest)))
     } else {
@@ -53,11 +54,13 @@ fn become_command(arguments: Vec<OsString>) -> io::Error {
     Command::new(program).args(arguments).exec()
 }
 
-/// Starts the command and waits until it ends or the terminal is closed; then ends everything that is left.
-fn attend(arguments: Vec<OsString>) -> io::Result<ExitCode> {
+/// Starts the command and waits until it ends or the terminal is closed; then ends everything that
+/// is left.
+fn supervise(arguments: Vec<OsString>) -> io::Result<ExitCode> {
     let mut children = Children::adopt()?;
     let closed = on_signals(&[SIGTERM, SIGHUP])?;
-    // Keys typed at the terminal signal the command directly. The same signals must not end the parent.
+    // Keys typed at the terminal signal the command directly. The same signals must not end the
+    // parent.
     let _ignored = on_signals(&[SIGINT, SIGQUIT])?;
     let own = std::process::id().to_string();
     children.set_command(&Command::new("/proc/self/exe").args([SUBCOMMAND, CHILD, &own]).args(arguments).spawn()?);

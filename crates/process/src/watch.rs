@@ -1,4 +1,5 @@
-//! Watches one command until it ends: collects its output, and ends it when it is cancelled or its time is up.
+//! Watches one command until it ends: collects its output, and ends it when it is cancelled or its
+//! time is up.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -14,27 +15,29 @@ use crate::output::Output;
 use crate::spill::Spill;
 use crate::{CommandExit, RunningCommand};
 
-/// How often new output is shown: often at first and then less, because each update is an event of the log. A command
-/// that writes for ten minutes causes about 180 updates.
+/// How often new output is shown: often at first and then less, because each update is an event of
+/// the log. A command that writes for ten minutes causes about 180 updates.
 const FIRST_INTERVAL: Duration = Duration::from_millis(200);
 const LAST_INTERVAL: Duration = Duration::from_secs(5);
 const SHARE: u32 = 20;
 
-/// How long the helper may take to end everything before it is killed. It plans for 1.6 seconds, see `helper`.
+/// How long the helper may take to end everything before it is killed. It plans for 1.6 seconds,
+/// see `helper`.
 const HELPER_EXIT_TIMEOUT: Duration = Duration::from_millis(1900);
 
-/// How long to wait for the end of the pipe after all processes have ended. Only a process of another user can hold it
-/// open.
+/// How long to wait for the end of the pipe after all processes have ended. Only a process of
+/// another user can hold it open.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// After this many bytes, the output is read more slowly, so that it does not monopolise the thread.
+/// After this many bytes, the output is read more slowly, so that it does not monopolise the
+/// thread.
 const FLOOD: u64 = 16 << 20;
 
 /// A timeout that is never reached. The clock has no room for the longest `Duration`.
 const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// How many bytes of output are shown while the command runs. Each update is stored in the log, so it is a screen or
-/// two.
+/// How many bytes of output are shown while the command runs. Each update is stored in the log, so
+/// it is a screen or two.
 pub const LIVE_LIMIT: usize = 4 * 1024;
 
 /// How a command ended, and whether it was interrupted.
@@ -65,14 +68,16 @@ impl SharedOutput {
         Self { output: Mutex::new(Output::new(limit)), overflow: None, unseen: None }
     }
 
-    /// Sets a file for output beyond the limit. The file and its folder are created when they are needed.
+    /// Sets a file for output beyond the limit. The file and its folder are created when they are
+    /// needed.
     #[must_use]
     pub fn overflowing_to(mut self, file: Option<PathBuf>) -> Self {
         self.overflow = file;
         self
     }
 
-    /// Creates an output that also keeps what clients have not seen yet, apart from what the model has not read yet.
+    /// Creates an output that also keeps what clients have not seen yet, apart from what the model
+    /// has not read yet.
     pub fn shown(limit: usize) -> Self {
         Self { unseen: Some(Mutex::new(Output::new(LIVE_LIMIT))), ..Self::new(limit) }
     }
@@ -97,7 +102,8 @@ impl SharedOutput {
     }
 }
 
-/// Watches a command until everything that it started is gone. Calls `show` from time to time when there is new output.
+/// Watches a command until everything that it started is gone. Calls `show` from time to time when
+/// there is new output.
 pub async fn watch(
     started: RunningCommand,
     captured: &SharedOutput,

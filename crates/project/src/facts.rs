@@ -1,11 +1,11 @@
-//! Facts about the place where a session works. Facts that stay are part of the system prompt. Facts that change (date,
-//! mode, approval, folders, git) are sent with the user's message, so that the beginning of each request stays the
-//! same.
+//! Facts about the place where a session works. Facts that stay are part of the system prompt.
+//! Facts that change (date, mode, approval, folders, git) are sent with the user's message, so that
+//! the beginning of each request stays the same.
 
 use std::path::Path;
 use std::time::Duration;
 
-use domain::briefing::{Situation, Workplace};
+use domain::instructions::{SessionContext, Workspace};
 use domain::text::cut;
 use domain::{Environment, Millis};
 use policy::Rules;
@@ -31,7 +31,7 @@ const SHORTEST: u64 = 4 << 10;
 const CLEAN: &str = "no changes";
 
 /// Returns the facts that stay the same while the session exists.
-pub(crate) fn lasting(place: &Workplace) -> String {
+pub(crate) fn lasting(place: &Workspace) -> String {
     format!(
         "\n# Place\n\nWorking folder: {}\nPlatform: {} ({})\nPaths may be relative to the working folder.\n",
         place.cwd.display(),
@@ -41,8 +41,8 @@ pub(crate) fn lasting(place: &Workplace) -> String {
 }
 
 /// Returns the facts that may change, as one text. `status` is git's, if it is known.
-pub(crate) fn changing(situation: &Situation, status: Option<&str>) -> String {
-    let Situation { place, approval, left_out, .. } = situation;
+pub(crate) fn changing(situation: &SessionContext, status: Option<&str>) -> String {
+    let SessionContext { workspace: place, approval, left_out, .. } = situation;
     let mut lines = vec![
         format!("Date: {} (UTC)", Millis::now().to_date()),
         format!("Mode: {} ({})", place.mode.id(), place.mode.description()),
@@ -82,8 +82,9 @@ fn branch(root: &Path) -> Option<String> {
     }
 }
 
-/// Returns the output of `git status` without the files that a rule hides from the model. Returns None if git fails, or
-/// must not run: filters in the configuration of a repository are programs that git would run.
+/// Returns the output of `git status` without the files that a rule hides from the model. Returns
+/// None if git fails, or must not run: filters in the configuration of a repository are programs
+/// that git would run.
 pub(crate) async fn git_status(
     launcher: &Launcher,
     environment: &Environment,
@@ -99,15 +100,16 @@ pub(crate) async fn git_status(
     Some(shown(&status, |path| prompt_files::reading_verdict(rules, &root.join(path)).is_some()))
 }
 
-/// Returns whether a line of `git config --list --show-scope --name-only` is a setting of the repository that makes
-/// `git status` run a program or read elsewhere.
+/// Returns whether a line of `git config --list --show-scope --name-only` is a setting of the
+/// repository that makes `git status` run a program or read elsewhere.
 fn is_risky(line: &str) -> bool {
     let Some((scope, name)) = line.split_once('\t') else { return true };
     let name = name.to_ascii_lowercase();
     matches!(scope, "local" | "worktree") && (name.starts_with("filter.") || name == "core.worktree")
 }
 
-/// Formats the status for the model. Each line is two letters, a space and a path, or two paths for a renamed file.
+/// Formats the status for the model. Each line is two letters, a space and a path, or two paths for
+/// a renamed file.
 fn shown(status: &str, is_hidden: impl Fn(&str) -> bool) -> String {
     let paths = |line: &str| {
         let paths = line.get(3..).unwrap_or_default().split(" -> ");

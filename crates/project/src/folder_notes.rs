@@ -1,4 +1,5 @@
-//! The notes of folders below the working folder, which the model gets with the first file that it reads there.
+//! The notes of folders below the working folder, which the model gets with the first file that it
+//! reads there.
 
 use std::path::{Path, PathBuf};
 
@@ -29,9 +30,9 @@ pub struct EnteredNotes {
 }
 
 impl FolderNotes<'_> {
-    /// Returns the notes of the folders on the way to a file, except folders that the reader of the call has entered
-    /// before. `file` is a real path. Notes of the working folder and of folders above it are in the system prompt. May
-    /// block.
+    /// Returns the notes of the folders on the way to a file, except folders that the reader of the
+    /// call has entered before. `file` is a real path. Notes of the working folder and of folders
+    /// above it are in the system prompt. May block.
     pub fn on_the_way_to(&self, file: &Path, site: &CallSite) -> EnteredNotes {
         let real = |folder: &Path| std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
         let cwd = real(&site.cwd);

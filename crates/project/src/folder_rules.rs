@@ -1,6 +1,7 @@
 //! The rules that apply in a folder: the operator's, and those of the project around it.
 //!
-//! Learning a folder reads files, which may block. Deciding about a call uses only what was learned.
+//! Learning a folder reads files, which may block. Deciding about a call uses only what was
+//! learned.
 
 use std::path::Path;
 
@@ -34,7 +35,8 @@ impl FolderRules {
         Self { permissions, names: RealPaths::default(), projects: LearnedRules::default() }
     }
 
-    /// Replaces the operator's rules. Forgets those of projects, which are read again when they are needed.
+    /// Replaces the operator's rules. Forgets those of projects, which are read again when they are
+    /// needed.
     pub fn reload(&self, permissions: Permissions) {
         self.permissions.replace(std::sync::Arc::new(resolved(permissions)));
         self.projects.forget();

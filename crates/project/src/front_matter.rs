@@ -1,7 +1,8 @@
-//! The front matter of a Markdown file: `name: value` lines between two lines of three dashes. Pure.
+//! The front matter of a Markdown file: `name: value` lines between two lines of three dashes.
+//! Pure.
 //!
-//! It parses the part of YAML that is common in such files: plain and quoted values, values on indented lines, and
-//! lists. Anything else is plain text.
+//! It parses the part of YAML that is common in such files: plain and quoted values, values on
+//! indented lines, and lists. Anything else is plain text.
 
 /// The fields of a file's front matter, in their order.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 //! Skills and custom agents: instructions that users have written for agents to use on demand.
 //!
-//! A skill is a folder with a `SKILL.md`. The model gets its name and description with the instructions, and its text
-//! on request. A custom agent is a Markdown file that describes a sub-agent. Both come from the user's own folders and
-//! from the project. Those of a project are used only if the user trusts the folder, and files that a rule denies or
-//! asks about are not read.
+//! A skill is a folder with a `SKILL.md`. The model gets its name and description with the
+//! instructions, and its text on request. A custom agent is a Markdown file that describes a
+//! sub-agent. Both come from the user's own folders and from the project. Those of a project are
+//! used only if the user trusts the folder, and files that a rule denies or asks about are not
+//! read.
 
 mod custom_agent;
 mod entries;
@@ -11,7 +12,7 @@ mod skill;
 
 use std::path::{Path, PathBuf};
 
-use domain::briefing::{LibraryCard, LibraryEntry};
+use domain::instructions::{LibraryCard, LibraryEntry};
 use domain::text::cut;
 use policy::Rules;
 

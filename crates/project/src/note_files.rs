@@ -1,7 +1,8 @@
-//! Reads files with notes for agents, and the files that they import with `@path`. Skips files of the project that a
-//! rule denies or asks about, and acpd's own files.
+//! Reads files with notes for agents, and the files that they import with `@path`. Skips files of
+//! the project that a rule denies or asks about, and acpd's own files.
 //!
-//! A project's file can import only files of the same repository, and nothing of a project is read through a symlink.
+//! A project's file can import only files of the same repository, and nothing of a project is read
+//! through a symlink.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -125,7 +126,8 @@ impl<'a> NoteReader<'a> {
         }
     }
 
-    /// Returns the file that a mention names. A project's files can name only files of their project.
+    /// Returns the file that a mention names. A project's files can name only files of their
+    /// project.
     fn resolve(&self, word: &str, folder: &Path, owner: Owner<'_>) -> Option<PathBuf> {
         let path = match (word.strip_prefix("~/"), owner) {
             (Some(below), Owner::User) => self.home?.join(below),
@@ -140,7 +142,8 @@ impl<'a> NoteReader<'a> {
     }
 }
 
-/// Returns the words of a text that begin with `@`, without the `@`. Skips code, and removes punctuation after a word.
+/// Returns the words of a text that begin with `@`, without the `@`. Skips code, and removes
+/// punctuation after a word.
 fn mentions(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut in_block = false;
@@ -190,8 +193,9 @@ fn is_off_limits(file: &Path, protected: &ProtectedFiles) -> bool {
         || rustix::fs::stat(file).is_ok_and(|stat| protected.contains_file(&stat))
 }
 
-/// Reads a file. Returns None if it does not exist or is blank. Symlinks of a project are not followed, because a
-/// project must not make us read what it does not contain. A pipe or a device does not block.
+/// Reads a file. Returns None if it does not exist or is blank. Symlinks of a project are not
+/// followed, because a project must not make us read what it does not contain. A pipe or a device
+/// does not block.
 pub(crate) fn read(path: &Path, longest: u64, flags: OFlags) -> Option<String> {
     let flags = flags | OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     read_text(rustix::fs::open(path, flags, RawMode::empty()).ok()?, longest)

@@ -1,14 +1,14 @@
-//! Builds what a model gets before the conversation: the system prompt, facts about the place in which it works, and
-//! the notes that a project and its user have written for agents. Facts that change during a session are sent with the
-//! user's messages instead.
+//! Builds what a model gets before the conversation: the system prompt, facts about the place in
+//! which it works, and the notes that a project and its user have written for agents. Facts that
+//! change during a session are sent with the user's messages instead.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use domain::ModelId;
-use domain::briefing::{
-    Brief, Briefing, Expansion, LibraryCard, Situation, SlashCommandCard, TypedSlashCommand, Workplace,
+use domain::instructions::{
+    Expansion, Instructions, LibraryCard, SessionContext, SlashCommandCard, SystemPrompt, TypedSlashCommand, Workspace,
 };
 use futures_util::future::BoxFuture;
 use policy::Rules;
@@ -30,8 +30,8 @@ pub const PROJECT_MEMORY: &str = ".acpd/memory.md";
 
 #[derive(Clone)]
 pub struct Notes {
-    /// Names of files to read in the working folder and above it, up to the repository's root. In each folder only the
-    /// first existing one is used.
+    /// Names of files to read in the working folder and above it, up to the repository's root. In
+    /// each folder only the first existing one is used.
     pub names: Vec<String>,
     /// The user's own notes, which apply to every project. The folder `commands` is beside them.
     pub own: Option<PathBuf>,
@@ -61,8 +61,8 @@ impl Default for Notes {
     }
 }
 
-impl Briefing for Notes {
-    fn brief(&self, place: Workplace, model: ModelId) -> BoxFuture<'static, Brief> {
+impl Instructions for Notes {
+    fn system_prompt(&self, place: Workspace, model: ModelId) -> BoxFuture<'static, SystemPrompt> {
         let notes = self.clone();
         let late = format!("{} did not answer in time, so its notes were not read", place.cwd.display());
         let bare = system_prompt::instructions(&model) + &facts::lasting(&place);
@@ -70,12 +70,12 @@ impl Briefing for Notes {
         Box::pin(async move {
             match tokio::time::timeout(DEADLINE, look).await {
                 Ok(written) => written.unwrap_or_else(|_| bare.into()),
-                Err(_) => Brief { text: bare, notices: vec![late] },
+                Err(_) => SystemPrompt { text: bare, notices: vec![late] },
             }
         })
     }
 
-    fn facts(&self, situation: Situation) -> Option<BoxFuture<'static, String>> {
+    fn environment_facts(&self, situation: SessionContext) -> Option<BoxFuture<'static, String>> {
         let notes = self.clone();
         Some(Box::pin(async move {
             let status = notes.git_status(&situation).await;
@@ -84,7 +84,7 @@ impl Briefing for Notes {
         }))
     }
 
-    fn commands(&self, place: Workplace) -> BoxFuture<'static, Vec<SlashCommandCard>> {
+    fn commands(&self, place: Workspace) -> BoxFuture<'static, Vec<SlashCommandCard>> {
         let notes = self.clone();
         let look = tokio::task::spawn_blocking(move || {
             let (own, rules) = (notes.own_commands(), notes.rules_in(&place.cwd));
@@ -95,7 +95,7 @@ impl Briefing for Notes {
         )
     }
 
-    fn library(&self, place: Workplace) -> BoxFuture<'static, LibraryCard> {
+    fn library(&self, place: Workspace) -> BoxFuture<'static, LibraryCard> {
         let notes = self.clone();
         let look =
             tokio::task::spawn_blocking(move || notes.library.open(&place.cwd, &notes.rules_in(&place.cwd)).card());
@@ -104,7 +104,7 @@ impl Briefing for Notes {
         )
     }
 
-    fn expand(&self, place: Workplace, call: TypedSlashCommand) -> BoxFuture<'static, Option<Expansion>> {
+    fn expand(&self, place: Workspace, call: TypedSlashCommand) -> BoxFuture<'static, Option<Expansion>> {
         let notes = self.clone();
         let look = tokio::task::spawn_blocking(move || {
             let (own, rules) = (notes.own_commands(), notes.rules_in(&place.cwd));
@@ -129,22 +129,22 @@ impl Notes {
     }
 
     /// Asks git for the status of the session's repository, if there is one.
-    async fn git_status(&self, situation: &Situation) -> Option<String> {
+    async fn git_status(&self, situation: &SessionContext) -> Option<String> {
         let launcher = self.launcher.as_ref()?;
-        let (notes, cwd) = (self.clone(), situation.place.cwd.clone());
+        let (notes, cwd) = (self.clone(), situation.workspace.cwd.clone());
         let look = tokio::task::spawn_blocking(move || Some((facts::root(&cwd)?.to_owned(), notes.rules_in(&cwd))));
         let (root, rules) = tokio::time::timeout(DEADLINE, look).await.ok()?.ok()??;
         facts::git_status(launcher, &situation.environment, &root, &rules).await
     }
 
-    fn write(&self, place: &Workplace, model: &ModelId) -> Brief {
+    fn write(&self, place: &Workspace, model: &ModelId) -> SystemPrompt {
         let project = project_config::read(&place.cwd);
         let rules = self.rules_in(&place.cwd);
         let protected = ProtectedFiles::locate(&self.protected_paths);
         let mut reader = NoteReader::new(&rules, &protected);
         reader.home = self.home.as_deref();
-        // The facts of the tool `memory` about the user follow the user's notes; those about the project come further
-        // below.
+        // The facts of the tool `memory` about the user follow the user's notes; those about the
+        // project come further below.
         for file in self.own.iter().cloned().chain(self.own_memory()) {
             reader.add_own(&file);
         }
@@ -168,7 +168,7 @@ impl Notes {
         let mut notices = project.complaints;
         notices.extend(reader.notices);
         notices.extend(contents.notices);
-        Brief { text, notices }
+        SystemPrompt { text, notices }
     }
 
     /// Returns the file with remembered facts about the user.
@@ -177,7 +177,8 @@ impl Notes {
     }
 }
 
-/// Returns the folders from the repository's root down to this one; outside a repository, only this one.
+/// Returns the folders from the repository's root down to this one; outside a repository, only this
+/// one.
 pub(crate) fn folders(cwd: &Path) -> Vec<&Path> {
     let mut folders: Vec<&Path> = match facts::root(cwd) {
         Some(root) => cwd.ancestors().take_while(|folder| folder.starts_with(root)).collect(),
@@ -197,11 +198,11 @@ mod tests {
 
     impl Notes {
         /// Returns the notes in a folder, without the system prompt before them.
-        fn included(&self, cwd: &Path) -> Brief {
-            let place = Workplace { cwd: cwd.to_owned(), extra_roots: Vec::new(), mode: Mode::Full };
-            let Brief { text, notices } = self.write(&place, &ModelId::from("some/model"));
+        fn included(&self, cwd: &Path) -> SystemPrompt {
+            let place = Workspace { cwd: cwd.to_owned(), extra_roots: Vec::new(), mode: Mode::Full };
+            let SystemPrompt { text, notices } = self.write(&place, &ModelId::from("some/model"));
             let (_, rest) = text.split_once("# Place").unwrap();
-            Brief { text: rest.replace(system_prompt::ABOUT_NOTES, ""), notices }
+            SystemPrompt { text: rest.replace(system_prompt::ABOUT_NOTES, ""), notices }
         }
     }
 
@@ -304,7 +305,7 @@ mod tests {
         .unwrap();
         let notes = Notes { rules: Some(Arc::new(FolderRules::new(permissions))), ..Notes::default() };
         for cwd in [folder.path(), &link] {
-            let Brief { text, notices } = notes.included(cwd);
+            let SystemPrompt { text, notices } = notes.included(cwd);
             assert!(!text.contains("hush") && !text.contains("asked") && text.contains("fine"), "{text}");
             assert!(notices[0].ends_with("AGENTS.md was not sent to the model: a rule asks before it is read."));
             assert!(notices[1].ends_with(".env was not sent to the model: a rule denies reading it."));

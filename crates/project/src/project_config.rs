@@ -1,15 +1,16 @@
 //! `.acpd/config.toml` in a project: the settings that a repository may contain.
 //!
-//! A repository may come from anyone, so this file can only make rules stricter (ask or deny) and name more files with
-//! notes. Everything else is refused, with a notice to the user. While the file has an error, its valid rules apply and
-//! every call asks first, because the file may have been meant to forbid more.
+//! A repository may come from anyone, so this file can only make rules stricter (ask or deny) and
+//! name more files with notes. Everything else is refused, with a notice to the user. While the
+//! file has an error, its valid rules apply and every call asks first, because the file may have
+//! been meant to forbid more.
 
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use domain::{ToolKind, Verdict, complaint};
+use domain::{ToolKind, Verdict, serde_errors};
 use policy::{Rule, Rules};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -72,7 +73,8 @@ pub(crate) fn read(cwd: &Path) -> ProjectConfig {
 #[derive(Debug, PartialEq, Eq)]
 struct Source {
     file: PathBuf,
-    /// None if its folder is a symlink. Symlinks are not followed, because their targets may be outside the project.
+    /// None if its folder is a symlink. Symlinks are not followed, because their targets may be
+    /// outside the project.
     text: Option<String>,
 }
 
@@ -110,13 +112,13 @@ impl ProjectConfig {
         Err(format!("the project has more than {MAX_RULES} rules; this one does not count"))
     }
 
-    /// Reads one file. Each error is recorded and the rest still applies, because a typo in one rule must not disable
-    /// another.
+    /// Reads one file. Each error is recorded and the rest still applies, because a typo in one
+    /// rule must not disable another.
     fn take(&mut self, file: &Path, text: &str) {
         let mut reader = ConfigFile { project: self, file, text };
         match DeTable::parse(text) {
             Ok(root) => reader.take_root(root.get_ref()),
-            Err(error) => reader.complain(error.span(), &complaint::plain(error.message())),
+            Err(error) => reader.complain(error.span(), &serde_errors::plain(error.message())),
         }
     }
 }
@@ -202,8 +204,9 @@ fn check_name(name: &str) -> Result<(), String> {
     if plain { Ok(()) } else { Err(format!("`{name}` must be the name of a file, without a folder")) }
 }
 
-/// The rules of projects by folder. They are read when a call is planned, because reading may block. A rule stays until
-/// the operator's configuration is reloaded, so an agent cannot remove it by changing the file.
+/// The rules of projects by folder. They are read when a call is planned, because reading may
+/// block. A rule stays until the operator's configuration is reloaded, so an agent cannot remove it
+/// by changing the file.
 #[derive(Debug, Default)]
 pub(crate) struct LearnedRules(Mutex<HashMap<PathBuf, FolderStrictness>>);
 
@@ -212,8 +215,8 @@ struct FolderStrictness {
     rules: Rules,
     /// The first error that a file has now, with the name of the file.
     error: Option<String>,
-    /// The files as they were last read. Compiling hundreds of rules takes a while, so unchanged text is not compiled
-    /// again.
+    /// The files as they were last read. Compiling hundreds of rules takes a while, so unchanged
+    /// text is not compiled again.
     sources: Vec<Source>,
 }
 
@@ -228,8 +231,8 @@ impl LearnedRules {
         let known = known.entry(cwd.to_owned()).or_default();
         known.sources = sources;
         known.error = complaints.into_iter().next();
-        // Rules stay when the file changes. An agent that changes it again and again must not fill the memory with
-        // rules.
+        // Rules stay when the file changes. An agent that changes it again and again must not fill
+        // the memory with rules.
         if known.rules.ask.len() + known.rules.deny.len() < MAX_KEPT {
             known.rules.extend_with_new(rules);
         } else {
@@ -255,8 +258,8 @@ impl LearnedRules {
         }
     }
 
-    /// Returns the error in a project's file, with the file's name, if it leaves open what the rules are for calls of
-    /// this kind.
+    /// Returns the error in a project's file, with the file's name, if it leaves open what the
+    /// rules are for calls of this kind.
     pub(crate) fn error(&self, cwd: &Path, kind: ToolKind) -> Option<String> {
         self.lock().get(cwd).filter(|_| kind != ToolKind::Think)?.error.clone()
     }
@@ -381,7 +384,8 @@ mod tests {
         };
         projects.learn(folder.path());
         assert_eq!(known(&projects), ["read(a)"]);
-        // Only compiling adds rules: a rule that is removed by hand returns only if the file is compiled again.
+        // Only compiling adds rules: a rule that is removed by hand returns only if the file is
+        // compiled again.
         let take_out = || projects.lock().get_mut(folder.path()).unwrap().rules = Rules::default();
         take_out();
         projects.learn(folder.path());

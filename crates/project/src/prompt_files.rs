@@ -1,9 +1,9 @@
-//! Removes files from prompts that a rule hides from the model. A file that the editor embedded becomes a link, no MCP
-//! server is asked for it, and the user gets a notice.
+//! Removes files from prompts that a rule hides from the model. A file that the editor embedded
+//! becomes a link, no MCP server is asked for it, and the user gets a notice.
 
 use std::path::{Path, PathBuf};
 
-use domain::{Content, Payload, Verdict, link};
+use domain::{Content, Payload, Verdict, resource_link};
 use policy::Rules;
 
 /// A prompt without the files that a rule denies or asks about.
@@ -32,7 +32,7 @@ pub fn filter_prompt(prompt: Vec<Content>, rules: &Rules) -> FilteredPrompt {
         };
         if let Some(link) = as_link(&content.payload, &path) {
             withheld.notices.push(notice(&path, verdict));
-            withheld.prompt.push(Content { payload: link, extras: content.extras });
+            withheld.prompt.push(Content { payload: link, metadata: content.metadata });
         } else {
             withheld.prompt.push(content);
         }
@@ -58,9 +58,9 @@ pub(crate) fn notice(path: &Path, verdict: Verdict) -> String {
 fn file(payload: &Payload) -> Option<PathBuf> {
     match payload {
         Payload::Link { uri, .. } | Payload::TextResource { uri, .. } | Payload::BlobResource { uri, .. } => {
-            link::file_path(uri)
+            resource_link::file_path(uri)
         }
-        Payload::Image { uri, .. } => uri.as_deref().and_then(link::file_path),
+        Payload::Image { uri, .. } => uri.as_deref().and_then(resource_link::file_path),
         Payload::Text { .. } | Payload::Audio { .. } => None,
     }
 }

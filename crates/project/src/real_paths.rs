@@ -1,6 +1,8 @@
-//! The folders of sessions without symlinks, so that a rule about a folder applies however a client reached it.
+//! The folders of sessions without symlinks, so that a rule about a folder applies however a client
+//! reached it.
 //!
-//! The disk is read when a call is planned, which may block. The decision about the call uses what was read.
+//! The disk is read when a call is planned, which may block. The decision about the call uses what
+//! was read.
 
 use std::collections::HashMap;
 use std::fs;
@@ -24,8 +26,8 @@ impl RealPaths {
         self.lock().insert(folder.to_owned(), real);
     }
 
-    /// Returns the folder without symlinks, as it was last read, or the folder itself if it was never read. Does not
-    /// access the disk.
+    /// Returns the folder without symlinks, as it was last read, or the folder itself if it was
+    /// never read. Does not access the disk.
     pub(crate) fn of(&self, folder: &Path) -> PathBuf {
         self.lock().get(folder).cloned().unwrap_or_else(|| folder.to_owned())
     }

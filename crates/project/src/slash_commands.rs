@@ -1,8 +1,10 @@
-//! Slash commands that a project and its user define: one Markdown file each, named like the command.
+//! Slash commands that a project and its user define: one Markdown file each, named like the
+//! command.
 //!
-//! The files are in `.acpd/commands` of the working folder and of the folders above it, up to the repository's root,
-//! and in the user's own folder. The text of a file goes to the model as if the user had typed it. Files of a project
-//! that a rule denies or asks about are not read; the user's own files are exempt from rules.
+//! The files are in `.acpd/commands` of the working folder and of the folders above it, up to the
+//! repository's root, and in the user's own folder. The text of a file goes to the model as if the
+//! user had typed it. Files of a project that a rule denies or asks about are not read; the user's
+//! own files are exempt from rules.
 
 mod template;
 
@@ -10,7 +12,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use domain::briefing::{Expansion, SlashCommandCard, TypedSlashCommand};
+use domain::instructions::{Expansion, SlashCommandCard, TypedSlashCommand};
 use policy::Rules;
 use process::confine;
 use rustix::fs::{Dir, Mode, OFlags};
@@ -28,7 +30,8 @@ const LONGEST: u64 = 64 << 10;
 const MOST: usize = 100;
 const MAX_ENTRIES: usize = 10_000;
 
-/// Returns all commands by name. A nearer file takes precedence over one further up, and a project's over the user's.
+/// Returns all commands by name. A nearer file takes precedence over one further up, and a
+/// project's over the user's.
 pub(crate) fn list(cwd: &Path, own: Option<&Path>, rules: &Rules) -> Vec<SlashCommandCard> {
     let mut commands: Vec<SlashCommandCard> = Vec::new();
     for folder in folders(cwd, own) {
@@ -64,8 +67,8 @@ fn folders(cwd: &Path, own: Option<&Path>) -> impl Iterator<Item = Folder> {
 
 struct Folder {
     folder: OwnedFd,
-    /// The path of a project's folder; None for the user's. In a project's folder symlinks are not followed, because
-    /// they could lead outside the project. The user's own files may be symlinks.
+    /// The path of a project's folder; None for the user's. In a project's folder symlinks are not
+    /// followed, because they could lead outside the project. The user's own files may be symlinks.
     of_project: Option<PathBuf>,
 }
 

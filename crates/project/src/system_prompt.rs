@@ -1,5 +1,6 @@
-//! The system prompt: a text for every model, and a part for each family of models. All of its text is in this file. It
-//! contains no facts that change, so that providers can cache the beginning of each request.
+//! The system prompt: a text for every model, and a part for each family of models. All of its text
+//! is in this file. It contains no facts that change, so that providers can cache the beginning of
+//! each request.
 
 use domain::ModelId;
 
@@ -61,7 +62,8 @@ Use `update_plan` for work of three or more steps, not for small tasks. Entries 
 - Say what you do not know. If the user is mistaken, say so and show why.
 "#;
 
-/// The families of models, by words in their ids, with the part of the prompt for each. The first match is used.
+/// The families of models, by words in their ids, with the part of the prompt for each. The first
+/// match is used.
 const FAMILIES: [(&[&str], &str); 3] = [
     (
         &["claude"],

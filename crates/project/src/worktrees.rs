@@ -1,9 +1,10 @@
 //! The git worktrees of sessions: implements `domain::worktree::Worktrees` with git.
 //!
-//! A worktree is a folder in `REPOSITORY.worktrees`, beside the repository, on the branch `acpd/NAME`. Git's own lock on
-//! the worktree names the session to which it belongs, and is set in the same step that creates the worktree: what a
-//! crash leaves behind is found again by the next try. Git runs as a command of the daemon under `acpd __run`, without
-//! the hooks of the repository, and not at all if the repository's own configuration names programs for it.
+//! A worktree is a folder in `REPOSITORY.worktrees`, beside the repository, on the branch
+//! `acpd/NAME`. Git's own lock on the worktree names the session to which it belongs, and is set in
+//! the same step that creates the worktree: what a crash leaves behind is found again by the next
+//! try. Git runs as a command of the daemon under `acpd __run`, without the hooks of the
+//! repository, and not at all if the repository's own configuration names programs for it.
 
 mod checkout_files;
 mod git;
@@ -39,7 +40,8 @@ const LONGEST_NAME: usize = 64;
 /// The other words after `/worktree`.
 const RESERVED_NAMES: [&str; 4] = ["status", "merge", "leave", "remove"];
 
-/// How many letters at the end of a session's id name its worktree. The beginning of an id is its time.
+/// How many letters at the end of a session's id name its worktree. The beginning of an id is its
+/// time.
 const SHORT_ID: usize = 8;
 
 /// How long a folder may take to answer. On a network that is gone it never does.
@@ -56,7 +58,8 @@ impl GitWorktrees {
         Self { launcher }
     }
 
-    /// Finds the repository of the folder in which the session was opened, and checks that git may run there.
+    /// Finds the repository of the folder in which the session was opened, and checks that git may
+    /// run there.
     async fn repository(&self, request: &WorktreeRequest) -> Result<Repository, WorktreeError> {
         let mut git = Git::new(self.launcher.clone(), request.environment.clone());
         let no_repository = || WorktreeError::NoRepository(request.folder.clone());
@@ -261,7 +264,8 @@ impl Repository {
         self.git.run(&self.top, &["worktree", "lock", "--reason", &owner, root]).await.map(drop)
     }
 
-    /// Returns the folder in the worktree that corresponds to the one in which the session was opened.
+    /// Returns the folder in the worktree that corresponds to the one in which the session was
+    /// opened.
     async fn counterpart(&self, worktree: &Worktree) -> Result<PathBuf, WorktreeError> {
         let (opened, top, root) = (self.request.folder.clone(), self.top.clone(), worktree.root.clone());
         let find = move || {
@@ -347,7 +351,8 @@ impl Repository {
         let quiet = ["--no-edit", "--no-gpg-sign", "--no-verify", "--no-stat", "--commit", "--no-squash"];
         let merge = [&["merge"], &quiet[..], &["-m", &message, commit]].concat();
         if let Err(error) = self.git.run(&self.top, &merge).await {
-            // The checkout was clean and no merge was going on, so there is nothing that this could take away.
+            // The checkout was clean and no merge was going on, so there is nothing that this could
+            // take away.
             let _ = self.git.run(&self.top, &["merge", "--abort"]).await;
             return Err(error);
         }

@@ -3,7 +3,7 @@
 
 use domain::card::{OpenQuestion, Proposal};
 use domain::tool::Location;
-use domain::{ToolContent, ToolKind, visible};
+use domain::{ToolContent, ToolKind, escape};
 use serde_json::Value;
 
 use crate::diff;
@@ -72,7 +72,7 @@ impl Consent {
 
     /// The title on one line.
     pub fn title(&self) -> String {
-        visible::line(&self.title).into_owned()
+        escape::line(&self.title).into_owned()
     }
 
     /// The lines below the title. Invisible characters are written out.
@@ -89,36 +89,36 @@ impl Consent {
                 ToolContent::Text { text } => lines.extend(indented(text)),
                 ToolContent::Diff { path, old, new } => {
                     has_diff = true;
-                    let path = visible::line(&path.display().to_string()).into_owned();
+                    let path = escape::line(&path.display().to_string()).into_owned();
                     lines.push(colors.apply(Style::Bold, &format!("  {path}")));
                     let changes = diff::render(old.as_deref().unwrap_or_default(), new, usize::MAX, colors);
                     lines.extend(changes.lines().map(str::to_owned));
                 }
-                ToolContent::Image { mime, .. } => lines.push(format!("  an image ({})", visible::line(mime))),
+                ToolContent::Image { mime, .. } => lines.push(format!("  an image ({})", escape::line(mime))),
                 ToolContent::Block { block } => lines.extend(indented(&block.as_text())),
                 ToolContent::Terminal { .. } => {}
             }
         }
         if let Some(arguments) = proposal.arguments().filter(|_| !self.is_inquiry) {
-            let tool = visible::line(&proposal.tool).into_owned();
+            let tool = escape::line(&proposal.tool).into_owned();
             let head = if lines.is_empty() { format!("  {tool} with") } else { "  and".to_owned() };
             lines.push(colors.apply(Style::Dim, &head));
             // JSON has its own escapes for invisible characters.
             let text = serde_json::to_string_pretty(&arguments).unwrap_or_default();
-            lines.extend(visible::json(&text).lines().map(|line| format!("{MARGIN}{line}")));
+            lines.extend(escape::json(&text).lines().map(|line| format!("{MARGIN}{line}")));
         }
         for Location { path, line } in proposal.locations.iter().filter(|_| !has_diff) {
             let line = line.map(|line| format!(":{line}")).unwrap_or_default();
-            lines.push(format!("  in {}{line}", visible::line(&path.display().to_string())));
+            lines.push(format!("  in {}{line}", escape::line(&path.display().to_string())));
         }
         if let Some(always) = &self.always {
-            lines.push(colors.apply(Style::Dim, &format!("  \"always\" would allow {}", visible::line(always))));
+            lines.push(colors.apply(Style::Dim, &format!("  \"always\" would allow {}", escape::line(always))));
         }
         lines
     }
 
-    /// The lines below the title, folded into rows of this width. A row that continues a line begins
-    /// with `┊`. Without a width, lines stay as they are.
+    /// The lines below the title, folded into rows of this width. A row that continues a line
+    /// begins with `┊`. Without a width, lines stay as they are.
     pub fn rows(&self, width: Option<usize>, colors: Colors) -> Vec<String> {
         let lines = self.lines(colors);
         match width {
@@ -136,7 +136,7 @@ impl Consent {
 }
 
 fn indented(text: &str) -> Vec<String> {
-    visible::text(text).lines().map(|line| format!("{MARGIN}{line}")).collect()
+    escape::text(text).lines().map(|line| format!("{MARGIN}{line}")).collect()
 }
 
 /// Converts content from the protocol's form to the domain's.

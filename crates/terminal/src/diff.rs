@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use domain::visible;
+use domain::escape;
 use similar::{ChangeTag, TextDiff};
 
 use crate::excerpt::more_lines;
@@ -32,7 +32,7 @@ pub fn render(old: &str, new: &str, most: usize, colors: Colors) -> String {
             };
             // Invisible characters are written out, including a carriage return at the end of a
             // line.
-            let text = visible::text(change.value().trim_end_matches('\n'));
+            let text = escape::text(change.value().trim_end_matches('\n'));
             lines.push(colors.apply(style, &format!("  {number:>4} {}{text}", change.tag())));
         }
     }

@@ -7,7 +7,7 @@ use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::sync::OnceLock;
 
-use domain::visible;
+use domain::escape;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
@@ -100,13 +100,13 @@ impl Colors {
 /// Escapes control characters and invisible characters in text that comes from outside. Line ends
 /// and tabs stay.
 pub fn visible_text(text: &str) -> String {
-    visible::text(text).into_owned()
+    escape::text(text).into_owned()
 }
 
 /// Prepares a line of JSON for stdout. On a terminal, invisible characters become JSON escapes,
 /// which do not change the value.
 pub fn json_line(text: &str) -> Cow<'_, str> {
-    if io::stdout().is_terminal() { visible::json(text) } else { Cow::Borrowed(text) }
+    if io::stdout().is_terminal() { escape::json(text) } else { Cow::Borrowed(text) }
 }
 
 /// Returns the width of the terminal in columns, if stdout is one.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use domain::visible;
+use domain::escape;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::style::{Colors, Style, terminal_width};
@@ -222,7 +222,7 @@ pub fn state_style(state: &str) -> Style {
 /// Puts text that comes from outside on one line, with control characters and invisible characters
 /// escaped.
 pub fn one_line(text: &str) -> String {
-    visible::line(text).into_owned()
+    escape::line(text).into_owned()
 }
 
 #[cfg(test)]

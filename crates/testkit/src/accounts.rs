@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use domain::Environment;
-use domain::account::{AccountError, Accounts, KeyVariable, Login};
+use domain::account::{AccountError, Accounts, DeviceLogin, KeyVariable};
 use futures_util::future::{BoxFuture, ready};
 use tokio::sync::oneshot;
 
@@ -34,11 +34,11 @@ impl Accounts for TestAccounts {
         Box::pin(ready(environment.get("SCRIPT_KEY").is_some()))
     }
 
-    fn begin_login(&self) -> BoxFuture<'static, Result<Login, AccountError>> {
+    fn begin_login(&self) -> BoxFuture<'static, Result<DeviceLogin, AccountError>> {
         let (end, ended) = oneshot::channel();
         *self.0.lock().unwrap() = Some(end);
         let done = async { ended.await.unwrap_or_else(|_| Err(AccountError::Provider("given up".to_owned()))) };
-        let login = Login {
+        let login = DeviceLogin {
             address: "https://login.example/device".to_owned(),
             code: "ABCD-1234".to_owned(),
             done: Box::pin(done),

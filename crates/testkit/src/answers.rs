@@ -1,8 +1,8 @@
 //! The answers of a model, independent of any API, and how a provider's server writes them in each
 //! API.
 //!
-//! The events have the shapes that the makers' own SDKs and servers describe, with the fields that a
-//! client needs. The function of each API names its source; all were compared in November 2026.
+//! The events have the shapes that the makers' own SDKs and servers describe, with the fields that
+//! a client needs. The function of each API names its source; all were compared in November 2026.
 
 use std::borrow::Cow;
 
@@ -21,7 +21,8 @@ pub enum Dialect {
     Mistral,
     /// Chat completions as OpenRouter writes them for Claude: thoughts with signed details.
     OpenRouter,
-    /// Chat completions as Gemini's compatible API writes them: the first call of an answer is signed.
+    /// Chat completions as Gemini's compatible API writes them: the first call of an answer is
+    /// signed.
     GeminiChat,
     /// OpenAI's Responses API.
     Responses,
@@ -163,9 +164,9 @@ impl ModelAnswer {
         events
     }
 
-    /// Writes the chunks of openai-python 3.51.0 (`types/chat/chat_completion_chunk.py`). Thoughts are
-    /// additions of each server: `reasoning_content` at DeepSeek and older versions of vLLM. `thought`
-    /// writes a piece of one, and gets whether it is the last piece.
+    /// Writes the chunks of openai-python 3.51.0 (`types/chat/chat_completion_chunk.py`). Thoughts
+    /// are additions of each server: `reasoning_content` at DeepSeek and older versions of vLLM.
+    /// `thought` writes a piece of one, and gets whether it is the last piece.
     fn chat(&self, thought: fn(&str, bool) -> Value) -> Vec<Value> {
         let chunk = |delta: Value| json!({ "id": "c", "choices": [{ "index": 0, "delta": delta }] });
         let mut events = vec![chunk(json!({ "role": "assistant", "content": "" }))];
@@ -201,8 +202,8 @@ impl ModelAnswer {
         events
     }
 
-    /// Writes chat completions with the signature of the first call in `extra_content` (ai.google.dev,
-    /// "OpenAI compatibility" and "Thought signatures").
+    /// Writes chat completions with the signature of the first call in `extra_content`
+    /// (ai.google.dev, "OpenAI compatibility" and "Thought signatures").
     fn gemini_chat(&self) -> Vec<Value> {
         let mut events = self.chat(|thought, _| json!({ "reasoning_content": thought }));
         let mut calls = events.iter_mut().filter_map(|event| event.pointer_mut("/choices/0/delta/tool_calls/0"));
@@ -321,8 +322,8 @@ impl ModelAnswer {
         events
     }
 
-    /// Writes the lines of ollama fb3076099 of August 2026 (`api/types.go`, `ChatResponse`), without cache
-    /// counts.
+    /// Writes the lines of ollama fb3076099 of August 2026 (`api/types.go`, `ChatResponse`),
+    /// without cache counts.
     fn ollama(&self) -> Vec<Value> {
         let line = |fields: Value| json!({ "model": "m", "message": fields, "done": false });
         let mut events = Vec::new();
@@ -392,8 +393,8 @@ impl ModelAnswer {
     }
 }
 
-/// Writes a piece of a thought as in openrouter 1.3.84 (`ChatStreamDelta`, `ReasoningDetailText`). The
-/// signature comes with the last piece.
+/// Writes a piece of a thought as in openrouter 1.3.84 (`ChatStreamDelta`, `ReasoningDetailText`).
+/// The signature comes with the last piece.
 fn open_router_thought(piece: &str, is_last: bool) -> Value {
     let signature = is_last.then_some("signed");
     let detail = json!({ "type": "reasoning.text", "text": piece, "signature": signature,

@@ -134,7 +134,7 @@ impl Editor {
 
     /// Returns the next message with its framing, as it arrived.
     pub async fn next_frame(&mut self) -> Option<String> {
-        let read = self.patiently_read_frame().await;
+        let read = self.read_frame_in_time().await;
         let Some((frame, body)) = read else {
             self.transcript.note(format!("{:7}< end of file", self.name));
             return None;
@@ -149,7 +149,7 @@ impl Editor {
 
     /// Reads a frame within `FRAME_TIMEOUT`. A paused clock may advance by an hour before a frame
     /// arrives, so the limit applies only to a running clock.
-    async fn patiently_read_frame(&mut self) -> Option<(String, Range<usize>)> {
+    async fn read_frame_in_time(&mut self) -> Option<(String, Range<usize>)> {
         let began = std::time::Instant::now();
         for _ in 0..60 {
             if let Ok(read) = tokio::time::timeout(FRAME_TIMEOUT, self.read_frame()).await {

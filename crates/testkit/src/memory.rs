@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use domain::history::{
-    History, HistoryError, ListQuery, Page, Receipt, Record, RecordEntry, SessionMeta, Settled, StoreStatus,
+    CommitLevel, History, HistoryError, ListQuery, Page, Receipt, Record, RecordEntry, SessionMeta, StoreStatus,
 };
 use domain::{Durability, Event, SessionId};
 use futures_util::future::{BoxFuture, ready};
@@ -92,7 +92,7 @@ impl MemoryHistory {
         let held = std::mem::take(&mut state.held);
         let kept: Vec<_> = held.into_iter().map(|record| state.keep(record)).collect();
         drop(state);
-        kept.into_iter().for_each(|(receipt, settled)| receipt.stamp(Ok(settled)));
+        kept.into_iter().for_each(|(receipt, settled)| receipt.resolve(Ok(settled)));
     }
 
     /// Refuses every record until `release`, as a full disk does.
@@ -128,10 +128,10 @@ impl MemoryHistory {
 
 impl State {
     /// Stores a record exactly as durably as it requires, so code that waits for more hangs.
-    fn keep(&mut self, record: Record) -> (Receipt, Settled) {
+    fn keep(&mut self, record: Record) -> (Receipt, CommitLevel) {
         let settled = match record.durability() {
-            Durability::Soon | Durability::Written => Settled::Written,
-            Durability::Synced => Settled::Synced,
+            Durability::Soon | Durability::Written => CommitLevel::Written,
+            Durability::Synced => CommitLevel::Synced,
         };
         let Record { session, entry, receipt } = record;
         match entry {
@@ -165,13 +165,13 @@ impl History for MemoryHistory {
             Behaviour::Prompt | Behaviour::PanickingOnStatus => {
                 let (receipt, settled) = state.keep(record);
                 drop(state);
-                receipt.stamp(Ok(settled));
+                receipt.resolve(Ok(settled));
             }
             Behaviour::Holding => state.held.push(record),
             Behaviour::Failing(error) => {
                 let error = error.clone();
                 drop(state);
-                record.receipt.stamp(Err(error));
+                record.receipt.resolve(Err(error));
             }
             // Dropping the record reports that it was lost.
             Behaviour::Losing => state.behaviour = Behaviour::Prompt,

@@ -4,12 +4,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use acpd_actors::{Peer, Ports, Runtime, Settings, Transport};
+use acpd_actors::{Peer, Ports, Runtime, RuntimeSettings, Transport};
 use actix::ArbiterHandle;
-use domain::briefing::{Briefing, Workplace};
 use domain::conversation::{Message, Part};
 use domain::history::History;
 use domain::hosted::NoAgents;
+use domain::instructions::{Instructions, Workspace};
 use domain::model::{Catalogue, Delta, Model, ModelError, ModelInfo, ModelRequest};
 use domain::tool::Toolbox;
 use domain::worktree::NoWorktrees;
@@ -44,7 +44,7 @@ impl Scene {
         Self::with(answers, |_| {})
     }
 
-    pub fn with(answers: Vec<Vec<Step>>, adjust: impl FnOnce(&mut Settings)) -> Scene {
+    pub fn with(answers: Vec<Vec<Step>>, adjust: impl FnOnce(&mut RuntimeSettings)) -> Scene {
         Self::with_ports(answers, |ports| adjust(&mut ports.settings))
     }
 
@@ -94,10 +94,10 @@ impl Scene {
             folders: Arc::new(TestFolders),
             worktrees: Arc::new(NoWorktrees),
             accounts: Arc::new(accounts.clone()),
-            briefing: Arc::new(ModeBriefing),
+            instructions: Arc::new(ModePrompt),
             ledger: Arc::<domain::budget::DayLedger>::default(),
             backlog: Arc::default(),
-            settings: Settings::default(),
+            settings: RuntimeSettings::default(),
         };
         adjust(&mut ports);
         let runtime = Runtime::open(ports.clone(), arbiters);
@@ -182,12 +182,16 @@ impl Folders for TestFolders {
     }
 }
 
-/// A briefing that contains only the mode.
-struct ModeBriefing;
+/// A system prompt that contains only the mode.
+struct ModePrompt;
 
-impl Briefing for ModeBriefing {
-    fn brief(&self, place: Workplace, _: ModelId) -> BoxFuture<'static, domain::briefing::Brief> {
-        Box::pin(ready(format!("mode {}", place.mode.id()).into()))
+impl Instructions for ModePrompt {
+    fn system_prompt(
+        &self,
+        workspace: Workspace,
+        _: ModelId,
+    ) -> BoxFuture<'static, domain::instructions::SystemPrompt> {
+        Box::pin(ready(format!("mode {}", workspace.mode.id()).into()))
     }
 }
 

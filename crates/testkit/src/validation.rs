@@ -5,8 +5,8 @@
 //! from the makers' own references and SDKs of November 2026: Anthropic's "Tool use", "Extended
 //! thinking" and "Prompt caching", openai-python (`types/responses`), "Thought signatures" at
 //! ai.google.dev, mistral-common (`validator.py`), ollama (`api/types.go`), "Thinking Mode" at
-//! api-docs.deepseek.com, "Reasoning Tokens" at openrouter.ai, and "Chat Completions" of Azure OpenAI
-//! at learn.microsoft.com. They have not been tried against the providers.
+//! api-docs.deepseek.com, "Reasoning Tokens" at openrouter.ai, and "Chat Completions" of Azure
+//! OpenAI at learn.microsoft.com. They have not been tried against the providers.
 
 use serde_json::{Value, json};
 
@@ -74,7 +74,8 @@ pub const PROVIDERS: [Provider; 11] = [
         model: "gpt-5.1",
         ..provider("azure", "openai", Dialect::Chat, azure)
     },
-    // It takes no images, and it requires the reasoning of every response, also of those that have none.
+    // It takes no images, and it requires the reasoning of every response, also of those that have
+    // none.
     Provider { model: "deepseek-v4-pro", requests: 8, ..provider("deepseek", "openai", Dialect::Chat, deepseek) },
     // A picture must not follow a tool's message.
     Provider { model: "mistral-large-latest", requests: 7, ..provider("mistral", "openai", Dialect::Mistral, mistral) },
@@ -242,8 +243,8 @@ pub fn deepseek(seen: &RecordedRequest, body: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Requires the rules of chat completions, and that the signed details of Claude's thoughts come back
-/// unchanged.
+/// Requires the rules of chat completions, and that the signed details of Claude's thoughts come
+/// back unchanged.
 pub fn openrouter(seen: &RecordedRequest, body: &Value) -> Result<(), String> {
     require(seen.path == "/api/v1/chat/completions", seen.path.clone())?;
     chat_messages(body)?;
@@ -264,8 +265,8 @@ fn expect_thoughts(thoughts: usize, calls: usize) -> Result<(), String> {
     require(thoughts == [0, 0, 1, 2, 2, 3][calls.min(5)], complaint)
 }
 
-/// Requires ids of nine letters and digits, no user message after a tool's, an answer to every call in
-/// its place, and no field that the API does not know.
+/// Requires ids of nine letters and digits, no user message after a tool's, an answer to every call
+/// in its place, and no field that the API does not know.
 pub fn mistral(seen: &RecordedRequest, body: &Value) -> Result<(), String> {
     require(seen.path == "/chat/completions", seen.path.clone())?;
     const FIELDS: [&str; 7] =
@@ -289,9 +290,9 @@ pub fn mistral(seen: &RecordedRequest, body: &Value) -> Result<(), String> {
     )
 }
 
-/// Requires that nothing is stored, that reasoning is followed by its result, that each output comes
-/// after its call, and that what a model says before a call has its phase. OpenAI itself accepts
-/// messages without a phase; its models then do worse.
+/// Requires that nothing is stored, that reasoning is followed by its result, that each output
+/// comes after its call, and that what a model says before a call has its phase. OpenAI itself
+/// accepts messages without a phase; its models then do worse.
 pub fn responses(_: &RecordedRequest, body: &Value) -> Result<(), String> {
     require(body["store"] == false, "store must be false")?;
     require(body.get("messages").is_none(), "Unsupported parameter: 'messages'")?;
@@ -361,8 +362,8 @@ pub fn gemini_chat(seen: &RecordedRequest, body: &Value) -> Result<(), String> {
 }
 
 /// Requires that arguments are objects, that outcomes name their tool and their call, that the call
-/// ids are the server's own, and that the window is set. Ollama itself accepts outcomes without ids;
-/// models with several calls at once then confuse them.
+/// ids are the server's own, and that the window is set. Ollama itself accepts outcomes without
+/// ids; models with several calls at once then confuse them.
 pub fn ollama(seen: &RecordedRequest, body: &Value) -> Result<(), String> {
     require(seen.path == "/api/chat" && body["options"]["num_ctx"] == 32_768, "num_ctx is not set")?;
     let mut open: Vec<&Value> = Vec::new();

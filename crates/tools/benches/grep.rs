@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use acpd_tools::{Registry, Settings};
+use acpd_tools::{Registry, ToolSettings};
 use domain::tool::{ToolHost, ToolRequest, Toolbox};
 use domain::{CallSite, Mode, SessionId, ToolContent, TurnId};
 use futures_util::future::BoxFuture;
@@ -88,7 +88,7 @@ fn plant(root: &Path) {
 
 /// How many lines match.
 async fn tool(root: &Path, pattern: &str, ignore_case: bool) -> usize {
-    let mut settings = Settings::new("/nonexistent");
+    let mut settings = ToolSettings::new("/nonexistent");
     // All lines come back, as they do from `rg`.
     settings.output_limit = 16 << 20;
     let site = Arc::new(CallSite {

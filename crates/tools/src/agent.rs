@@ -1,5 +1,6 @@
-//! `agent`: gives a task to a sub-agent, which works by itself and reports its result. This file declares the tool and
-//! describes its calls. The session carries them out, with the same tools and permission questions.
+//! `agent`: gives a task to a sub-agent, which works by itself and reports its result. This file
+//! declares the tool and describes its calls. The session carries them out, with the same tools and
+//! permission questions.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::tool::{CallRequest, RefusalReason, Tool};
-use crate::{Settings, input};
+use crate::{ToolSettings, input};
 
 pub(crate) struct AgentTool;
 
@@ -54,7 +55,7 @@ impl Tool for AgentTool {
         "Delegate"
     }
 
-    fn spec(&self, _settings: &Settings) -> ToolSpec {
+    fn spec(&self, _settings: &ToolSettings) -> ToolSpec {
         ToolSpec {
             name: self.name().to_owned(),
             description:

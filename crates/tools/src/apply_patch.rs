@@ -1,8 +1,8 @@
-//! `apply_patch`: changes, creates, deletes and moves several files with one patch, all of them or none. The format is
-//! the one that OpenAI's models are trained on.
+//! `apply_patch`: changes, creates, deletes and moves several files with one patch, all of them or
+//! none. The format is the one that OpenAI's models are trained on.
 //!
-//! Every file is confined, shown and checked as `edit_file`, `delete_file` and `move_file` do it. If a file cannot be
-//! written, the files that were written before it are restored.
+//! Every file is confined, shown and checked as `edit_file`, `delete_file` and `move_file` do it.
+//! If a file cannot be written, the files that were written before it are restored.
 
 mod hunks;
 mod parse;
@@ -25,7 +25,7 @@ use crate::document::{self, Document, WriteFailure};
 use crate::job::{BlockingJob, OnCancel};
 use crate::snippet::{around_changes, what_changed};
 use crate::tool::{CallRequest, RefusalReason, Tool};
-use crate::{Settings, input, removal};
+use crate::{ToolSettings, input, removal};
 use parse::FilePatch;
 
 pub(crate) struct ApplyPatchTool;
@@ -49,7 +49,7 @@ impl Tool for ApplyPatchTool {
         "Patch"
     }
 
-    fn spec(&self, _settings: &Settings) -> ToolSpec {
+    fn spec(&self, _settings: &ToolSettings) -> ToolSpec {
         ToolSpec {
             name: self.name().to_owned(),
             description: "Changes files with a patch: all of its files or none. Each section is `*** Add File: PATH` with lines \
@@ -109,7 +109,8 @@ impl Tool for ApplyPatchTool {
     }
 }
 
-/// Returns the kind of call that rules and approval see: the most far-reaching operation of the patch.
+/// Returns the kind of call that rules and approval see: the most far-reaching operation of the
+/// patch.
 fn kind_of(patches: &[FilePatch]) -> Result<ToolKind, RefusalReason> {
     let deletes = patches.iter().any(|patch| matches!(patch, FilePatch::Delete { .. }));
     let moves = patches.iter().any(|patch| matches!(patch, FilePatch::Update { to: Some(_), .. }));
@@ -175,7 +176,8 @@ fn new_file(path: String, text: String, roots: &Roots) -> Result<PatchedFile, Re
     Ok(PatchedFile { path, confined, old: None, new: Some(text), foreign: None })
 }
 
-/// Finds an existing file. Returns its text, and what others have changed in it since the model saw it.
+/// Finds an existing file. Returns its text, and what others have changed in it since the model saw
+/// it.
 fn existing_file(
     path: &str,
     roots: &Roots,
@@ -191,8 +193,8 @@ fn existing_file(
         )));
     }
     let seen = site.seen.recall(&confined.real);
-    // The lines of the patch show that the model knows the file. But the result shows more of it, so a file that needs
-    // permission to read must have been read before.
+    // The lines of the patch show that the model knows the file. But the result shows more of it,
+    // so a file that needs permission to read must have been read before.
     if seen.is_none() && call.rules.reading_verdict(&[&confined.path, &confined.real]).is_some() {
         return Err(RefusalReason(format!("{} was not read; read it first with read_file", confined.shown)));
     }
@@ -235,8 +237,8 @@ fn title(files: &[PatchedFile]) -> String {
     format!("Patch {}{more}", names.join(", "))
 }
 
-/// Returns the folder that an "always" answer covers: the common folder of all files. There is no such answer for
-/// deleting files, nor for changing a file that some program runs by itself.
+/// Returns the folder that an "always" answer covers: the common folder of all files. There is no
+/// such answer for deleting files, nor for changing a file that some program runs by itself.
 fn grant(files: &[PatchedFile], kind: ToolKind, site: &CallSite) -> Option<Grant> {
     if kind != ToolKind::Edit || files.iter().any(|file| runs_implicitly(&file.confined.real)) {
         return None;
@@ -300,7 +302,8 @@ impl Commit {
         Ok(())
     }
 
-    /// Walks the path again, because since the plan it may lead elsewhere or contain something else.
+    /// Walks the path again, because since the plan it may lead elsewhere or contain something
+    /// else.
     fn place(&self, file: &PatchedFile) -> Result<ConfinedPath, WriteFailure> {
         let confined = Roots::open(&self.site, &self.limits)?.find(&file.path)?;
         refuse_git(&confined)?;

@@ -1,26 +1,27 @@
-//! `ask_user`: the model asks the user. The session handles it like a permission question, so the question waits,
-//! reaches every client and survives a restart. The job itself never runs.
+//! `ask_user`: the model asks the user. The session handles it like a permission question, so the
+//! question waits, reaches every client and survives a restart. The job itself never runs.
 
 use std::sync::Arc;
 
 use domain::inquiry::{Inquiry, InquiryChoice, InquiryPurpose};
 use domain::text::cut;
 use domain::tool::{ASK_USER, Job, ToolHost, ToolSpec};
-use domain::{Access, Outcome, ToolCard, ToolContent, ToolKind, visible};
+use domain::{Access, Outcome, ToolCard, ToolContent, ToolKind, escape};
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::tool::{CallRequest, RefusalReason, Tool};
-use crate::{Settings, input};
+use crate::{ToolSettings, input};
 
 /// The most choices, and the most characters of a question and of the parts of a choice.
 const CHOICES: usize = 9;
 const QUESTION: usize = 4000;
 const LABEL: usize = 200;
 
-/// Words that a question must not contain, because the answer is stored in the log and sent to the model. They are
-/// compared with the question in lower case, in which everything between words is one space.
+/// Words that a question must not contain, because the answer is stored in the log and sent to the
+/// model. They are compared with the question in lower case, in which everything between words is
+/// one space.
 const SECRETS: [&str; 24] = [
     "password",
     "passphrase",
@@ -48,7 +49,8 @@ const SECRETS: [&str; 24] = [
     "seed phrase",
 ];
 
-/// Words with which a text asks for something. A plan may be about passwords, but must not ask for one.
+/// Words with which a text asks for something. A plan may be about passwords, but must not ask for
+/// one.
 const REQUESTS: [&str; 10] = [
     "enter your",
     "type your",
@@ -87,7 +89,7 @@ impl Tool for AskUserTool {
         "Ask"
     }
 
-    fn spec(&self, _settings: &Settings) -> ToolSpec {
+    fn spec(&self, _settings: &ToolSettings) -> ToolSpec {
         ToolSpec {
             name: self.name().to_owned(),
             description: format!(
@@ -133,7 +135,7 @@ impl Tool for AskUserTool {
                  ask the user to store it where the program reads it, or offer choices without free text"
             )));
         }
-        let text = visible::text(&cut(question.trim(), QUESTION)).into_owned();
+        let text = escape::text(&cut(question.trim(), QUESTION)).into_owned();
         let inquiry = Inquiry { text, choices, free_text, purpose: InquiryPurpose::Answer };
         Ok(Box::new(InquiryJob::new(self, inquiry, "Ask", call.input)))
     }
@@ -141,7 +143,7 @@ impl Tool for AskUserTool {
 
 /// Reads a choice, which is an object or just its label.
 fn read_choice((at, choice): (usize, &Value)) -> Result<InquiryChoice, RefusalReason> {
-    let line = |text: &str| visible::line(&cut(text.trim(), LABEL)).into_owned();
+    let line = |text: &str| escape::line(&cut(text.trim(), LABEL)).into_owned();
     let label = choice.as_str().or_else(|| choice.get("label")?.as_str());
     let label = label.map(line).filter(|label| !label.is_empty());
     let label = label.ok_or_else(|| RefusalReason(format!("bad input: `choices[{at}]` has no `label`")))?;

@@ -1,4 +1,5 @@
-//! `bash`: runs a shell command under the helper, with a deadline and live output, and leaves no process behind.
+//! `bash`: runs a shell command under the helper, with a deadline and live output, and leaves no
+//! process behind.
 //!
 //! This module plans and describes a command; `process` starts and ends it.
 
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::editor::{Editor, TerminalOrder};
+use domain::editor::{Editor, TerminalRequest};
 use domain::text::cut;
 use domain::tool::{Job, ToolHost, ToolSpec};
 use domain::{Access, CallSite, Grant, Mode, Outcome, ToolCard, ToolContent, ToolKind};
@@ -26,7 +27,7 @@ use serde_json::json;
 use tokio::net::unix::pipe;
 
 use crate::tool::{CallRequest, RefusalReason, Tool};
-use crate::{Settings, input, outputs};
+use crate::{ToolSettings, input, outputs};
 
 /// The longest command, in bytes. The kernel accepts no argument longer than 128 KB.
 const LONGEST_COMMAND: usize = 100 * 1024;
@@ -66,7 +67,7 @@ impl Tool for BashTool {
         "Run"
     }
 
-    fn spec(&self, settings: &Settings) -> ToolSpec {
+    fn spec(&self, settings: &ToolSettings) -> ToolSpec {
         let (default, most) = (settings.bash.timeout.as_millis(), settings.bash.timeout_max.as_millis());
         ToolSpec {
             name: self.name().to_owned(),
@@ -147,12 +148,12 @@ impl Tool for BashTool {
         }
         let mut shielded = false;
         let mut access = Access::Ask { always };
-        // The sandbox keeps commands away from acpd's own files. Outside it a plain search is shielded from them, and
-        // only the user can decide about any other command.
+        // The sandbox keeps commands away from acpd's own files. Outside it a plain search is
+        // shielded from them, and only the user can decide about any other command.
         if call.site.mode != Mode::Sandbox
-            && let Some(reach) = Reach::of(&input.command, &cwd, &call.site, &call.limits.protected_paths)
+            && let Some(reach) = ProtectedAccess::of(&input.command, &cwd, &call.site, &call.limits.protected_paths)
         {
-            shielded = reach == Reach::Around && can_be_shielded(&input.command);
+            shielded = reach == ProtectedAccess::Around && can_be_shielded(&input.command);
             if shielded {
                 preview.push(ToolContent::text(SHIELDED));
             } else {
@@ -178,7 +179,7 @@ impl Tool for BashTool {
 
 /// How a command reaches acpd or its files, as far as its text shows.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum ProtectedAccess {
     /// It names acpd's own files.
     Names,
     /// It traverses a folder that contains them.
@@ -187,7 +188,7 @@ pub(crate) enum Reach {
     Calls,
 }
 
-impl Reach {
+impl ProtectedAccess {
     pub(crate) fn of(command: &str, cwd: &Path, site: &CallSite, protected: &[PathBuf]) -> Option<Self> {
         if protected_paths::names_protected_path(command, protected, cwd, &site.environment) {
             return Some(Self::Names);
@@ -207,8 +208,9 @@ impl Reach {
     }
 }
 
-/// Returns whether the command can run without access to acpd's own files. It must be a plain search: other commands
-/// may need to read files that they create beside those files, or to become another user, and the shield prevents both.
+/// Returns whether the command can run without access to acpd's own files. It must be a plain
+/// search: other commands may need to read files that they create beside those files, or to become
+/// another user, and the shield prevents both.
 fn can_be_shielded(command: &str) -> bool {
     matches!(grants::always_grant(command), Some(Grant::Command(_)))
         && matches!(process::landlock_support(), LandlockSupport::Enough(_))
@@ -237,7 +239,7 @@ struct BashJob {
     /// Whether it runs without access to acpd's own files, although it is not in the sandbox.
     shielded: bool,
     site: Arc<CallSite>,
-    settings: Arc<Settings>,
+    settings: Arc<ToolSettings>,
     limits: Arc<AccessLimits>,
 }
 
@@ -249,7 +251,8 @@ impl Job for BashJob {
     fn run(self: Box<Self>, host: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
         Box::pin(async move {
             if let Some(editor) = self.terminal_editor()
-                && let Some(outcome) = terminal::run(editor, self.order().await, self.limit(), host.as_ref()).await
+                && let Some(outcome) =
+                    terminal::run(editor, self.terminal_request().await, self.limit(), host.as_ref()).await
             {
                 return outcome;
             }
@@ -261,7 +264,7 @@ impl Job for BashJob {
             match self.background {
                 None => {
                     let captured = SharedOutput::new(self.settings.output_limit).overflowing_to(overflow);
-                    attend(started, self.timeout, &self.site, &captured, host.as_ref()).await
+                    wait_for_exit(started, self.timeout, &self.site, &captured, host.as_ref()).await
                 }
                 Some(background) => {
                     let start = BackgroundStart {
@@ -272,7 +275,7 @@ impl Job for BashJob {
                         input,
                         overflow,
                     };
-                    leave(&background, start, &self.settings)
+                    keep_in_background(&background, start, &self.settings)
                 }
             }
         })
@@ -280,21 +283,21 @@ impl Job for BashJob {
 }
 
 impl BashJob {
-    /// Returns the editor in whose terminal the command runs, if any. Only our own helper can restrict a command or
-    /// keep it after the call.
+    /// Returns the editor in whose terminal the command runs, if any. Only our own helper can
+    /// restrict a command or keep it after the call.
     fn terminal_editor(&self) -> Option<Arc<dyn Editor>> {
         let ours = self.background.is_some() || self.shielded || self.site.mode == Mode::Sandbox;
         self.site.editor.clone().filter(|editor| !ours && editor.capabilities().terminal)
     }
 
-    async fn order(&self) -> TerminalOrder {
+    async fn terminal_request(&self) -> TerminalRequest {
         let shell = find_shell(self.site.environment.get("PATH").map(str::to_owned)).await;
         let mut words = vec![shell, "-c".to_owned(), self.command.clone()];
         if let Some(program) = &self.settings.bash.terminal_parent {
             let parent = [&*program.to_string_lossy(), SUBCOMMAND, TERMINAL_ARGUMENT].map(str::to_owned);
             words.splice(0..0, parent);
         }
-        TerminalOrder {
+        TerminalRequest {
             command: words.remove(0),
             args: words,
             environment: self.settings.launcher.environment.for_terminal(&self.site),
@@ -307,7 +310,8 @@ impl BashJob {
         self.timeout.unwrap_or(self.settings.bash.timeout)
     }
 
-    /// Returns the sandbox of the command, if it runs in one. The mode is that of the plan, which the user was shown.
+    /// Returns the sandbox of the command, if it runs in one. The mode is that of the plan, which
+    /// the user was shown.
     async fn sandbox(&self) -> Result<Option<Sandbox>, String> {
         if self.site.mode != Mode::Sandbox {
             return Ok(None);
@@ -346,7 +350,7 @@ impl BashJob {
 }
 
 /// Waits for the command and returns its outcome.
-async fn attend(
+async fn wait_for_exit(
     started: RunningCommand,
     timeout: Option<Duration>,
     site: &CallSite,
@@ -360,7 +364,11 @@ async fn attend(
 }
 
 /// Hands the command over to the background commands and returns at once.
-fn leave(background: &Arc<BackgroundCommands>, start: BackgroundStart, settings: &Settings) -> Outcome {
+fn keep_in_background(
+    background: &Arc<BackgroundCommands>,
+    start: BackgroundStart,
+    settings: &ToolSettings,
+) -> Outcome {
     match background.keep(start, settings.output_limit) {
         Ok(handle) => {
             let text = format!(

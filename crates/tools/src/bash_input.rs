@@ -1,4 +1,5 @@
-//! `bash_input`: writes to the standard input of a background command that was started with an open one.
+//! `bash_input`: writes to the standard input of a background command that was started with an open
+//! one.
 
 use std::sync::Arc;
 
@@ -9,9 +10,9 @@ use process::background::BackgroundCommand;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::bash::Reach;
+use crate::bash::ProtectedAccess;
 use crate::tool::{CallRequest, RefusalReason, Tool};
-use crate::{Settings, input};
+use crate::{ToolSettings, input};
 
 /// The most bytes per call.
 const LONGEST: usize = 64 << 10;
@@ -41,7 +42,7 @@ impl Tool for BashInputTool {
         "Write to"
     }
 
-    fn spec(&self, _settings: &Settings) -> ToolSpec {
+    fn spec(&self, _settings: &ToolSettings) -> ToolSpec {
         ToolSpec {
             name: self.name().to_owned(),
             description:
@@ -101,10 +102,10 @@ impl Tool for BashInputTool {
     }
 }
 
-/// Returns the reason if only the user can decide about a text: it reaches acpd's own files, or may do so together with
-/// the next text.
+/// Returns the reason if only the user can decide about a text: it reaches acpd's own files, or may
+/// do so together with the next text.
 fn unseen_reach(text: &str, close: bool, call: &CallRequest) -> Option<&'static str> {
-    if let Some(reach) = Reach::of(text, &call.site.cwd, &call.site, &call.limits.protected_paths) {
+    if let Some(reach) = ProtectedAccess::of(text, &call.site.cwd, &call.site, &call.limits.protected_paths) {
         return Some(reach.text());
     }
     (!text.is_empty() && !text.ends_with('\n') && !close)

@@ -1,4 +1,5 @@
-//! `bash_output`: returns the output of a background command since the last call, and whether the command still runs.
+//! `bash_output`: returns the output of a background command since the last call, and whether the
+//! command still runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use serde_json::json;
 
 use crate::bash::with_note;
 use crate::tool::{CallRequest, RefusalReason, Tool};
-use crate::{Settings, input};
+use crate::{ToolSettings, input};
 
 /// How often new output is shown to users while the call waits.
 const LIVE_INTERVAL: Duration = Duration::from_secs(1);
@@ -40,7 +41,7 @@ impl Tool for BashOutputTool {
         "Look at"
     }
 
-    fn spec(&self, settings: &Settings) -> ToolSpec {
+    fn spec(&self, settings: &ToolSettings) -> ToolSpec {
         let most = settings.bash.timeout_max.as_millis();
         ToolSpec {
             name: self.name().to_owned(),

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::tool::{CallRequest, RefusalReason, Tool};
-use crate::{Settings, bash_output, input};
+use crate::{ToolSettings, bash_output, input};
 
 pub(crate) struct BashStopTool;
 
@@ -33,7 +33,7 @@ impl Tool for BashStopTool {
         "Stop"
     }
 
-    fn spec(&self, _settings: &Settings) -> ToolSpec {
+    fn spec(&self, _settings: &ToolSettings) -> ToolSpec {
         ToolSpec {
             name: self.name().to_owned(),
             description: "Ends a background command with everything that it started, and returns what it had written \

@@ -1,5 +1,5 @@
-//! A change to one file, as `write_file` and `edit_file` make it. It is checked against what the model has read, shown
-//! as a diff, and made only if the file is still the one that was shown.
+//! A change to one file, as `write_file` and `edit_file` make it. It is checked against what the
+//! model has read, shown as a diff, and made only if the file is still the one that was shown.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use crate::job::{BlockingJob, OnCancel};
 use crate::snippet::{COMPARING, around_changes, what_changed};
 use crate::tool::{CallRequest, RefusalReason};
 
-/// The largest text that is stored whole with the conversation, in bytes. Of a larger one only the changed lines are
-/// shown.
+/// The largest text that is stored whole with the conversation, in bytes. Of a larger one only the
+/// changed lines are shown.
 pub(crate) const LARGEST_DIFF: usize = 1 << 20;
 
 /// The most bytes of changed lines that are shown of such a file.
@@ -92,8 +92,8 @@ impl EditedFile {
     }
 }
 
-/// Marks the files in a card as read by the model, which read them before the daemon restarted. A file that has changed
-/// since then does not match, as usual.
+/// Marks the files in a card as read by the model, which read them before the daemon restarted. A
+/// file that has changed since then does not match, as usual.
 pub(crate) fn recall(card: &ToolCard, site: &CallSite, limits: &AccessLimits) {
     for shown in &card.preview {
         if let ToolContent::Diff { path, old: Some(old), .. } = shown
@@ -106,8 +106,8 @@ pub(crate) fn recall(card: &ToolCard, site: &CallSite, limits: &AccessLimits) {
     }
 }
 
-/// Refuses files of git. Its hooks and configuration run commands, and permission to edit files is not permission to
-/// run commands.
+/// Refuses files of git. Its hooks and configuration run commands, and permission to edit files is
+/// not permission to run commands.
 pub(crate) fn refuse_git(confined: &ConfinedPath) -> Result<(), RefusalReason> {
     if confined.real.components().any(|part| part.as_os_str().eq_ignore_ascii_case(".git")) {
         return Err(RefusalReason(format!(
@@ -206,7 +206,8 @@ impl Commit {
 fn diff(path: &Path, old: Option<&[u8]>, new: &str) -> Vec<ToolContent> {
     let old_size = old.map_or(0, <[u8]>::len);
     let Ok(old) = old.map(|bytes| String::from_utf8(bytes.to_owned())).transpose() else {
-        // This is text and not a diff, because undo would use a partial diff as if it were complete.
+        // This is text and not a diff, because undo would use a partial diff as if it were
+        // complete.
         return vec![ToolContent::text(format!("{}: what is not UTF-8 text becomes\n{new}", path.display()))];
     };
     if old_size + new.len() > LARGEST_DIFF {

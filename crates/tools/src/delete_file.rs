@@ -15,7 +15,7 @@ use crate::change::refuse_git;
 use crate::job::{BlockingJob, OnCancel};
 use crate::removal::{RemovedFile, contents};
 use crate::tool::{CallRequest, RefusalReason, Tool};
-use crate::{Settings, input};
+use crate::{ToolSettings, input};
 
 pub(crate) struct DeleteFileTool;
 
@@ -38,7 +38,7 @@ impl Tool for DeleteFileTool {
         "Delete"
     }
 
-    fn spec(&self, _settings: &Settings) -> ToolSpec {
+    fn spec(&self, _settings: &ToolSettings) -> ToolSpec {
         ToolSpec {
             name: self.name().to_owned(),
             description:

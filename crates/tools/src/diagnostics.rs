@@ -11,7 +11,7 @@ use lsp::{Change, LanguageServers};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::settings::Settings;
+use crate::settings::ToolSettings;
 use crate::tool::{CallRequest, RefusalReason, Tool, fill};
 use crate::{document, hook_changes, input};
 
@@ -36,7 +36,7 @@ impl Tool for DiagnosticsTool {
         "Check"
     }
 
-    fn spec(&self, _settings: &Settings) -> ToolSpec {
+    fn spec(&self, _settings: &ToolSettings) -> ToolSpec {
         ToolSpec {
             name: self.name().to_owned(),
             description:
@@ -76,7 +76,7 @@ impl Tool for DiagnosticsTool {
 struct CheckJob {
     card: ToolCard,
     site: Arc<CallSite>,
-    settings: Arc<Settings>,
+    settings: Arc<ToolSettings>,
     language_servers: Arc<LanguageServers>,
     path: PathBuf,
     shown: String,

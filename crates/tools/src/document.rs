@@ -1,16 +1,16 @@
-//! One file as the session sees it: the unsaved text of the editor that sent the prompt, if the editor offers it, and
-//! otherwise the content on disk.
+//! One file as the session sees it: the unsaved text of the editor that sent the prompt, if the
+//! editor offers it, and otherwise the content on disk.
 //!
-//! The path is confined to the roots before the editor is asked. A read falls back to the disk if the editor is gone,
-//! silent, or does not have the file. A write falls back to the disk only if the editor had disconnected before it was
-//! asked: one that was asked may still write, so its silence is a failure. This module waits for the editor, so it must
-//! run on a blocking thread.
+//! The path is confined to the roots before the editor is asked. A read falls back to the disk if
+//! the editor is gone, silent, or does not have the file. A write falls back to the disk only if
+//! the editor had disconnected before it was asked: one that was asked may still write, so its
+//! silence is a failure. This module waits for the editor, so it must run on a blocking thread.
 
 use std::future::Future;
 use std::sync::Arc;
 
 use domain::CallSite;
-use domain::editor::{Editor, EditorCapabilities, EditorError, Lines};
+use domain::editor::{Editor, EditorCapabilities, EditorError, LineRange};
 use domain::site::Fingerprint;
 use process::StopFlag;
 use process::confine::{ConfinedPath, LARGEST_FILE, PathError};
@@ -52,8 +52,13 @@ pub(crate) fn read(confined: &ConfinedPath, site: &CallSite) -> Result<Document,
     read_for(confined, site, None)
 }
 
-/// Reads a file of which only these lines are needed. Unsaved changes in other lines may be missing.
-pub(crate) fn read_for(confined: &ConfinedPath, site: &CallSite, lines: Option<Lines>) -> Result<Document, PathError> {
+/// Reads a file of which only these lines are needed. Unsaved changes in other lines may be
+/// missing.
+pub(crate) fn read_for(
+    confined: &ConfinedPath,
+    site: &CallSite,
+    lines: Option<LineRange>,
+) -> Result<Document, PathError> {
     let disk = confined.read()?;
     Ok(match unsaved(confined, site, &disk, lines) {
         Some(text) => Document { bytes: text.into_bytes(), unsaved: true },
@@ -105,7 +110,7 @@ pub(crate) fn replace(
 }
 
 /// Returns the editor's text if it differs from the disk's.
-fn unsaved(confined: &ConfinedPath, site: &CallSite, disk: &[u8], lines: Option<Lines>) -> Option<String> {
+fn unsaved(confined: &ConfinedPath, site: &CallSite, disk: &[u8], lines: Option<LineRange>) -> Option<String> {
     let editor = offering(site, |offers| offers.read_files)?;
     // How an editor decodes other bytes is unknown, so it is asked only for text.
     let disk = std::str::from_utf8(disk).ok().filter(|text| !binary::is_binary(text.as_bytes()))?;
@@ -116,8 +121,8 @@ fn unsaved(confined: &ConfinedPath, site: &CallSite, disk: &[u8], lines: Option<
     };
     if let Some(lines) = lines {
         let part = ask(Some(lines))?;
-        // An editor that ignores the range returns the whole text. If its text differs from the disk, all of it is
-        // requested, because the position of its lines in the file is unknown.
+        // An editor that ignores the range returns the whole text. If its text differs from the
+        // disk, all of it is requested, because the position of its lines in the file is unknown.
         if part.lines().eq(cut(disk, lines)) || is_same(&part, disk) {
             return None;
         }
@@ -126,7 +131,7 @@ fn unsaved(confined: &ConfinedPath, site: &CallSite, disk: &[u8], lines: Option<
     (!is_same(&text, disk) && text.len() as u64 <= LARGEST_FILE).then_some(text)
 }
 
-fn cut(text: &str, lines: Lines) -> impl Iterator<Item = &str> {
+fn cut(text: &str, lines: LineRange) -> impl Iterator<Item = &str> {
     let size = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
     let skipped = lines.first.map_or(0, |first| size(first).saturating_sub(1));
     text.trim_start_matches('\u{feff}').lines().skip(skipped).take(lines.count.map_or(usize::MAX, size))
@@ -140,8 +145,8 @@ fn offering(site: &CallSite, what: fn(&EditorCapabilities) -> bool) -> Option<&A
     site.editor.as_ref().filter(|editor| what(&editor.capabilities()))
 }
 
-/// Returns whether two texts are equal apart from line endings and the byte order mark, which editors keep apart from
-/// the text.
+/// Returns whether two texts are equal apart from line endings and the byte order mark, which
+/// editors keep apart from the text.
 fn is_same(editor: &str, disk: &str) -> bool {
     let (editor, disk) = (editor.trim_start_matches('\u{feff}'), disk.trim_start_matches('\u{feff}'));
     editor.ends_with('\n') == disk.ends_with('\n') && editor.lines().eq(disk.lines())

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::change::{ChangedSince, EditedFile, PlannedChange, occurrences};
 use crate::tool::{CallRequest, RefusalReason, Tool};
-use crate::{Settings, input};
+use crate::{ToolSettings, input};
 use replace::{Edit, Matching};
 
 pub(crate) struct EditFileTool;
@@ -43,7 +43,7 @@ impl Tool for EditFileTool {
         "Edit"
     }
 
-    fn spec(&self, _settings: &Settings) -> ToolSpec {
+    fn spec(&self, _settings: &ToolSettings) -> ToolSpec {
         ToolSpec {
             name: self.name().to_owned(),
             description: "Replaces texts in one file, which must have been read with read_file first. The result shows the \

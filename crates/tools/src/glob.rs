@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::job::{BlockingJob, OnCancel};
 use crate::tool::{CallRequest, RefusalReason, Tool, fill, left_out};
 use crate::walk::{self, SearchDeadline};
-use crate::{Settings, input};
+use crate::{ToolSettings, input};
 
 const DEFAULT_LIMIT: usize = 200;
 const MOST: usize = 2000;
@@ -54,7 +54,7 @@ impl Tool for GlobTool {
         "Find"
     }
 
-    fn spec(&self, _settings: &Settings) -> ToolSpec {
+    fn spec(&self, _settings: &ToolSettings) -> ToolSpec {
         ToolSpec {
             name: self.name().to_owned(),
             description: format!(

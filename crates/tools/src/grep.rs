@@ -23,20 +23,20 @@ use crate::glob::PathPattern;
 use crate::job::{BlockingJob, OnCancel};
 use crate::tool::{CallRequest, RefusalReason, Tool};
 use crate::walk::{self, DeadlineReader, SearchDeadline};
-use crate::{Settings, input};
+use crate::{ToolSettings, input};
 use hits::{FileHits, Hits};
 
 const DEFAULT_LIMIT: u64 = 200;
 const MOST: u64 = 5000;
 const MAX_CONTEXT: u64 = 20;
 
-/// The longest pattern, and the largest compiled one, in bytes. A short pattern such as `\w{1000}` can become very
-/// large.
+/// The longest pattern, and the largest compiled one, in bytes. A short pattern such as `\w{1000}`
+/// can become very large.
 const LONGEST_PATTERN: usize = 32 << 10;
 const LARGEST_PATTERN: usize = 10 << 20;
 
-/// How many files are searched before checking whether enough was found: few at first, so that a frequent word costs
-/// little, and then more each time.
+/// How many files are searched before checking whether enough was found: few at first, so that a
+/// frequent word costs little, and then more each time.
 const FIRST_BATCH: usize = 64;
 const LAST_BATCH: usize = 4096;
 
@@ -138,7 +138,7 @@ impl Tool for GrepTool {
         "Search for"
     }
 
-    fn spec(&self, _settings: &Settings) -> ToolSpec {
+    fn spec(&self, _settings: &ToolSettings) -> ToolSpec {
         ToolSpec {
             name: self.name().to_owned(),
             description: format!(
@@ -246,8 +246,8 @@ impl Search<'_> {
         Ok(hits.into_outcome(&self.input.pattern, self.clock.is_over()))
     }
 
-    /// Searches batch by batch, each with several threads. The result is therefore the same every time, and a search
-    /// that has found enough ends early.
+    /// Searches batch by batch, each with several threads. The result is therefore the same every
+    /// time, and a search that has found enough ends early.
     fn search_folder(&self, confined: &ConfinedPath, hits: &mut Hits) {
         let base = if confined.shown == "." { PathBuf::new() } else { PathBuf::from(&confined.shown) };
         let wanted = |path: &PathBuf| self.filter.is_none_or(|filter| filter.matches(path));

@@ -1,7 +1,7 @@
 //! Changes that hooks, such as formatters, make to files after a call has changed them.
 //!
-//! They become part of the call's outcome. The model sees them and can edit the file at once, and undo reverts them
-//! together with the call's own changes.
+//! They become part of the call's outcome. The model sees them and can edit the file at once, and
+//! undo reverts them together with the call's own changes.
 
 use domain::tool::OutcomeKind;
 use domain::{CallSite, Outcome, ToolContent};
@@ -18,7 +18,8 @@ pub(crate) fn has_changed_files(outcome: &Outcome) -> bool {
     outcome.verdict == OutcomeKind::Completed && outcome.content.iter().any(is_diff)
 }
 
-/// Adds the present contents of the changed files to the outcome. Blocks, so it must not run on an actor's thread.
+/// Adds the present contents of the changed files to the outcome. Blocks, so it must not run on an
+/// actor's thread.
 pub(crate) fn add(mut outcome: Outcome, site: &CallSite, limits: &AccessLimits) -> Outcome {
     let mut notes = String::new();
     for content in &mut outcome.content {

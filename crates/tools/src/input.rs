@@ -1,7 +1,7 @@
 //! Deserializes a tool's input from a model's JSON leniently, with errors that name the field.
 //!
-//! Models send numbers as strings, whole objects as strings, and null for missing values. None of that justifies a
-//! refusal.
+//! Models send numbers as strings, whole objects as strings, and null for missing values. None of
+//! that justifies a refusal.
 
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error};
@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use crate::tool::RefusalReason;
 
-/// Decodes an input that is a JSON string of the whole object, and replaces an empty one with an empty object.
+/// Decodes an input that is a JSON string of the whole object, and replaces an empty one with an
+/// empty object.
 pub(crate) fn unwrap_text(input: Value) -> Value {
     match input {
         Value::Null => Value::Object(serde_json::Map::new()),

@@ -1,4 +1,5 @@
-//! A planned call whose work blocks. It runs on tokio's blocking threads, and can check a flag for cancellation.
+//! A planned call whose work blocks. It runs on tokio's blocking threads, and can check a flag for
+//! cancellation.
 
 use std::sync::Arc;
 

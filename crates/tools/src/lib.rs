@@ -1,7 +1,9 @@
-//! The tools that a model may call: one module per tool, the modules that several of them share, and the registry.
+//! The tools that a model may call: one module per tool, the modules that several of them share,
+//! and the registry.
 //!
-//! A call comes in as a `ToolRequest` and goes out as an `Outcome`. This crate must not know models, ACP or actix. It
-//! accesses files only through `process::confine`, and starts commands only through `process::Launcher`.
+//! A call comes in as a `ToolRequest` and goes out as an `Outcome`. This crate must not know
+//! models, ACP or actix. It accesses files only through `process::confine`, and starts commands
+//! only through `process::Launcher`.
 
 mod agent;
 mod apply_patch;
@@ -46,11 +48,11 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 pub use registry::Registry;
-pub use settings::{BashSettings, FileWrites, SandboxSettings, Settings};
+pub use settings::{BashSettings, FileWrites, SandboxSettings, ToolSettings};
 pub use web_fetch::{PrivateTarget, WebSettings};
 
-/// Runs `acpd __run`, the helper process, which converts HTML, images or PDFs, or starts a command. `arguments` are
-/// those after `__run`.
+/// Runs `acpd __run`, the helper process, which converts HTML, images or PDFs, or starts a command.
+/// `arguments` are those after `__run`.
 pub fn run_helper(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     match arguments.split_first() {

@@ -1,7 +1,7 @@
 //! The final limit on the output of every call: longer text is cut in the middle, with a note.
 //!
-//! Tools limit their output themselves, each in its own way. This catches what they miscount: bytes that become longer
-//! when they are made readable, or a single match that spans a whole file.
+//! Tools limit their output themselves, each in its own way. This catches what they miscount: bytes
+//! that become longer when they are made readable, or a single match that spans a whole file.
 
 use std::sync::Arc;
 
@@ -52,8 +52,8 @@ fn hold(mut outcome: Outcome, limit: usize) -> Outcome {
     outcome
 }
 
-/// Cuts the middle of a text that is longer than `limit`. Keeps a quarter at the beginning, as for the output of a
-/// command.
+/// Cuts the middle of a text that is longer than `limit`. Keeps a quarter at the beginning, as for
+/// the output of a command.
 fn shorten(text: &mut String, limit: usize) -> bool {
     if text.len() <= limit {
         return false;

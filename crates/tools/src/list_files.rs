@@ -1,5 +1,5 @@
-//! `list_files`: lists one folder, without the files that rules hide. Unlike `glob` it ignores `.gitignore` and
-//! similar files.
+//! `list_files`: lists one folder, without the files that rules hide. Unlike `glob` it ignores
+//! `.gitignore` and similar files.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::job::{BlockingJob, OnCancel};
 use crate::tool::{CallRequest, RefusalReason, Tool, fill, left_out};
-use crate::{Settings, input};
+use crate::{ToolSettings, input};
 
 const MAX_ENTRIES: usize = 1000;
 
@@ -49,7 +49,7 @@ impl Tool for ListFilesTool {
         "List"
     }
 
-    fn spec(&self, _settings: &Settings) -> ToolSpec {
+    fn spec(&self, _settings: &ToolSettings) -> ToolSpec {
         ToolSpec {
             name: self.name().to_owned(),
             description: format!(
@@ -153,7 +153,8 @@ fn list(
     Ok(Outcome::completed(text).with_raw(raw))
 }
 
-/// Returns the listing and the number of entries in it. It stays within `limit`, except for a note at its end.
+/// Returns the listing and the number of entries in it. It stays within `limit`, except for a note
+/// at its end.
 fn render(entries: &[Entry], limit: usize) -> (String, usize) {
     if entries.is_empty() {
         return ("[the folder is empty]".to_owned(), 0);

@@ -1,4 +1,5 @@
-//! Typographic quotes, dashes and spaces, which look like ASCII characters. Models often write one for the other.
+//! Typographic quotes, dashes and spaces, which look like ASCII characters. Models often write one
+//! for the other.
 
 /// Returns the ASCII character that a character looks like, or the character itself.
 fn plain(c: char) -> char {

@@ -1,8 +1,8 @@
-//! `memory`: facts that outlive a session, as lines of a Markdown file of the user and one of the project. Users can
-//! read and edit both; the agent's notes load them into the prompt.
+//! `memory`: facts that outlive a session, as lines of a Markdown file of the user and one of the
+//! project. Users can read and edit both; the agent's notes load them into the prompt.
 //!
-//! Viewing needs no approval, and every change asks. The files are `memory.md` beside the user's own notes, and
-//! `.acpd/memory.md` in the working folder.
+//! Viewing needs no approval, and every change asks. The files are `memory.md` beside the user's
+//! own notes, and `.acpd/memory.md` in the working folder.
 
 use std::fs;
 use std::io::Write as _;
@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use crate::job::{BlockingJob, OnCancel};
 use crate::tool::{CallRequest, RefusalReason, Tool};
-use crate::{Settings, input};
+use crate::{ToolSettings, input};
 
 const HEADING: &str = "# Memory\n\n";
 
@@ -81,7 +81,7 @@ impl Tool for MemoryTool {
         "Remember"
     }
 
-    fn spec(&self, _settings: &Settings) -> ToolSpec {
+    fn spec(&self, _settings: &ToolSettings) -> ToolSpec {
         ToolSpec {
             name: self.name().to_owned(),
             description: "Remembers short facts beyond this session, in Markdown files that the user can edit. `remember` adds \
@@ -123,7 +123,8 @@ impl Tool for MemoryTool {
             Action::Remember | Action::Recall => ("Remember", '+'),
             Action::Forget => ("Forget", '-'),
         };
-        // The user's memory is one of acpd's own files, and goes into the instructions of every later session.
+        // The user's memory is one of acpd's own files, and goes into the instructions of every
+        // later session.
         let access = match file.scope {
             Scope::User => Access::AskEveryTime,
             Scope::Project => Access::Ask { always: Some(Grant::Tool(self.name().to_owned())) },
@@ -241,8 +242,8 @@ enum FileLocation {
 }
 
 impl MemoryFile {
-    /// Finds the file. The project's file may be a link to another file. It is not used if a rule denies or asks about
-    /// reading that file, because searching the memory asks no question.
+    /// Finds the file. The project's file may be a link to another file. It is not used if a rule
+    /// denies or asks about reading that file, because searching the memory asks no question.
     fn find(scope: Scope, call: &CallRequest) -> Result<Self, RefusalReason> {
         let place = match scope {
             Scope::User => match &call.settings.memory {

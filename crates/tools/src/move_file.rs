@@ -16,7 +16,7 @@ use crate::change::refuse_git;
 use crate::job::{BlockingJob, OnCancel};
 use crate::removal::{RemovedFile, contents};
 use crate::tool::{CallRequest, RefusalReason, Tool};
-use crate::{Settings, input};
+use crate::{ToolSettings, input};
 
 pub(crate) struct MoveFileTool;
 
@@ -41,7 +41,7 @@ impl Tool for MoveFileTool {
         "Move"
     }
 
-    fn spec(&self, _settings: &Settings) -> ToolSpec {
+    fn spec(&self, _settings: &ToolSettings) -> ToolSpec {
         ToolSpec {
             name: self.name().to_owned(),
             description: "Moves or renames one file, creating folders on the way if need be. Nothing may be at the new place; a \

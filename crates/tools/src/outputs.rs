@@ -1,7 +1,8 @@
-//! Files with command output that was too long for the model, in a private folder per session below acpd's state.
+//! Files with command output that was too long for the model, in a private folder per session below
+//! acpd's state.
 //!
-//! The model reads them with `read_file`, although they are outside the session's folders. They are deleted with their
-//! session, and the oldest ones are deleted to make room for new ones.
+//! The model reads them with `read_file`, although they are outside the session's folders. They are
+//! deleted with their session, and the oldest ones are deleted to make room for new ones.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,20 +11,21 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use domain::SessionId;
 
-use crate::Settings;
+use crate::ToolSettings;
 
 /// The most files per session.
 const KEPT: usize = 20;
 
 /// Returns the folder of a session; None if the id is not a plain file name.
-fn folder(settings: &Settings, session: &SessionId) -> Option<PathBuf> {
+fn folder(settings: &ToolSettings, session: &SessionId) -> Option<PathBuf> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let name = session.as_str();
     (!name.is_empty() && name.bytes().all(is_plain)).then(|| Some(settings.outputs.as_ref()?.join(name)))?
 }
 
-/// Returns a path for the next file of a session. Deletes the oldest files beyond the limit. Blocks.
-pub(crate) fn next_file(settings: &Settings, session: &SessionId) -> Option<PathBuf> {
+/// Returns a path for the next file of a session. Deletes the oldest files beyond the limit.
+/// Blocks.
+pub(crate) fn next_file(settings: &ToolSettings, session: &SessionId) -> Option<PathBuf> {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     let folder = folder(settings, session)?;
     let mut known: Vec<PathBuf> =
@@ -39,7 +41,7 @@ pub(crate) fn next_file(settings: &Settings, session: &SessionId) -> Option<Path
 }
 
 /// Returns the file that a path names, if it is one of this session's.
-pub(crate) fn find(settings: &Settings, session: &SessionId, path: &str) -> Option<PathBuf> {
+pub(crate) fn find(settings: &ToolSettings, session: &SessionId, path: &str) -> Option<PathBuf> {
     let folder = folder(settings, session)?;
     let path = Path::new(path);
     let name = path.file_name()?.to_str().filter(|name| name.ends_with(".txt"))?;
@@ -58,7 +60,7 @@ pub(crate) fn read(path: &Path) -> std::io::Result<Vec<u8>> {
 }
 
 /// Deletes the files of a session. Blocks.
-pub(crate) fn forget(settings: &Settings, session: &SessionId) {
+pub(crate) fn forget(settings: &ToolSettings, session: &SessionId) {
     let Some(folder) = folder(settings, session) else { return };
     if let Err(error) = fs::remove_dir_all(folder)
         && error.kind() != std::io::ErrorKind::NotFound
@@ -68,7 +70,7 @@ pub(crate) fn forget(settings: &Settings, session: &SessionId) {
 }
 
 /// Returns the sessions that have such files. Blocks.
-pub(crate) fn sessions(settings: &Settings) -> Vec<SessionId> {
+pub(crate) fn sessions(settings: &ToolSettings) -> Vec<SessionId> {
     let folders = settings.outputs.as_ref().and_then(|outputs| fs::read_dir(outputs).ok());
     let names = folders.into_iter().flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok());
     names.map(SessionId::from).collect()

@@ -1,17 +1,19 @@
-//! `propose_plan`: ends the mode `plan`. The model shows its whole plan, and the user chooses the mode in which the
-//! session carries it out, or continues planning. Like `ask_user`, it is answered and never runs.
+//! `propose_plan`: ends the mode `plan`. The model shows its whole plan, and the user chooses the
+//! mode in which the session carries it out, or continues planning. Like `ask_user`, it is answered
+//! and never runs.
 
 use domain::inquiry::{Inquiry, InquiryChoice, InquiryPurpose};
 use domain::tool::{Job, PROPOSE_PLAN, ToolSpec};
-use domain::{Mode, ToolKind, visible};
+use domain::{Mode, ToolKind, escape};
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::ask_user::{InquiryJob, secret_requested};
 use crate::tool::{CallRequest, RefusalReason, Tool};
-use crate::{Settings, input};
+use crate::{ToolSettings, input};
 
-/// The most characters of a plan. The user must see all of it, so a longer one is refused instead of cut.
+/// The most characters of a plan. The user must see all of it, so a longer one is refused instead
+/// of cut.
 const LONGEST: usize = 20_000;
 
 /// The modes in which a plan can be carried out.
@@ -38,7 +40,7 @@ impl Tool for ProposePlanTool {
         "Propose"
     }
 
-    fn spec(&self, _settings: &Settings) -> ToolSpec {
+    fn spec(&self, _settings: &ToolSettings) -> ToolSpec {
         ToolSpec {
             name: self.name().to_owned(),
             description:
@@ -79,7 +81,7 @@ impl Tool for ProposePlanTool {
             description: Some(mode.description().to_owned()),
         };
         let inquiry = Inquiry {
-            text: visible::text(plan).into_owned(),
+            text: escape::text(plan).into_owned(),
             choices: MODES.into_iter().map(choice).collect(),
             free_text: false,
             purpose: InquiryPurpose::Plan,

@@ -1,5 +1,5 @@
-//! `read_file`: shows text as numbered lines, PDFs as their text and images as images, and describes other binary files
-//! in a sentence.
+//! `read_file`: shows text as numbered lines, PDFs as their text and images as images, and
+//! describes other binary files in a sentence.
 
 pub(crate) mod binary;
 mod notebook;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use attachments::{Converter, Image, ImageLimit};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use domain::editor::Lines;
+use domain::editor::LineRange;
 use domain::text::{count, cut, size};
 use domain::tool::{Job, Location, ToolSpec};
 use domain::{Access, CallSite, Outcome, ToolCard, ToolContent, ToolKind};
@@ -24,7 +24,7 @@ use tokio::runtime::Handle;
 use crate::document::{self, Document};
 use crate::job::{BlockingJob, OnCancel};
 use crate::tool::{CallRequest, RefusalReason, Tool, left_out};
-use crate::{Settings, input, outputs};
+use crate::{ToolSettings, input, outputs};
 
 const DEFAULT_LINES: usize = 2000;
 const LONGEST_LINE: usize = 2000;
@@ -32,8 +32,8 @@ const LONGEST_LINE: usize = 2000;
 /// The most characters of the notes that come with a file.
 const LONGEST_NOTES: usize = 16 << 10;
 
-/// The limit beyond which an image is scaled down before it is recorded. Each provider has its own limits, which are
-/// mostly smaller and are applied per request.
+/// The limit beyond which an image is scaled down before it is recorded. Each provider has its own
+/// limits, which are mostly smaller and are applied per request.
 const LARGEST_IMAGE: ImageLimit = ImageLimit { side: 3072, bytes: (5 << 20) / 4 * 3 };
 
 /// The note after the text of a PDF.
@@ -59,9 +59,9 @@ impl Input {
     }
 
     /// Returns the requested lines; None for the whole file.
-    fn lines(&self) -> Option<Lines> {
+    fn lines(&self) -> Option<LineRange> {
         let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-        let lines = Lines {
+        let lines = LineRange {
             first: self.offset.filter(|first| *first > 0).map(number),
             count: self.limit.filter(|limit| *limit > 0).map(number),
         };
@@ -86,7 +86,7 @@ impl Tool for ReadFileTool {
         "Read"
     }
 
-    fn spec(&self, _settings: &Settings) -> ToolSpec {
+    fn spec(&self, _settings: &ToolSettings) -> ToolSpec {
         ToolSpec {
             name: self.name().to_owned(),
             description: format!(
@@ -210,7 +210,7 @@ fn read(
 ) -> Result<Outcome, RefusalReason> {
     let Document { bytes, unsaved } = document::read_for(confined, site, input.lines())?;
     let length = bytes.len();
-    if let Some(image) = attachments::look(&bytes) {
+    if let Some(image) = attachments::read_header(&bytes) {
         return Ok(show(&confined.shown, &image, bytes, converter));
     }
     if bytes.starts_with(b"%PDF-") {
@@ -269,7 +269,8 @@ fn read_pdf(
     Ok(Outcome::completed(answer).with_raw(json!({"bytes": length, "lines": page.total, "truncated": page.cut})))
 }
 
-/// Returns an image. Whether the model accepts images is not known here, so the text fits both cases.
+/// Returns an image. Whether the model accepts images is not known here, so the text fits both
+/// cases.
 fn show(shown: &str, image: &Image, bytes: Vec<u8>, converter: &Converter) -> Outcome {
     let Image { mime, pixels } = image;
     let length = size(bytes.len() as u64);
@@ -288,7 +289,7 @@ fn show(shown: &str, image: &Image, bytes: Vec<u8>, converter: &Converter) -> Ou
             Err(error) => return Outcome::failed(format!("{what}; it cannot be scaled: {error}")).with_raw(raw),
         };
         what.push_str(", scaled down");
-        let mime = attachments::look(&scaled).map_or(*mime, |scaled| scaled.mime);
+        let mime = attachments::read_header(&scaled).map_or(*mime, |scaled| scaled.mime);
         (scaled, mime)
     };
     let data = STANDARD.encode(&file);
@@ -298,17 +299,17 @@ fn show(shown: &str, image: &Image, bytes: Vec<u8>, converter: &Converter) -> Ou
 }
 
 #[derive(Debug)]
-struct LineRange {
+struct NumberedLines {
     text: String,
     total: usize,
     /// Whether requested lines are missing at the end.
     cut: bool,
 }
 
-fn number_lines(text: &str, input: &Input, output_limit: usize) -> Result<LineRange, RefusalReason> {
+fn number_lines(text: &str, input: &Input, output_limit: usize) -> Result<NumberedLines, RefusalReason> {
     let total = text.lines().count();
     if total == 0 {
-        return Ok(LineRange { text: "[the file is empty]".to_owned(), total, cut: false });
+        return Ok(NumberedLines { text: "[the file is empty]".to_owned(), total, cut: false });
     }
     let first = input.first();
     if first > total {
@@ -335,7 +336,7 @@ fn number_lines(text: &str, input: &Input, output_limit: usize) -> Result<LineRa
         write!(page, "[{last} of {total} lines; go on with offset {}]", last + 1)
             .expect("writing to a string does not fail");
     }
-    Ok(LineRange { text: page, total, cut })
+    Ok(NumberedLines { text: page, total, cut })
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! `recall`: searches the session's log for earlier messages and calls that compaction has removed from the
-//! conversation.
+//! `recall`: searches the session's log for earlier messages and calls that compaction has removed
+//! from the conversation.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::tool::{CallRequest, RefusalReason, Tool};
-use crate::{Settings, input};
+use crate::{ToolSettings, input};
 
 /// The most words in a query.
 const WORDS: usize = 16;
@@ -42,7 +42,7 @@ impl Tool for RecallTool {
         "Recall"
     }
 
-    fn spec(&self, _settings: &Settings) -> ToolSpec {
+    fn spec(&self, _settings: &ToolSettings) -> ToolSpec {
         ToolSpec {
             name: self.name().to_owned(),
             description: "Finds what was said and done earlier in this session and is no longer in the conversation, because older \

@@ -7,10 +7,10 @@ mod modes;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use domain::briefing::SlashCommandCard;
 use domain::checkpoint::{Restore, Restored};
 use domain::hosted::ClientRules;
-use domain::mcp::{McpEvent, McpRequest, McpServer, Prepared, ServerCard};
+use domain::instructions::SlashCommandCard;
+use domain::mcp::{McpEvent, McpRequest, McpServer, PreparedPrompt, ServerCard};
 use domain::permission::RuleTexts;
 use domain::tool::{
     BASH, BackgroundReport, HookPoint, HooksRun, Job, Notification, PlanRefusal, ToolRequest, ToolSpec, Toolbox,
@@ -27,9 +27,9 @@ use project::{Denial, FolderRules};
 use serde_json::Value;
 
 use self::modes::offers;
-use crate::bash::Reach;
+use crate::bash::ProtectedAccess;
 use crate::limited_job::LimitedJob;
-use crate::settings::Settings;
+use crate::settings::ToolSettings;
 use crate::tool::{CallRequest, RefusalReason, Tool};
 use crate::{
     agent, apply_patch, ask_user, bash, bash_input, bash_output, bash_stop, change, delete_file, diagnostics,
@@ -72,7 +72,7 @@ const DENIED: &str = "a rule of the configuration forbids this or may forbid it"
 /// All tools of all sessions. A session's state, except its background commands, is in its
 /// `CallSite`.
 pub struct Registry {
-    settings: Swap<Settings>,
+    settings: Swap<ToolSettings>,
     tools: Vec<Arc<dyn Tool>>,
     background: Arc<BackgroundCommands>,
     mcp: Arc<McpHost>,
@@ -82,7 +82,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: ToolSettings) -> Self {
         Self {
             mcp: Arc::new(McpHost::new(Arc::new(settings.for_mcp()))),
             rules: Arc::new(FolderRules::new(settings.permissions.clone())),
@@ -94,9 +94,9 @@ impl Registry {
         }
     }
 
-    /// Replaces the settings. Calls that are already planned and MCP servers that are already running keep the old
-    /// ones. Rules of projects are read again.
-    pub fn reload(&self, settings: Settings) {
+    /// Replaces the settings. Calls that are already planned and MCP servers that are already
+    /// running keep the old ones. Rules of projects are read again.
+    pub fn reload(&self, settings: ToolSettings) {
         self.mcp.reload(Arc::new(settings.for_mcp()));
         self.rules.reload(settings.permissions.clone());
         self.settings.replace(Arc::new(settings));
@@ -179,7 +179,12 @@ impl Toolbox for Registry {
         tokio::task::spawn_blocking(move || outputs::forget(&settings, &session));
     }
 
-    fn prepare(&self, session: &SessionId, cwd: &Path, prompt: &[Content]) -> Option<BoxFuture<'static, Prepared>> {
+    fn prepare(
+        &self,
+        session: &SessionId,
+        cwd: &Path,
+        prompt: &[Content],
+    ) -> Option<BoxFuture<'static, PreparedPrompt>> {
         let ended: Vec<Content> = self.ended_commands(session).map(Content::text).into_iter().collect();
         if !prompt_files::has_files(prompt) && ended.is_empty() {
             return self.mcp.prepare(session, prompt);
@@ -191,15 +196,15 @@ impl Toolbox for Registry {
             let look = tokio::task::spawn_blocking(move || prompt_files::filter_prompt(prompt, &rules.read(&cwd)));
             let Ok(FilteredPrompt { prompt, links, notices }) = look.await else {
                 let refusal = "reading the rules failed; this is a defect of acpd".to_owned();
-                return Prepared { refusal: Some(refusal), ..Prepared::default() };
+                return PreparedPrompt { refusal: Some(refusal), ..PreparedPrompt::default() };
             };
             let mut prepared = match mcp.prepare(&session, &links) {
                 Some(prepare) => prepare.await,
-                None => Prepared::default(),
+                None => PreparedPrompt::default(),
             };
             prepared.notices.splice(..0, notices);
             prepared.context.extend(ended);
-            Prepared { prompt: Some(prompt), ..prepared }
+            PreparedPrompt { prompt: Some(prompt), ..prepared }
         }))
     }
 
@@ -294,9 +299,9 @@ impl Toolbox for Registry {
         Box::pin(async move { read.await.unwrap_or_default() })
     }
 
-    fn consult(&self, moment: HookPoint<'_>, site: &Arc<CallSite>) -> Option<BoxFuture<'static, Option<String>>> {
+    fn run_hooks(&self, point: HookPoint<'_>, site: &Arc<CallSite>) -> Option<BoxFuture<'static, Option<String>>> {
         let settings = self.settings.get();
-        let round = settings.hooks.pick(moment, site)?;
+        let round = settings.hooks.pick(point, site)?;
         let site = Arc::clone(site);
         Some(Box::pin(async move {
             let answer = round.run(&site, &settings.launcher).await;
@@ -392,7 +397,8 @@ impl ClientRules for Registry {
         let compared = tokio::task::spawn_blocking(move || {
             // The location of a command is the folder in which it runs.
             let cwd = card.locations.first().map_or(&site.cwd, |folder| &folder.path);
-            let reach = (card.tool == BASH).then(|| Reach::of(card.command(), cwd, &site, &settings.protected_paths));
+            let reach =
+                (card.tool == BASH).then(|| ProtectedAccess::of(card.command(), cwd, &site, &settings.protected_paths));
             if let Some(reach) = reach.flatten() {
                 return Some(format!("acpd does not run this for an agent. {}", reach.text()));
             }
@@ -420,78 +426,4 @@ fn refused_title(tool: &dyn Tool, input: &Value) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use domain::tool::AGENT;
-
-    use super::*;
-    use crate::settings::FileWrites;
-
-    fn names(mode: Mode) -> String {
-        let offer = Registry::new(Settings::new("/bin/false")).offer(&SessionId::new(), mode);
-        offer.into_iter().map(|spec| spec.name).collect::<Vec<_>>().join(" ")
-    }
-
-    #[test]
-    fn policy_knows_every_tool_by_name_and_kind() {
-        let tools: Vec<_> = built_in().iter().map(|tool| (tool.name(), tool.kind())).collect();
-        assert_eq!(tools, policy::built_in::TOOLS);
-    }
-
-    #[test]
-    fn each_mode_offers_its_tools() {
-        assert_eq!(
-            names(Mode::Full),
-            "read_file list_files glob grep write_file edit_file apply_patch delete_file move_file bash bash_output \
-             bash_input bash_stop agent web_fetch update_plan memory ask_user switch_mode propose_plan skill recall"
-        );
-        assert_eq!(
-            names(Mode::Sandbox),
-            "read_file list_files glob grep write_file edit_file apply_patch delete_file move_file bash bash_output \
-             bash_input bash_stop agent update_plan memory ask_user switch_mode propose_plan skill recall"
-        );
-        assert_eq!(
-            names(Mode::Safe),
-            "read_file list_files glob grep write_file edit_file apply_patch delete_file move_file web_fetch update_plan \
-             memory ask_user switch_mode propose_plan skill recall"
-        );
-        assert_eq!(
-            names(Mode::ReadOnly),
-            "read_file list_files glob grep agent web_fetch update_plan memory ask_user switch_mode propose_plan skill recall"
-        );
-        assert_eq!(names(Mode::Plan), names(Mode::ReadOnly));
-        assert_eq!(names(Mode::ReadOffline), names(Mode::ReadOnly).replace("web_fetch ", ""));
-        let mut settings = Settings::new("/bin/false");
-        settings.sandbox.file_writes = FileWrites::Deny;
-        let offer = Registry::new(settings).offer(&SessionId::new(), Mode::Sandbox);
-        assert!(
-            !offer.iter().any(|spec| ["write_file", "edit_file", "delete_file", "move_file"].contains(&&*spec.name))
-        );
-    }
-
-    /// The tool `agent` is left out: a sub-agent has at most the rights of the mode that starts it.
-    #[test]
-    fn a_sub_agent_is_offered_only_what_its_own_mode_and_its_callers_offer() {
-        let modes = || Mode::ALL.into_iter().chain([Mode::ReadOffline]);
-        for (one, other) in modes().flat_map(|one| modes().map(move |other| (one, other))) {
-            let both = names(one.within(other));
-            let (one_offers, other_offers) = (names(one), names(other));
-            for tool in both.split(' ').filter(|tool| *tool != AGENT) {
-                let has = |names: &str| names.split(' ').any(|name| name == tool);
-                assert!(has(&one_offers) && has(&other_offers), "{one:?} within {other:?} offers {tool}");
-            }
-        }
-    }
-
-    #[test]
-    fn every_schema_is_an_object_that_describes_each_property() {
-        for spec in Registry::new(Settings::new("/bin/false")).offer(&SessionId::new(), Mode::Full) {
-            assert_eq!(spec.schema["type"], "object", "{}", spec.name);
-            for (name, property) in spec.schema["properties"].as_object().unwrap() {
-                assert!(property["description"].is_string(), "{}.{name} has no description", spec.name);
-            }
-            for required in spec.schema["required"].as_array().unwrap() {
-                assert!(spec.schema["properties"].get(required.as_str().unwrap()).is_some(), "{}", spec.name);
-            }
-        }
-    }
-}
+mod tests;

@@ -1,5 +1,5 @@
-//! A file that is removed from its path, as `delete_file` and `move_file` do it. The file is shown first, and stored in
-//! the log where possible, so that undo can restore it.
+//! A file that is removed from its path, as `delete_file` and `move_file` do it. The file is shown
+//! first, and stored in the log where possible, so that undo can restore it.
 
 use domain::text::size;
 use domain::{Access, CallSite, ToolContent};
@@ -19,8 +19,8 @@ pub(crate) struct RemovedFile {
 }
 
 impl RemovedFile {
-    /// Finds the file. The model need not have read it, because the user sees its content. If the model has read it,
-    /// the file must not have changed since.
+    /// Finds the file. The model need not have read it, because the user sees its content. If the
+    /// model has read it, the file must not have changed since.
     pub(crate) fn find(path: &str, call: &CallRequest) -> Result<Self, RefusalReason> {
         let confined = call.roots()?.find(path)?;
         refuse_git(&confined)?;
@@ -61,8 +61,8 @@ impl RemovedFile {
         }
     }
 
-    /// Returns the facts that undo needs: `deleted` is the file that was removed, `path` the one that the call is
-    /// about.
+    /// Returns the facts that undo needs: `deleted` is the file that was removed, `path` the one
+    /// that the call is about.
     pub(crate) fn facts(&self, path: &std::path::Path) -> Value {
         json!({
             "path": path.to_string_lossy(),
@@ -73,7 +73,8 @@ impl RemovedFile {
     }
 }
 
-/// Returns the content of a file. Fails if the editor has unsaved text, which would be lost or be written back later.
+/// Returns the content of a file. Fails if the editor has unsaved text, which would be lost or be
+/// written back later.
 pub(crate) fn contents(confined: &ConfinedPath, site: &CallSite) -> Result<Vec<u8>, RefusalReason> {
     let Document { bytes, unsaved } = document::read(confined, site)?;
     if unsaved {

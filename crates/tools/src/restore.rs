@@ -1,4 +1,5 @@
-//! Restores files to an earlier content, inside the roots, and only if they still have the expected one.
+//! Restores files to an earlier content, inside the roots, and only if they still have the expected
+//! one.
 
 use domain::CallSite;
 use domain::checkpoint::{Restore, Restored};

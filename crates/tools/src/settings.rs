@@ -18,7 +18,8 @@ pub enum FileWrites {
     /// As in other modes.
     #[default]
     Allow,
-    /// Every change is asked about, even if the approval setting or an earlier answer would allow it.
+    /// Every change is asked about, even if the approval setting or an earlier answer would allow
+    /// it.
     Ask,
     /// Tools that change files are not offered.
     Deny,
@@ -26,14 +27,15 @@ pub enum FileWrites {
 
 /// All settings of the tools.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct ToolSettings {
     /// How commands are started.
     pub launcher: Launcher,
     pub bash: BashSettings,
     pub sandbox: SandboxSettings,
     /// The most bytes of text that the model gets from one call.
     pub output_limit: usize,
-    /// acpd's own files and folders, which no tool reads or changes: state, keys, token, socket, configuration.
+    /// acpd's own files and folders, which no tool reads or changes: state, keys, token, socket,
+    /// configuration.
     pub protected_paths: Vec<PathBuf>,
     pub web: WebSettings,
     pub permissions: Permissions,
@@ -48,7 +50,8 @@ pub struct Settings {
     pub library: Library,
     /// The folder for long command output, with one folder per session; None discards it.
     pub outputs: Option<PathBuf>,
-    /// Names of files with notes for agents. The model gets them with the first file that it reads in a folder.
+    /// Names of files with notes for agents. The model gets them with the first file that it reads
+    /// in a folder.
     pub note_names: Vec<String>,
     /// The file in which the tool `memory` stores facts about the user; None disables that.
     pub memory: Option<PathBuf>,
@@ -63,21 +66,21 @@ pub struct BashSettings {
     pub timeout: Duration,
     /// The longest time limit that the model may give.
     pub timeout_max: Duration,
-    /// The acpd binary, by a path that editors can run, as the parent of commands in their terminals. None starts those
-    /// commands without a parent.
+    /// The acpd binary, by a path that editors can run, as the parent of commands in their
+    /// terminals. None starts those commands without a parent.
     pub terminal_parent: Option<PathBuf>,
 }
 
 /// Settings of the mode `sandbox`.
 #[derive(Clone, Debug, Default)]
 pub struct SandboxSettings {
-    /// The files and folders that commands may read besides the session's; None means everything. A list must also
-    /// contain the folders of programs and their libraries.
+    /// The files and folders that commands may read besides the session's; None means everything. A
+    /// list must also contain the folders of programs and their libraries.
     pub reads: Option<Vec<PathBuf>>,
     pub file_writes: FileWrites,
 }
 
-impl Settings {
+impl ToolSettings {
     pub fn new(runner: impl Into<PathBuf>) -> Self {
         Self {
             launcher: Launcher::new(runner),

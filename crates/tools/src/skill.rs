@@ -1,5 +1,5 @@
-//! `skill`: loads the instructions of a skill, or a file that they refer to. `project` finds skills and confines reads
-//! to their folders.
+//! `skill`: loads the instructions of a skill, or a file that they refer to. `project` finds skills
+//! and confines reads to their folders.
 
 use domain::text::cut;
 use domain::tool::{Job, Location, ToolSpec};
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::job::{BlockingJob, OnCancel};
 use crate::tool::{CallRequest, RefusalReason, Tool};
-use crate::{Settings, input};
+use crate::{ToolSettings, input};
 
 pub(crate) struct SkillTool;
 
@@ -34,7 +34,7 @@ impl Tool for SkillTool {
         "Load"
     }
 
-    fn spec(&self, _settings: &Settings) -> ToolSpec {
+    fn spec(&self, _settings: &ToolSettings) -> ToolSpec {
         ToolSpec {
             name: self.name().to_owned(),
             description:

@@ -1,5 +1,5 @@
-//! `switch_mode`: the model proposes another mode, and the session changes to it if the user agrees. It asks every
-//! time: no rule, "always" answer or approval setting answers it.
+//! `switch_mode`: the model proposes another mode, and the session changes to it if the user
+//! agrees. It asks every time: no rule, "always" answer or approval setting answers it.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::tool::{CallRequest, RefusalReason, Tool};
-use crate::{Settings, input};
+use crate::{ToolSettings, input};
 
 pub(crate) struct SwitchModeTool;
 
@@ -36,7 +36,7 @@ impl Tool for SwitchModeTool {
         "Switch to"
     }
 
-    fn spec(&self, _settings: &Settings) -> ToolSpec {
+    fn spec(&self, _settings: &ToolSettings) -> ToolSpec {
         let modes = Mode::ALL.map(|mode| format!("`{}`: {}", mode.id(), mode.description()));
         ToolSpec {
             name: self.name().to_owned(),

@@ -1,4 +1,5 @@
-//! The trait that every tool implements, the request that it receives, and helpers that several tools share.
+//! The trait that every tool implements, the request that it receives, and helpers that several
+//! tools share.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use process::background::{BackgroundCommands, BackgroundError};
 use process::confine::{AccessLimits, PathError, Roots};
 use serde_json::Value;
 
-use crate::settings::{FileWrites, Settings};
+use crate::settings::{FileWrites, ToolSettings};
 
 /// One tool. It is stateless: everything that a call needs is in `CallRequest`.
 pub(crate) trait Tool: Send + Sync + 'static {
@@ -21,9 +22,10 @@ pub(crate) trait Tool: Send + Sync + 'static {
     /// Returns the first word of a title, such as "Read".
     fn verb(&self) -> &'static str;
 
-    fn spec(&self, settings: &Settings) -> ToolSpec;
+    fn spec(&self, settings: &ToolSettings) -> ToolSpec;
 
-    /// Plans a call and describes what it would do. May block: the registry runs it on a blocking thread.
+    /// Plans a call and describes what it would do. May block: the registry runs it on a blocking
+    /// thread.
     fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, RefusalReason>;
 }
 
@@ -33,7 +35,7 @@ pub(crate) struct CallRequest {
     pub(crate) site: Arc<CallSite>,
     /// The rules of the session's folder.
     pub(crate) rules: Rules,
-    pub(crate) settings: Arc<Settings>,
+    pub(crate) settings: Arc<ToolSettings>,
     pub(crate) background: Arc<BackgroundCommands>,
     pub(crate) limits: Arc<AccessLimits>,
     pub(crate) language_servers: Arc<LanguageServers>,
@@ -44,7 +46,8 @@ impl CallRequest {
         Roots::open(&self.site, &self.limits)
     }
 
-    /// Returns how a call that changes files asks: as usual, or as the operator configured it for the sandbox.
+    /// Returns how a call that changes files asks: as usual, or as the operator configured it for
+    /// the sandbox.
     pub(crate) fn write_access(&self, usual: Access) -> Access {
         match self.settings.sandbox.file_writes {
             FileWrites::Ask if self.site.mode == Mode::Sandbox => Access::AskEveryTime,

@@ -1,12 +1,12 @@
-//! `update_plan`: declares the tool for models. The turn carries it out, because a plan belongs to the conversation and
-//! not to the disk.
+//! `update_plan`: declares the tool for models. The turn carries it out, because a plan belongs to
+//! the conversation and not to the disk.
 
 use domain::ToolKind;
 use domain::plan::read_plan;
 use domain::tool::{Job, ToolSpec, UPDATE_PLAN};
 use serde_json::json;
 
-use crate::Settings;
+use crate::ToolSettings;
 use crate::tool::{CallRequest, RefusalReason, Tool};
 
 pub(crate) struct UpdatePlanTool;
@@ -24,7 +24,7 @@ impl Tool for UpdatePlanTool {
         "Plan"
     }
 
-    fn spec(&self, _settings: &Settings) -> ToolSpec {
+    fn spec(&self, _settings: &ToolSettings) -> ToolSpec {
         ToolSpec {
             name: self.name().to_owned(),
             description:

@@ -1,7 +1,9 @@
-//! Walks the files below a folder for `glob` and `grep`: respects ignore files, skips `.git`, and follows no symlinks.
+//! Walks the files below a folder for `glob` and `grep`: respects ignore files, skips `.git`, and
+//! follows no symlinks.
 //!
-//! The walk uses paths and returns only names. The tools open each file again through its `ConfinedPath`, by
-//! descriptor, so a folder that is replaced by a symlink in the meantime leads nowhere.
+//! The walk uses paths and returns only names. The tools open each file again through its
+//! `ConfinedPath`, by descriptor, so a folder that is replaced by a symlink in the meantime leads
+//! nowhere.
 
 mod ignore_files;
 
@@ -91,8 +93,8 @@ pub(crate) fn files(confined: &ConfinedPath, include_ignored: bool, clock: &Sear
     found
 }
 
-/// Returns whether an entry is one of acpd's own folders, which the walk skips. The inode number rules out most entries
-/// without a system call.
+/// Returns whether an entry is one of acpd's own folders, which the walk skips. The inode number
+/// rules out most entries without a system call.
 fn is_protected(entry: &DirEntry, protected: &ProtectedFiles) -> bool {
     let may_be = entry.ino().is_some_and(|inode| protected.may_be_protected(inode));
     may_be && rustix::fs::lstat(entry.path()).is_ok_and(|stat| protected.is_protected(FileId::of(&stat)))

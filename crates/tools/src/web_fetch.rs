@@ -1,7 +1,7 @@
 //! `web_fetch`: fetches one page from the public internet, as text.
 //!
-//! It asks no permission, so it is restricted to http and https, GET, public addresses, and requests that do not
-//! identify the user.
+//! It asks no permission, so it is restricted to http and https, GET, public addresses, and
+//! requests that do not identify the user.
 
 mod address;
 mod get;
@@ -23,7 +23,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::tool::{CallRequest, RefusalReason, Tool};
-use crate::{Settings, input};
+use crate::{ToolSettings, input};
 pub use address::PrivateTarget;
 use get::FetchedPage;
 use text::Readable;
@@ -82,7 +82,7 @@ impl Tool for WebFetchTool {
         "Fetch"
     }
 
-    fn spec(&self, settings: &Settings) -> ToolSpec {
+    fn spec(&self, settings: &ToolSettings) -> ToolSpec {
         let most = size(settings.web.output_limit as u64);
         ToolSpec {
             name: self.name().to_owned(),
@@ -125,7 +125,7 @@ struct FetchJob {
     card: ToolCard,
     url: Url,
     rules: Rules,
-    settings: Arc<Settings>,
+    settings: Arc<ToolSettings>,
 }
 
 impl Job for FetchJob {
@@ -144,7 +144,7 @@ impl Job for FetchJob {
     }
 }
 
-async fn fetch(url: Url, rules: &Rules, settings: &Settings) -> Outcome {
+async fn fetch(url: Url, rules: &Rules, settings: &ToolSettings) -> Outcome {
     let web = Arc::new(settings.web.clone());
     let asked = url.clone();
     let barred = |host: &str| rules.forbids_host(WebFetchTool.name(), host);
@@ -192,7 +192,7 @@ async fn fetch(url: Url, rules: &Rules, settings: &Settings) -> Outcome {
     Outcome::completed(page_text).with_raw(raw)
 }
 
-async fn markdown_of(mut html: String, settings: &Settings) -> String {
+async fn markdown_of(mut html: String, settings: &ToolSettings) -> String {
     let whole = html.len();
     html.truncate(html.floor_char_boundary(LARGEST_HTML));
     match markdown::convert(&html, &settings.launcher.runner).await {

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::change::{ChangedSince, EditedFile, PlannedChange};
 use crate::tool::{CallRequest, RefusalReason, Tool};
-use crate::{Settings, input};
+use crate::{ToolSettings, input};
 
 pub(crate) struct WriteFileTool;
 
@@ -33,7 +33,7 @@ impl Tool for WriteFileTool {
         "Write"
     }
 
-    fn spec(&self, _settings: &Settings) -> ToolSpec {
+    fn spec(&self, _settings: &ToolSettings) -> ToolSpec {
         ToolSpec {
             name: self.name().to_owned(),
             description:

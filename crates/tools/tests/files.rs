@@ -20,7 +20,7 @@ use std::ops::Add;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::Arc;
 
-use acpd_tools::{Registry, Settings};
+use acpd_tools::{Registry, ToolSettings};
 use domain::tool::OutcomeKind;
 use domain::{Access, CallSite, Grant, Mode};
 use serde_json::json;
@@ -77,7 +77,7 @@ async fn no_tool_returns_more_than_its_limit() {
 #[tokio::test]
 async fn memory_is_two_files_that_change_after_a_question_only() {
     let mut project = Project::new(&[]);
-    let mut settings = Settings::new("/nonexistent");
+    let mut settings = ToolSettings::new("/nonexistent");
     let own = project.path("config/memory.md");
     settings.memory = Some(own.clone());
     project.registry = Registry::new(settings);

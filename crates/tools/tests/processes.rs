@@ -1,5 +1,5 @@
-//! Real commands under the real helper. This executable is its own runner: started with `__run` it is the helper, so
-//! no other binary has to be built first. That is why it has its own `main`.
+//! Real commands under the real helper. This executable is its own runner: started with `__run` it
+//! is the helper, so no other binary has to be built first. That is why it has its own `main`.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "all of this is test code, outside #[test] functions")]
 
@@ -30,7 +30,7 @@ use std::process::{ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use acpd_tools::{Registry, Settings};
+use acpd_tools::{Registry, ToolSettings};
 use domain::tool::OutcomeKind;
 use domain::{Access, CallSite, Grant, Outcome, ToolContent};
 use libtest_mimic::{Arguments, Trial};
@@ -145,7 +145,8 @@ fn run_test(test: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
 }
 
-/// A folder in which commands run. Each command that must be found again keeps a file there open, or notes its id.
+/// A folder in which commands run. Each command that must be found again keeps a file there open,
+/// or notes its id.
 struct Bench {
     folder: TempDir,
     registry: Arc<Registry>,
@@ -196,7 +197,7 @@ impl Started {
 }
 
 fn registry() -> Arc<Registry> {
-    Arc::new(Registry::new(Settings::new(std::env::current_exe().unwrap())))
+    Arc::new(Registry::new(ToolSettings::new(std::env::current_exe().unwrap())))
 }
 
 async fn wait_for_pids(folder: &Path, count: usize) -> Vec<u32> {
@@ -430,7 +431,7 @@ async fn a_missing_folder_or_runner_is_a_failure_with_a_reason() {
     let text = bench.bash("true").await.text;
     assert_eq!(text, "[entering /nonexistent/folder: No such file or directory (os error 2)]");
     let mut bench = Bench::new();
-    bench.registry = Arc::new(Registry::new(Settings::new("/nonexistent/acpd")));
+    bench.registry = Arc::new(Registry::new(ToolSettings::new("/nonexistent/acpd")));
     let text = bench.bash("true").await.text;
     assert_eq!(text, "starting the command's helper: No such file or directory (os error 2)");
 }

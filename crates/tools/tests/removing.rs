@@ -1,5 +1,5 @@
-//! Deleting and moving files, and writing that is cancelled or goes through an editor, on real files through the
-//! registry.
+//! Deleting and moving files, and writing that is cancelled or goes through an editor, on real
+//! files through the registry.
 
 #![allow(clippy::unwrap_used, reason = "all of this is test code, outside #[test] functions too")]
 
@@ -14,9 +14,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use acpd_tools::{FileWrites, Registry, Settings};
+use acpd_tools::{FileWrites, Registry, ToolSettings};
 use domain::editor::{
-    Editor, EditorCapabilities, EditorError, Lines, TerminalExit, TerminalId, TerminalOrder, TerminalOutput,
+    Editor, EditorCapabilities, EditorError, LineRange, TerminalExit, TerminalId, TerminalOutput, TerminalRequest,
 };
 use domain::tool::{OutcomeKind, Toolbox};
 use domain::{Access, CallSite, ConnectionId, Mode, ToolContent, ToolKind, Verdict};
@@ -125,7 +125,7 @@ async fn the_operator_decides_what_file_tools_may_write_in_the_sandbox() {
     let write = || json!({"path": "b.txt", "content": "b"});
     assert!(matches!(card_of(&project, "write_file", write()).await.access, Access::Ask { always: Some(_) }));
     let with = |writes| {
-        let mut settings = Settings::new("/nonexistent");
+        let mut settings = ToolSettings::new("/nonexistent");
         settings.sandbox.file_writes = writes;
         Registry::new(settings)
     };
@@ -160,7 +160,7 @@ impl Editor for Writer {
         ConnectionId::new()
     }
 
-    fn read_text(&self, _path: PathBuf, _lines: Option<Lines>) -> BoxFuture<'static, Result<String, EditorError>> {
+    fn read_text(&self, _path: PathBuf, _lines: Option<LineRange>) -> BoxFuture<'static, Result<String, EditorError>> {
         Box::pin(ready(Err(EditorError::Gone)))
     }
 
@@ -169,7 +169,7 @@ impl Editor for Writer {
         if self.answers { Box::pin(ready(Err(EditorError::Gone))) } else { Box::pin(pending()) }
     }
 
-    fn open_terminal(&self, _order: TerminalOrder) -> BoxFuture<'static, Result<TerminalId, EditorError>> {
+    fn open_terminal(&self, _request: TerminalRequest) -> BoxFuture<'static, Result<TerminalId, EditorError>> {
         Box::pin(ready(Err(EditorError::Gone)))
     }
 

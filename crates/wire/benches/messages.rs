@@ -1,4 +1,5 @@
-//! What a streamed piece of text costs on the wire: its translation into a frame, and reading frames.
+//! What a streamed piece of text costs on the wire: its translation into a frame, and reading
+//! frames.
 //!
 //! Run with `cargo bench -p acpd-wire`. The floor copies the same bytes.
 

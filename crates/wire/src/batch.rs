@@ -8,7 +8,8 @@ use serde::de::IgnoredAny;
 
 /// The remaining messages of a batch.
 ///
-/// Nothing is parsed into values: millions of entries take no more memory than their bytes, and nesting takes no stack.
+/// Nothing is parsed into values: millions of entries take no more memory than their bytes, and
+/// nesting takes no stack.
 #[derive(Debug)]
 pub struct Batch {
     rest: Bytes,
@@ -48,8 +49,8 @@ impl Iterator for Batch {
     }
 }
 
-/// The index of the comma after the first value of a list, or the list's length if there is none. `list` is the inside
-/// of a valid JSON list.
+/// The index of the comma after the first value of a list, or the list's length if there is none.
+/// `list` is the inside of a valid JSON list.
 fn end_of_first(list: &[u8]) -> usize {
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
     for (at, byte) in list.iter().enumerate() {

@@ -1,16 +1,16 @@
-//! The client side of version 1: what acpd sends to a child agent and reads from it. [`SecondVersion`] translates for
-//! children of version 2.
+//! The client side of version 1: what acpd sends to a child agent and reads from it.
+//! [`SecondVersion`] translates for children of version 2.
 //!
-//! acpd is the client here. Reading is lenient: an update that acpd does not understand is passed on unchanged, and a
-//! request that makes no sense is refused with a reason.
+//! acpd is the client here. Reading is lenient: an update that acpd does not understand is passed
+//! on unchanged, and a request that makes no sense is refused with a reason.
 
 mod auth;
 mod requests;
 mod second_version;
 mod update;
 
-use domain::briefing::SlashCommandCard;
 use domain::hosted::{AgentSetting, Offer, OptionValue};
+use domain::instructions::SlashCommandCard;
 use domain::mcp::{McpServer, McpTransport};
 use domain::{Content, StopReason, Usage};
 use serde_json::{Map, Value, json};
@@ -27,7 +27,8 @@ pub use update::{Update, is_of_first_version, read_update};
 /// The capabilities of a child, from its answer to `initialize`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ChildCapabilities {
-    /// The version of the protocol that the child speaks, if it is 1 or 2, and otherwise the number that it sent.
+    /// The version of the protocol that the child speaks, if it is 1 or 2, and otherwise the number
+    /// that it sent.
     pub version: i64,
     pub load: bool,
     pub resume: bool,
@@ -46,8 +47,9 @@ pub struct ChildCapabilities {
     pub auth_methods: Value,
 }
 
-/// Parameters of `initialize`, which offer this version of the protocol. An offer of version 2 has the fields of both
-/// versions, because a child of version 1 reads its own and answers with its number.
+/// Parameters of `initialize`, which offer this version of the protocol. An offer of version 2 has
+/// the fields of both versions, because a child of version 1 reads its own and answers with its
+/// number.
 pub fn initialize(version: &str, offered: i64) -> Value {
     let info = json!({ "name": "acpd", "title": "acpd", "version": version });
     let elicitation = json!({ "form": {}, "url": {} });
@@ -58,7 +60,8 @@ pub fn initialize(version: &str, offered: i64) -> Value {
             "terminal": true,
             "auth": { "terminal": true },
             "elicitation": elicitation,
-            // Announces terminal logins to agents that are older than terminal logins in the protocol.
+            // Announces terminal logins to agents that are older than terminal logins in the
+            // protocol.
             "_meta": { "terminal-auth": true },
             // Agents send boolean options only to clients that announce this.
             "session": { "configOptions": { "boolean": {} } },
@@ -106,12 +109,14 @@ pub fn read_initialized(answer: &Value) -> ChildCapabilities {
 pub fn other_version(refused: i64, error: &RpcError) -> Option<i64> {
     match refused {
         1 => (error.code == RpcError::UNSUPPORTED_VERSION).then_some(2),
-        // A child of version 1 answers with its own version; but version 2 is new, and not every child knows that.
+        // A child of version 1 answers with its own version; but version 2 is new, and not every
+        // child knows that.
         _ => (error.code != RpcError::AUTHENTICATION_REQUIRED).then_some(1),
     }
 }
 
-/// Reads the answer of a child that speaks version 2. Every such child can resume and close its sessions.
+/// Reads the answer of a child that speaks version 2. Every such child can resume and close its
+/// sessions.
 fn read_initialized_second(answer: &Value) -> ChildCapabilities {
     let has = |path: &str| has(&answer["capabilities"]["session"], path);
     let mut auth_methods = answer["authMethods"].clone();
@@ -146,8 +151,9 @@ fn name(info: &Value) -> Option<String> {
     })
 }
 
-/// Parameters of `session/new`, or of `session/load` and `session/resume` with the id of an earlier session. Also
-/// returns what was omitted: servers whose transport the child does not support, by name, and folders.
+/// Parameters of `session/new`, or of `session/load` and `session/resume` with the id of an earlier
+/// session. Also returns what was omitted: servers whose transport the child does not support, by
+/// name, and folders.
 pub fn open_session(
     session: Option<&str>,
     cwd: &std::path::Path,
@@ -201,7 +207,8 @@ pub fn read_session_id(answer: &Value) -> Option<String> {
     Some(answer.get("sessionId")?.as_str()?.to_owned())
 }
 
-/// The modes, models and options that a child offers, from its answer to a request that opened a session.
+/// The modes, models and options that a child offers, from its answer to a request that opened a
+/// session.
 pub fn read_offer(answer: &Value) -> Offer {
     let part = |name: &str| answer.get(name).filter(|value| !value.is_null()).cloned();
     Offer {

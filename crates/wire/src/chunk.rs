@@ -1,12 +1,12 @@
 //! The parameters of `session/update`, and the text chunks that make up nearly all updates.
 //!
-//! Both versions write them in the same way. The types are our own, so that a chunk is serialized without copying its
-//! text. A test compares them with the schema's types byte for byte.
+//! Both versions write them in the same way. The types are our own, so that a chunk is serialized
+//! without copying its text. A test compares them with the schema's types byte for byte.
 
 use domain::SessionId;
 use serde::Serialize;
 
-/// The approximate size of a chunk's message without its texts, including a place in the log.
+/// The approximate size of a chunk's message without its texts, including a position in the log.
 const ENVELOPE_BYTES: usize = 256;
 
 #[derive(Serialize)]

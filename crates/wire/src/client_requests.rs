@@ -4,7 +4,9 @@
 
 use agent_client_protocol_schema::v1 as acp;
 use domain::SessionId;
-use domain::editor::{EditorError, Elicitation, Elicited, Form, Lines, TerminalExit, TerminalOrder, TerminalOutput};
+use domain::editor::{
+    EditorError, Elicitation, Elicited, Form, LineRange, TerminalExit, TerminalOutput, TerminalRequest,
+};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -13,7 +15,7 @@ use std::path::PathBuf;
 use crate::rpc::RpcError;
 use crate::v1::encode::value;
 
-pub fn read_text(session: &SessionId, path: PathBuf, lines: Option<Lines>) -> Value {
+pub fn read_text(session: &SessionId, path: PathBuf, lines: Option<LineRange>) -> Value {
     let line = lines.and_then(|lines| lines.first);
     let limit = lines.and_then(|lines| lines.count);
     value(&acp::ReadTextFileRequest::new(session.to_string(), path).line(line).limit(limit))
@@ -23,13 +25,13 @@ pub fn write_text(session: &SessionId, path: PathBuf, text: String) -> Value {
     value(&acp::WriteTextFileRequest::new(session.to_string(), path, text))
 }
 
-pub fn open_terminal(session: &SessionId, order: TerminalOrder) -> Value {
-    let variables = order.environment.into_iter().map(|(name, value)| acp::EnvVariable::new(name, value));
-    let request = acp::CreateTerminalRequest::new(session.to_string(), order.command)
-        .args(order.args)
+pub fn open_terminal(session: &SessionId, terminal: TerminalRequest) -> Value {
+    let variables = terminal.environment.into_iter().map(|(name, value)| acp::EnvVariable::new(name, value));
+    let request = acp::CreateTerminalRequest::new(session.to_string(), terminal.command)
+        .args(terminal.args)
         .env(variables.collect())
-        .cwd(order.cwd)
-        .output_byte_limit(order.output_limit);
+        .cwd(terminal.cwd)
+        .output_byte_limit(terminal.output_limit);
     value(&request)
 }
 

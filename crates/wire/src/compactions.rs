@@ -10,8 +10,9 @@ pub(crate) struct Compactions {
 }
 
 impl Compactions {
-    /// The updates for the next piece of a compaction's summary. The first piece is empty and announces the compaction.
-    /// A compaction that begins while another is in progress is a new attempt after the other one failed.
+    /// The updates for the next piece of a compaction's summary. The first piece is empty and
+    /// announces the compaction. A compaction that begins while another is in progress is a new
+    /// attempt after the other one failed.
     pub(crate) fn progress(&mut self, compaction: &MessageId, text: &str) -> Vec<Value> {
         let earlier = self.open.replace(compaction.clone()).filter(|earlier| earlier != compaction);
         let failed = earlier.map(|earlier| ended(&earlier, "failed", Some("the request for the summary failed")));

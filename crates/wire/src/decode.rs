@@ -1,5 +1,5 @@
-//! Decoding that all versions of the protocol share: parameters, content blocks, servers, permission
-//! answers, `initialize`, and acpd's own methods.
+//! Decoding that all versions of the protocol share: parameters, content blocks, servers,
+//! permission answers, `initialize`, and acpd's own methods.
 //!
 //! It accepts several dialects (docs/protocol.md lists them), and its errors name the field.
 

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::shallow;
 
-/// Where a message belongs: its id, method, session and place in the log.
+/// Where a message belongs: its id, method, session and position in the log.
 #[derive(Debug, Default)]
 pub struct Envelope<'a> {
     /// The id as it was written. `null` is an id, too.

@@ -91,12 +91,14 @@ pub struct ServersResult {
     pub sessions: Vec<SessionServers>,
 }
 
-/// The answer to `_session/steering` once the message is in the log: it joined a running turn, or started one.
+/// The answer to `_session/steering` once the message is in the log: it joined a running turn, or
+/// started one.
 pub fn steering_answer(joined: bool) -> Value {
     json!({ "outcome": if joined { "injected" } else { "startedNewTurn" } })
 }
 
-/// The answer to `_session/steering` if no turn runs. The client then sends the message as a prompt.
+/// The answer to `_session/steering` if no turn runs. The client then sends the message as a
+/// prompt.
 pub fn steering_needs_prompt() -> Value {
     json!({ "outcome": "promptRequired", "reason": "noRunningTurn" })
 }

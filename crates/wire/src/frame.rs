@@ -54,8 +54,8 @@ impl FrameError {
     }
 }
 
-/// Splits a stream of bytes into frames. It holds at most one incomplete frame, within the limit, as
-/// long as its owner takes all frames out before adding bytes.
+/// Splits a stream of bytes into frames. It holds at most one incomplete frame, within the limit,
+/// as long as its owner takes all frames out before adding bytes.
 #[derive(Debug)]
 pub struct Decoder {
     limit: usize,
@@ -89,7 +89,8 @@ enum State {
 }
 
 impl Decoder {
-    /// Creates a decoder. `limit` is the maximum size of one message in bytes, without its line end or headers.
+    /// Creates a decoder. `limit` is the maximum size of one message in bytes, without its line end
+    /// or headers.
     pub fn new(limit: usize) -> Self {
         Self { limit, buffer: BytesMut::new(), searched: 0, state: State::Undetected }
     }
@@ -124,7 +125,8 @@ impl Decoder {
         Some(step)
     }
 
-    /// The last frame of a stream that ended: a line without its line end counts, half a body does not.
+    /// The last frame of a stream that ended: a line without its line end counts, half a body does
+    /// not.
     pub fn finish(&mut self) -> Option<Result<Bytes, FrameError>> {
         if let Some(step) = self.next() {
             return Some(step);
@@ -293,7 +295,8 @@ impl Decoder {
     }
 }
 
-/// Reads a length. One that does not fit a number is fatal, because that many bytes cannot be skipped.
+/// Reads a length. One that does not fit a number is fatal, because that many bytes cannot be
+/// skipped.
 fn read_length(digits: &[u8]) -> Result<usize, FrameError> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return Err(FrameError::BadHeader);

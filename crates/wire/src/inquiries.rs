@@ -1,5 +1,5 @@
-//! Reads the filled-in form of an inquiry, and extends the permission question that clients without forms receive
-//! instead.
+//! Reads the filled-in form of an inquiry, and extends the permission question that clients without
+//! forms receive instead.
 
 use domain::editor::Elicited;
 use domain::inquiry::{Inquiry, OWN_WORDS, read_form};
@@ -12,7 +12,8 @@ use crate::request::ClientCapabilities;
 
 const NO_WORDS: &str = "An answer in your own words cannot be given here; `acpd ctl answer` takes one.";
 
-/// Decodes the reply to the form of an inquiry. An accepted form without an answer counts as dismissed.
+/// Decodes the reply to the form of an inquiry. An accepted form without an answer counts as
+/// dismissed.
 pub fn answer(reply: Answered) -> PermissionReply {
     let decided = |decision| PermissionReply::Answered { selection: Selection::Decided(decision), words: None };
     match client_requests::elicited(reply) {

@@ -1,9 +1,11 @@
-//! The protocol at the edge of the daemon: bytes, frames, JSON-RPC messages, requests of the domain.
+//! The protocol at the edge of the daemon: bytes, frames, JSON-RPC messages, requests of the
+//! domain.
 //!
-//! Pure functions and small state machines, without I/O and without actors. Outside this crate, only tests name ACP
-//! types or spell method names, as an independent check.
+//! Pure functions and small state machines, without I/O and without actors. Outside this crate,
+//! only tests name ACP types or spell method names, as an independent check.
 
 pub mod absolute_paths;
+pub mod answer_data;
 pub mod batch;
 pub mod child;
 mod chunk;
@@ -12,7 +14,6 @@ mod compactions;
 pub mod decode;
 pub mod envelope;
 pub mod extension;
-pub mod facts;
 pub mod frame;
 pub mod inquiries;
 pub mod method;

@@ -108,7 +108,8 @@ mod tests {
 
     const PAGE: &str = include_str!("../../../docs/protocol.md");
 
-    /// Whether the page has a row for the name, with a test or with the reason why it is not offered.
+    /// Whether the page has a row for the name, with a test or with the reason why it is not
+    /// offered.
     fn has_row(page: &str, name: &str) -> bool {
         page.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | ")).any(|(first, rest)| {
             let is_test = |word: &str| word.matches('_').count() >= 3 && !word.contains(' ');

@@ -1,17 +1,17 @@
-//! The versions of the protocol. `ProtocolVersion` has one method for everything that depends on the version that a
-//! client speaks.
+//! The versions of the protocol. `ProtocolVersion` has one method for everything that depends on
+//! the version that a client speaks.
 
-use domain::briefing::SlashCommandCard;
 use domain::card::ActivityCard;
 use domain::editor::Elicitation;
 use domain::history::Page;
+use domain::instructions::SlashCommandCard;
 use domain::{Extra, ExtraSet, SessionId, StopReason, Usage};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::answer_data::{AgentInfo, SessionOptions};
 use crate::client_requests;
 use crate::decode::permission::{self, PermissionReply};
-use crate::facts::{AgentFacts, Menu};
 use crate::request::{ClientCapabilities, ClientRequest};
 use crate::rpc::{Id, RpcError};
 use crate::{v1, v2};
@@ -49,7 +49,8 @@ impl ProtocolVersion {
     pub fn capabilities(self, claimed: ClientCapabilities) -> ClientCapabilities {
         match self {
             Self::V1 => claimed,
-            // Clients have no files or terminals for the agent, and all of them receive these updates.
+            // Clients have no files or terminals for the agent, and all of them receive these
+            // updates.
             Self::V2 => ClientCapabilities {
                 read_files: false,
                 write_files: false,
@@ -105,18 +106,23 @@ impl ProtocolVersion {
     }
 
     /// The answer to `initialize`.
-    pub fn initialized(self, facts: &AgentFacts) -> Value {
+    pub fn initialized(self, info: &AgentInfo) -> Value {
         match self {
-            Self::V1 => v1::encode::initialized(facts),
-            Self::V2 => v2::encode::initialized(facts),
+            Self::V1 => v1::encode::initialized(info),
+            Self::V2 => v2::encode::initialized(info),
         }
     }
 
     /// The answer to a request that opened a session. `id` is present only for new sessions.
-    pub fn session_opened(self, id: Option<&SessionId>, menu: &Menu, commands: &[SlashCommandCard]) -> Value {
+    pub fn session_opened(
+        self,
+        id: Option<&SessionId>,
+        session_options: &SessionOptions,
+        commands: &[SlashCommandCard],
+    ) -> Value {
         match self {
-            Self::V1 => v1::encode::session_opened(id, menu),
-            Self::V2 => v2::encode::session_opened(id, menu, commands),
+            Self::V1 => v1::encode::session_opened(id, session_options),
+            Self::V2 => v2::encode::session_opened(id, session_options, commands),
         }
     }
 
@@ -129,10 +135,10 @@ impl ProtocolVersion {
     }
 
     /// All options of a session, as `configOptions` in an answer.
-    pub fn config_options(self, menu: &Menu) -> Value {
+    pub fn config_options(self, session_options: &SessionOptions) -> Value {
         match self {
-            Self::V1 => v1::encode::config_options(menu),
-            Self::V2 => v2::encode::menu::options(menu).into(),
+            Self::V1 => v1::encode::config_options(session_options),
+            Self::V2 => v2::encode::session_options::options(session_options).into(),
         }
     }
 
@@ -163,8 +169,8 @@ impl ProtocolVersion {
         }
     }
 
-    /// Parameters of `elicitation/create`, which asks the user. Returns `None` for a form whose fields the protocol
-    /// cannot express.
+    /// Parameters of `elicitation/create`, which asks the user. Returns `None` for a form whose
+    /// fields the protocol cannot express.
     pub fn elicit(self, session: &SessionId, elicitation: Elicitation) -> Option<Value> {
         match self {
             Self::V1 => client_requests::elicit(session, elicitation),

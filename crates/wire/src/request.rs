@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use domain::checkpoint::RestoreDirection;
 use domain::hosted::OptionValue;
 use domain::mcp::McpServer;
-use domain::session::WhenBusy;
+use domain::session::BusyPolicy;
 use domain::{
-    CallId, ClientInfo, Content, DaemonFolders, Environment, Event, MessageId, Place, QuestionId, Selection, SessionId,
+    CallId, ClientInfo, Content, DaemonFolders, Environment, Event, LogPosition, MessageId, QuestionId, Selection,
+    SessionId,
 };
 
 use crate::method;
@@ -29,7 +30,8 @@ pub enum ClientRequest {
     },
     ResumeSession(OpenSession),
     ForkSession(OpenSession),
-    /// Sets one option: `session/set_mode`, `session/set_model`, `session/set_config_option`, `config/set`.
+    /// Sets one option: `session/set_mode`, `session/set_model`, `session/set_config_option`,
+    /// `config/set`.
     Configure(Configure),
     Authenticate {
         method: String,
@@ -45,13 +47,13 @@ pub enum ClientRequest {
         work: RunningWork,
     },
     Hello(Hello),
-    /// `_acpd/resume`: continues after the last place that the client received.
+    /// `_acpd/resume`: continues after the last position that the client received.
     Resume {
         open: OpenSession,
-        after: Place,
+        after: LogPosition,
     },
-    /// `_acpd/cancel`, `_acpd/answer`, `_acpd/close`, `_acpd/delete`, `_acpd/rename`: `ctl` acts on a
-    /// session without opening it.
+    /// `_acpd/cancel`, `_acpd/answer`, `_acpd/close`, `_acpd/delete`, `_acpd/rename`: `ctl` acts on
+    /// a session without opening it.
     SessionAction {
         session: SessionId,
         how: SessionAction,
@@ -67,8 +69,8 @@ pub enum ClientRequest {
     Wait {
         session: SessionId,
     },
-    /// `_acpd/undo`: restores the files to their state before the last turn that changed any, or reverses such a
-    /// restoration.
+    /// `_acpd/undo`: restores the files to their state before the last turn that changed any, or
+    /// reverses such a restoration.
     Undo {
         session: SessionId,
         way: RestoreDirection,
@@ -95,7 +97,8 @@ pub enum ClientRequest {
     Stop,
     /// `_acpd/reload`: reads the configuration again.
     Reload,
-    /// `_acpd/restart`: replaces the daemon by the installed program, after the running turns or `now`.
+    /// `_acpd/restart`: replaces the daemon by the installed program, after the running turns or
+    /// `now`.
     Restart {
         now: bool,
     },
@@ -235,7 +238,8 @@ pub struct NewSession {
     pub cwd: PathBuf,
     pub extra_roots: Vec<PathBuf>,
     pub servers: Vec<McpServer>,
-    /// The agent that the client wants to answer, from `_meta.acpd.agent`. `native` is the engine of acpd itself.
+    /// The agent that the client wants to answer, from `_meta.acpd.agent`. `native` is the engine
+    /// of acpd itself.
     pub agent: Option<String>,
     /// The git worktree in which the session is to work, from `_meta.acpd.worktree`.
     pub worktree: Option<WantedWorktree>,
@@ -274,13 +278,15 @@ pub struct Prompt {
     pub delivery: Delivery,
 }
 
-/// How a prompt was sent. That decides what happens while a turn runs, and when the request is answered.
+/// How a prompt was sent. That decides what happens while a turn runs, and when the request is
+/// answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// `session/prompt`, answered when its turn has ended. `when_busy` is what the client asks for in `_meta`.
-    Prompt { when_busy: Option<WhenBusy> },
-    /// `session/prompt` of version 2: joins the running turn, and is answered when the message is in the log. A prompt
-    /// that is cancelled before that adds no message.
+    /// `session/prompt`, answered when its turn has ended. `when_busy` is what the client asks for
+    /// in `_meta`.
+    Prompt { when_busy: Option<BusyPolicy> },
+    /// `session/prompt` of version 2: joins the running turn, and is answered when the message is
+    /// in the log. A prompt that is cancelled before that adds no message.
     Insertion,
     /// `_session/steering`, answered when the message has been inserted.
     Steering {

@@ -19,7 +19,8 @@ use crate::protocol::ProtocolVersion;
 use crate::request::{ClientNotification, ClientRequest};
 use crate::shallow;
 
-/// The maximum length of an error message in characters. Longer ones are cut; details belong in the error's data.
+/// The maximum length of an error message in characters. Longer ones are cut; details belong in the
+/// error's data.
 const MESSAGE_LIMIT: usize = 200;
 
 const UNWRITABLE: &str = "the answer cannot be written as JSON; this is a bug in acpd";
@@ -236,8 +237,8 @@ fn one_sentence(message: &str) -> String {
     words
 }
 
-/// A frame that is classified but not decoded. The bridge and the daemon both use this, so they agree on which frames
-/// must be answered.
+/// A frame that is classified but not decoded. The bridge and the daemon both use this, so they
+/// agree on which frames must be answered.
 enum Message<'a> {
     Request {
         id: Id,
@@ -284,7 +285,8 @@ impl<'a> Message<'a> {
                     malformed(id, RpcError::invalid_request(why, "name the method as the protocol does"))
                 }
             },
-            // Some clients write an error with a `null` result beside it, or a result with a `null` error.
+            // Some clients write an error with a `null` result beside it, or a result with a `null`
+            // error.
             (None, _, Some(error)) if error.get() != "null" => {
                 Message::Reply { id: id.unwrap_or_else(Id::null), result: Err(error) }
             }
@@ -297,12 +299,14 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Reads a frame of a client whose version is not known yet. This suffices for replies and notifications.
+/// Reads a frame of a client whose version is not known yet. This suffices for replies and
+/// notifications.
 pub fn read(frame: &[u8]) -> Incoming {
     read_as(ProtocolVersion::V1, frame)
 }
 
-/// Reads a frame. Bytes that are not a message become `Malformed`, or a request with an error if they have an id.
+/// Reads a frame. Bytes that are not a message become `Malformed`, or a request with an error if
+/// they have an id.
 pub fn read_as(version: ProtocolVersion, frame: &[u8]) -> Incoming {
     match Message::open(frame) {
         Message::Request { id, method, params } => {
@@ -419,8 +423,8 @@ fn push_value(message: &mut Vec<u8>, key: &str, value: &impl Serialize) -> serde
     serde_json::to_writer(message, value)
 }
 
-/// Appends a field, with `null` if its value cannot be serialized. Only maps with keys that are not strings and paths
-/// that are not UTF-8 fail.
+/// Appends a field, with `null` if its value cannot be serialized. Only maps with keys that are not
+/// strings and paths that are not UTF-8 fail.
 fn or_null(message: &mut Vec<u8>, key: &str, value: &impl Serialize) {
     let before = message.len();
     if push_value(message, key, value).is_err() {

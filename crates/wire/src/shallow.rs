@@ -20,7 +20,8 @@ pub(crate) fn fields<'a, const N: usize>(
     Ok(found)
 }
 
-/// The text of a JSON string, borrowed unless it contains escapes. Returns `None` for any other value.
+/// The text of a JSON string, borrowed unless it contains escapes. Returns `None` for any other
+/// value.
 pub(crate) fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
     let inner = raw.get().strip_prefix('"')?.strip_suffix('"')?;
     if inner.contains('\\') {

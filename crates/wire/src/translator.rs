@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use domain::model::ModelInfo;
-use domain::state::{Asked, BackgroundWork, DelegatedCall, OpenCall, OpenTurn};
-use domain::{CallId, ConnectionId, Event, ExtraSet, Origin, QuestionId, SessionId, TurnId};
+use domain::state::{AskedQuestion, BackgroundWork, DelegatedCall, OpenCall, OpenTurn};
+use domain::{CallId, ConnectionId, Event, ExtraSet, PromptOrigin, QuestionId, SessionId, TurnId};
 use serde_json::Value;
 
-use crate::facts::Menu;
+use crate::answer_data::SessionOptions;
 use crate::protocol::ProtocolVersion;
 use crate::request::ClientCapabilities;
 use crate::rpc::RpcError;
@@ -20,9 +20,10 @@ pub struct Viewer {
     pub connection: ConnectionId,
     /// The bridge in front of the client. It may have had other connections before.
     pub bridge: Option<String>,
-    /// Whether updates carry `_meta.acpd.at` = [life, number]. If an event becomes several messages,
-    /// only the last one carries it, so that a reader cut off between them receives all of them again.
-    pub places: bool,
+    /// Whether updates carry `_meta.acpd.at` = [life, number]. If an event becomes several
+    /// messages, only the last one carries it, so that a reader cut off between them receives all
+    /// of them again.
+    pub with_positions: bool,
     pub capabilities: ClientCapabilities,
     /// The extensions of the stable protocol that this client receives.
     pub extras: ExtraSet,
@@ -41,19 +42,20 @@ pub struct TranslatorStart {
     pub turn: Option<OpenTurn>,
     /// What works in the background where the cursor starts, by its handle.
     pub background: BTreeMap<String, BackgroundWork>,
-    /// The menu at the place where the cursor starts.
-    pub menu: Menu,
+    /// The session_options at the position where the cursor starts.
+    pub session_options: SessionOptions,
     /// The number of the last event when the client attached.
     pub head: u64,
-    /// From this number on, events are new to the client and not history: its own prompts are not sent back to it in
-    /// version 1, and changes of the state are reported in version 2.
+    /// From this number on, events are new to the client and not history: its own prompts are not
+    /// sent back to it in version 1, and changes of the state are reported in version 2.
     pub own_from: u64,
     /// The calls that are open where the cursor starts.
     pub open_calls: Vec<(CallId, OpenCall)>,
     /// The calls of sub-agents. Most of them are not shown.
     pub delegated: BTreeMap<CallId, DelegatedCall>,
-    /// The questions that are open at `head`. Earlier ones that were settled by then are not asked again.
-    pub open_questions: Vec<Asked>,
+    /// The questions that are open at `head`. Earlier ones that were settled by then are not asked
+    /// again.
+    pub open_questions: Vec<AskedQuestion>,
 }
 
 impl TranslatorStart {
@@ -84,7 +86,7 @@ pub enum Outbound {
     /// A prompt of this client is in the log: it started a turn, or joined the running one.
     Inserted { prompt: TurnId, joined: bool },
     /// The answer to the prompt that started this turn, if this connection sent it.
-    Answer { turn: TurnId, origin: Option<Origin>, answer: Result<Value, RpcError> },
+    Answer { turn: TurnId, origin: Option<PromptOrigin>, answer: Result<Value, RpcError> },
     /// The turn is over: withdraw the requests of its tools.
     TurnOver { turn: TurnId },
 }
@@ -104,15 +106,15 @@ impl Translator {
         }
     }
 
-    /// The menu after the events translated so far.
-    pub fn menu(&self) -> &Menu {
+    /// The session_options after the events translated so far.
+    pub fn session_options(&self) -> &SessionOptions {
         match self {
-            Self::V1(translator) => translator.menu(),
-            Self::V2(translator) => translator.menu(),
+            Self::V1(translator) => translator.session_options(),
+            Self::V2(translator) => translator.session_options(),
         }
     }
 
-    /// Replaces the models in the menu, from the next update on.
+    /// Replaces the models in the session_options, from the next update on.
     pub fn offer(&mut self, models: Vec<ModelInfo>) {
         match self {
             Self::V1(translator) => translator.offer(models),
@@ -120,8 +122,8 @@ impl Translator {
         }
     }
 
-    /// What a client that starts at event `next` needs first: the open calls, unless it has seen them or got them with
-    /// the preface, and the earlier questions that are still unanswered.
+    /// What a client that starts at event `next` needs first: the open calls, unless it has seen
+    /// them or got them with the preface, and the earlier questions that are still unanswered.
     pub fn catch_up(&mut self, seen: PriorView, next: u64) -> Vec<Outbound> {
         match self {
             Self::V1(translator) => translator.catch_up(seen, next),
@@ -137,8 +139,8 @@ impl Translator {
         }
     }
 
-    /// What a client receives before the answer to a request that opens an existing session: in version 2 the open
-    /// calls and terminals, unless they were replayed, and the current state.
+    /// What a client receives before the answer to a request that opens an existing session: in
+    /// version 2 the open calls and terminals, unless they were replayed, and the current state.
     pub fn preface(&mut self) -> Vec<Vec<u8>> {
         match self {
             Self::V1(_) => Vec::new(),

@@ -7,7 +7,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use agents::{AgentSettings, HostSettings, NATIVE, Probe};
+use agents::{AgentHostSettings, AgentSettings, NATIVE, Probe};
 use anyhow::{Context, bail, ensure};
 use domain::Environment;
 use domain::hosted::{AgentFailure, Offer};
@@ -17,7 +17,7 @@ use wire::RpcError;
 use wire::child::{AuthMethod, ChildCapabilities, LoginBy, read_auth_methods};
 
 use crate::commands::Ending;
-use crate::paths::Places;
+use crate::paths::Paths;
 use crate::{assemble, launch};
 
 /// How long a login may take in which the agent guides the user.
@@ -26,7 +26,7 @@ const LOGIN: Duration = Duration::from_secs(900);
 /// The result of opening a session, which shows whether a login is needed.
 type Opened = Result<Offer, RpcError>;
 
-pub(super) fn run(places: &Places, name: &str, json: bool) -> anyhow::Result<Ending> {
+pub(super) fn run(places: &Paths, name: &str, json: bool) -> anyhow::Result<Ending> {
     let hosts = hosts(places, name)?;
     let entry = entry(&hosts, name)?;
     eprintln!("{}", visible_text(&format!("starting `{}`", shell_line(&entry.command, &entry.args))));
@@ -53,7 +53,7 @@ pub(super) fn run(places: &Places, name: &str, json: bool) -> anyhow::Result<End
 }
 
 /// Logs in to an agent by one of its methods, and checks that it worked.
-pub fn log_in(places: &Places, name: &str, method: Option<&str>) -> anyhow::Result<Ending> {
+pub fn log_in(places: &Paths, name: &str, method: Option<&str>) -> anyhow::Result<Ending> {
     let hosts = hosts(places, name)?;
     block_on(async {
         let mut probe = start(&hosts, name, |line| eprintln!("{}", visible_text(line))).await?;
@@ -137,17 +137,21 @@ fn choose(name: &str, methods: &[AuthMethod], wanted: Option<&str>) -> anyhow::R
     }
 }
 
-fn hosts(places: &Places, name: &str) -> anyhow::Result<HostSettings> {
+fn hosts(places: &Paths, name: &str) -> anyhow::Result<AgentHostSettings> {
     ensure!(name != NATIVE, "`{NATIVE}` is acpd's own engine; see `acpd doctor` and `acpd login`");
     super::find(places, name)?;
     assemble::hosts(places, &super::load(places)?)
 }
 
-fn entry<'a>(hosts: &'a HostSettings, name: &str) -> anyhow::Result<&'a AgentSettings> {
+fn entry<'a>(hosts: &'a AgentHostSettings, name: &str) -> anyhow::Result<&'a AgentSettings> {
     hosts.agents.entries.get(name).with_context(|| format!("there is no agent `{name}` in the configuration"))
 }
 
-async fn start(hosts: &HostSettings, name: &str, on_line: impl Fn(&str) + Send + 'static) -> anyhow::Result<Probe> {
+async fn start(
+    hosts: &AgentHostSettings,
+    name: &str,
+    on_line: impl Fn(&str) + Send + 'static,
+) -> anyhow::Result<Probe> {
     let cwd: PathBuf = std::env::current_dir().context("cannot find the current folder")?;
     let environment: Environment = launch::environment().collect();
     Probe::start(name, hosts, cwd, environment, on_line).await.map_err(failed)

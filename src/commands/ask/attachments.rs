@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use domain::link::{file_path, file_uri};
+use domain::resource_link::{file_path, file_uri};
 use serde_json::{Value, json};
 
 use super::prompt_source;

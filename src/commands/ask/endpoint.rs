@@ -5,12 +5,12 @@ use std::fs;
 
 use anyhow::Context;
 
-use crate::cli::Ask;
+use crate::cli::AskArgs;
 use crate::environment;
-use crate::paths::Places;
+use crate::paths::Paths;
 
 pub(super) struct Endpoint<'a> {
-    pub(super) places: &'a Places,
+    pub(super) places: &'a Paths,
     /// The HTTP address, if the daemon is not reached over the socket.
     pub(super) http: Option<Http<'a>>,
 }
@@ -21,7 +21,7 @@ pub(super) struct Http<'a> {
 }
 
 impl<'a> Endpoint<'a> {
-    pub(super) fn wanted(places: &'a Places, args: &'a Ask) -> anyhow::Result<Self> {
+    pub(super) fn wanted(places: &'a Paths, args: &'a AskArgs) -> anyhow::Result<Self> {
         let http = args.url.as_deref().map(|address| anyhow::Ok(Http { address, token: token(places, args)? }));
         Ok(Self { places, http: http.transpose()? })
     }
@@ -29,7 +29,7 @@ impl<'a> Endpoint<'a> {
 
 /// Reads the token from the named file, from the environment, or from the file of the user's own
 /// daemon.
-fn token(places: &Places, args: &Ask) -> anyhow::Result<String> {
+fn token(places: &Paths, args: &AskArgs) -> anyhow::Result<String> {
     let given = environment::variable("ACPD_TOKEN")
         .and_then(|token| token.into_string().ok())
         .filter(|token| args.token_file.is_none() && !token.is_empty());

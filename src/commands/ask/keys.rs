@@ -1,9 +1,10 @@
 //! Reads single keys from the terminal during a turn, without echo: answers to questions, and text
 //! that the user types ahead. At other times the terminal's settings are unchanged.
 //!
-//! The terminal marks pasted text ("bracketed paste"), so that a paste neither answers a question nor
-//! sends its first line; `unmarked_paste` recognises the pastes of terminals that do not. The terminal
-//! is opened by its name, because stdin may be a pipe with the prompt. Reading does not block, because the turn goes on meanwhile. Ctrl-C stays a signal.
+//! The terminal marks pasted text ("bracketed paste"), so that a paste neither answers a question
+//! nor sends its first line; `unmarked_paste` recognises the pastes of terminals that do not. The
+//! terminal is opened by its name, because stdin may be a pipe with the prompt. Reading does not
+//! block, because the turn goes on meanwhile. Ctrl-C stays a signal.
 
 mod unmarked_paste;
 
@@ -161,7 +162,8 @@ impl Drop for Keys {
     }
 }
 
-/// Asks the terminal to mark pasted text, or to stop that. A terminal that cannot do it ignores this.
+/// Asks the terminal to mark pasted text, or to stop that. A terminal that cannot do it ignores
+/// this.
 fn mark_pastes(terminal: impl AsFd, mark: bool) {
     if !is_dumb() {
         let _ = rustix::io::write(terminal, if mark { b"\x1b[?2004h" } else { b"\x1b[?2004l" });

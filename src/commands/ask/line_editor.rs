@@ -23,7 +23,7 @@ use tokio::sync::oneshot;
 
 use super::attachments;
 use super::slash::LOCAL;
-use crate::paths::{Places, private_folder};
+use crate::paths::{Paths, private_folder};
 
 /// How many prompts are kept in the history.
 const REMEMBERED: usize = 1000;
@@ -53,7 +53,7 @@ struct Wanted {
 type Commands = Arc<Mutex<Vec<String>>>;
 
 impl LineEditor {
-    pub(super) fn start(places: &Places) -> anyhow::Result<Self> {
+    pub(super) fn start(places: &Paths) -> anyhow::Result<Self> {
         let config = Config::builder()
             .behavior(Behavior::PreferTerm)
             .max_history_size(REMEMBERED)?
@@ -70,8 +70,8 @@ impl LineEditor {
         Ok(Self { wanted, commands })
     }
 
-    /// Requests the next line, which begins with `initial`. Dropping the receiver does not cancel the
-    /// request, and the line is then lost.
+    /// Requests the next line, which begins with `initial`. Dropping the receiver does not cancel
+    /// the request, and the line is then lost.
     pub(super) fn next(&self, initial: String) -> oneshot::Receiver<Typed> {
         let (reply, receiver) = oneshot::channel();
         // If the thread is gone, `reply` is dropped, and the receiver reports that.
@@ -104,7 +104,7 @@ fn serve(mut editor: Editor<Slash, FileHistory>, history: &Path, requests: &mpsc
 }
 
 /// Returns the path of the history file, which only its owner can read.
-fn history_file(places: &Places) -> anyhow::Result<PathBuf> {
+fn history_file(places: &Paths) -> anyhow::Result<PathBuf> {
     private_folder(&places.state)?;
     let path = places.state.join("ask_history");
     OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;

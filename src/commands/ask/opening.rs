@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use domain::near;
+use domain::similar_names;
 use serde_json::{Value, json};
 use terminal::status_line::StatusLine;
 use wire::extension::HelloParams;
@@ -14,11 +14,11 @@ use wire::rpc::RpcError;
 
 use super::endpoint::Endpoint;
 use super::slash;
-use crate::cli::Ask;
+use crate::cli::AskArgs;
 use crate::client::{Client, Refused};
 use crate::commands::session_lookup;
 use crate::launch;
-use crate::paths::Places;
+use crate::paths::Paths;
 use bridge::deadline::NoAnswer;
 
 /// How long to retry while the daemon closes the connection without an answer.
@@ -36,7 +36,7 @@ pub(super) enum Session {
 }
 
 impl Session {
-    pub(super) fn wanted(args: &Ask) -> Self {
+    pub(super) fn wanted(args: &AskArgs) -> Self {
         match (&args.session, args.newest) {
             (Some(id), _) => Self::Named(id.clone()),
             (None, true) => Self::Newest,
@@ -71,7 +71,7 @@ pub(super) async fn connect(endpoint: &Endpoint<'_>, once: bool) -> anyhow::Resu
 /// Connects to the daemon's socket, starting the daemon if needed, and identifies this client. A
 /// daemon that is stopping closes the connection without an answer; its successor is available a
 /// moment later.
-async fn introduce(places: &Places, once: bool) -> anyhow::Result<Client> {
+async fn introduce(places: &Paths, once: bool) -> anyhow::Result<Client> {
     let patience = Instant::now() + DEADLINE;
     loop {
         let mut client = Client::over(launch::connect_or_start(places, &launch::own_program()?)?)?;
@@ -156,7 +156,7 @@ fn describe(session: String, opened: &Value, continued: Option<&str>) -> Opened 
 }
 
 /// Sets the mode and model that the command line names.
-pub(super) async fn configure(client: &mut Client, opened: &mut Opened, args: &Ask) -> anyhow::Result<()> {
+pub(super) async fn configure(client: &mut Client, opened: &mut Opened, args: &AskArgs) -> anyhow::Result<()> {
     let Opened { session, status, options, .. } = opened;
     for (option, value, current) in [("mode", &args.mode, &mut status.mode), ("model", &args.model, &mut status.model)]
     {
@@ -165,7 +165,7 @@ pub(super) async fn configure(client: &mut Client, opened: &mut Opened, args: &A
             if let Err(error) = client.call::<Value>(method::SESSION_SET_CONFIG_OPTION, params).await {
                 let is_unknown = |refused: &Refused| refused.error.code == RpcError::INVALID_PARAMS;
                 let choices = slash::choices(options, option);
-                let near = near::did_you_mean(value, choices.iter().map(|(id, _)| id.as_str()));
+                let near = similar_names::did_you_mean(value, choices.iter().map(|(id, _)| id.as_str()));
                 ensure!(
                     !error.downcast_ref().is_some_and(is_unknown),
                     "there is no {option} `{value}`; {}",

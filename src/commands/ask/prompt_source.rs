@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
 use super::attachments;
-use crate::cli::Ask;
+use crate::cli::AskArgs;
 
 pub(super) enum PromptSource {
     /// One prompt, as blocks.
@@ -17,7 +17,7 @@ pub(super) enum PromptSource {
 
 impl PromptSource {
     /// Chooses the source: a text with stdin as its context, stdin alone, or a conversation.
-    pub(super) fn choose(args: &Ask) -> anyhow::Result<Self> {
+    pub(super) fn choose(args: &AskArgs) -> anyhow::Result<Self> {
         let words = args.text.join(" ");
         let attached = attached(args)?;
         if io::stdin().is_terminal() {
@@ -47,7 +47,7 @@ impl PromptSource {
 }
 
 /// Reads the files and images that the command line names.
-fn attached(args: &Ask) -> anyhow::Result<Vec<Value>> {
+fn attached(args: &AskArgs) -> anyhow::Result<Vec<Value>> {
     let files = args.file.iter().map(|path| attachments::file(path));
     files.chain(args.image.iter().map(|path| attachments::image(path))).collect()
 }

@@ -82,8 +82,8 @@ impl Question {
         ('1'..='9').zip(allowed)
     }
 
-    /// Lists the keys that the user can press, such as `[y]es`, `[n]o`, `[r]eason` and `[?]`. `left` is
-    /// the number of lines not shown yet.
+    /// Lists the keys that the user can press, such as `[y]es`, `[n]o`, `[r]eason` and `[?]`.
+    /// `left` is the number of lines not shown yet.
     pub(super) fn keys(&self, left: usize) -> Vec<String> {
         let more = (left > 0).then(|| format!("[v]iew {}", more_lines(left)));
         let last = self.rejecting().map(|_| "[r]eason".to_owned()).into_iter().chain(["[?]".to_owned()]);

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use domain::Millis;
 use domain::card::SessionDetails;
-use domain::near;
+use domain::similar_names;
 use serde_json::{Value, json};
 use signal_hook_tokio::Signals;
 use terminal::age;
@@ -86,7 +86,7 @@ impl Conversation {
                 self.output.remark(&format!("the {option} is {} now", one_line(&value)))
             }
             Err(error) if is_unknown(&error) => {
-                let near = near::did_you_mean(&value, choices.iter().map(|(id, _)| id.as_str()));
+                let near = similar_names::did_you_mean(&value, choices.iter().map(|(id, _)| id.as_str()));
                 let near = near.unwrap_or_else(|| format!("/{option} shows a list"));
                 self.output.trouble(&format!("there is no {option} `{}`; {near}", one_line(&value)))
             }

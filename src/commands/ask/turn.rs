@@ -357,7 +357,8 @@ impl Conversation {
         self.output.keys(&question.keys(waiting.rest.len()))
     }
 
-    /// Ignores pasted text if no line is typed during the turn: it is neither an answer nor a prompt.
+    /// Ignores pasted text if no line is typed during the turn: it is neither an answer nor a
+    /// prompt.
     fn ignore_paste(&mut self, waiting: &mut Waiting) -> anyhow::Result<()> {
         let Some(question) = waiting.open.front() else { return Ok(()) };
         if std::mem::replace(&mut waiting.ignored_paste, true) {

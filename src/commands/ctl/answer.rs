@@ -13,7 +13,7 @@ use terminal::table::{self, Viewport};
 use wire::method;
 
 use super::DaemonClient;
-use crate::cli::{Answer, Reply};
+use crate::cli::{AnswerArgs, PermissionArgs};
 use crate::commands::session_lookup;
 
 /// The user's answer to a permission question.
@@ -28,7 +28,7 @@ pub(super) enum Permission<'a> {
 }
 
 /// Answers a permission question.
-pub(super) async fn run(daemon: &mut DaemonClient, args: &Answer, given: Permission<'_>) -> anyhow::Result<()> {
+pub(super) async fn run(daemon: &mut DaemonClient, args: &PermissionArgs, given: Permission<'_>) -> anyhow::Result<()> {
     let (session, asked) = find(daemon, args.id.as_deref(), args.question.as_deref()).await?;
     if args.always && asked.always.is_none() {
         bail!("this question has no \"always\" answer; leave out --always");
@@ -66,7 +66,7 @@ pub(super) async fn run(daemon: &mut DaemonClient, args: &Answer, given: Permiss
 }
 
 /// Answers an inquiry with a choice, in the user's own words, or both.
-pub(super) async fn reply(daemon: &mut DaemonClient, args: &Reply) -> anyhow::Result<()> {
+pub(super) async fn reply(daemon: &mut DaemonClient, args: &AnswerArgs) -> anyhow::Result<()> {
     let (session, asked) = find(daemon, args.id.as_deref(), args.question.as_deref()).await?;
     let Some(inquiry) = &asked.inquiry else {
         bail!("the agent asks for permission; answer with `acpd ctl allow {session}` or `deny`");

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use anyhow::Context;
-use domain::{Event, visible};
+use domain::{Event, escape};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -14,7 +14,7 @@ use terminal::log_markdown::LogMarkdown;
 use wire::method;
 
 use super::DaemonClient;
-use crate::cli::Export;
+use crate::cli::ExportArgs;
 
 #[derive(Deserialize)]
 struct Page {
@@ -22,7 +22,7 @@ struct Page {
     next: Option<u64>,
 }
 
-pub(super) async fn run(daemon: &mut DaemonClient, args: &Export) -> anyhow::Result<()> {
+pub(super) async fn run(daemon: &mut DaemonClient, args: &ExportArgs) -> anyhow::Result<()> {
     let session = daemon.find(&args.which.id).await?;
     // The file is created only when there is something to write.
     let mut page = read(daemon, &session, 1).await?;
@@ -66,12 +66,12 @@ struct Output {
 
 impl Output {
     fn text(&mut self, text: &str) -> io::Result<()> {
-        let text = if self.terminal { visible::text(text) } else { text.into() };
+        let text = if self.terminal { escape::text(text) } else { text.into() };
         self.output.write_all(text.as_bytes())
     }
 
     fn json(&mut self, line: &str) -> io::Result<()> {
-        let line = if self.terminal { visible::json(line) } else { line.into() };
+        let line = if self.terminal { escape::json(line) } else { line.into() };
         writeln!(self.output, "{line}")
     }
 }

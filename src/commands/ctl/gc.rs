@@ -11,12 +11,12 @@ use terminal::table::{Column, Table, Viewport};
 use wire::method;
 
 use super::DaemonClient;
-use crate::cli::Gc;
+use crate::cli::GcArgs;
 use crate::commands::session_lookup;
 
 const USUAL_AGE: Duration = Duration::from_secs(90 * 86_400);
 
-pub(super) async fn run(daemon: &mut DaemonClient, args: &Gc, home: &Path) -> anyhow::Result<()> {
+pub(super) async fn run(daemon: &mut DaemonClient, args: &GcArgs, home: &Path) -> anyhow::Result<()> {
     daemon.introduce().await?;
     let live = session_lookup::in_memory(&mut daemon.client).await?;
     let stored = session_lookup::stored(&mut daemon.client, None).await?;
@@ -50,7 +50,7 @@ struct Limits {
 }
 
 impl Limits {
-    fn of(args: &Gc) -> Self {
+    fn of(args: &GcArgs) -> Self {
         let usual = args.keep.is_none().then_some(USUAL_AGE);
         Self { age: args.older_than.or(usual), count: args.keep }
     }
@@ -117,7 +117,7 @@ mod tests {
             .zip(1..)
             .map(|(day, id)| json!({ "sessionId": id.to_string(), "updatedAt": format!("{day}T00:00:00Z") }))
             .collect();
-        let gc = Gc { older_than: older_than.map(|text| age(text).unwrap()), keep, yes: false };
+        let gc = GcArgs { older_than: older_than.map(|text| age(text).unwrap()), keep, yes: false };
         let now = Millis::from_rfc3339("2025-07-01T00:00:00Z").unwrap();
         let old = choose(&stored, &[], &Limits::of(&gc), now);
         old.iter().filter_map(|session| session["sessionId"].as_str()).collect::<Vec<_>>().join(" ")

@@ -20,9 +20,9 @@ use signal_hook_tokio::Signals;
 use terminal::style::visible_text;
 
 use super::{DaemonClient, status};
-use crate::cli::Logs;
+use crate::cli::LogsArgs;
 use crate::commands::Ending;
-use crate::paths::Places;
+use crate::paths::Paths;
 
 const UNIT: &str = "acpd.service";
 
@@ -32,7 +32,7 @@ const DEADLINE: Duration = Duration::from_secs(2);
 /// The interval between two checks of a followed file.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-pub(super) async fn run(places: &Places, args: &Logs, json: bool) -> anyhow::Result<Ending> {
+pub(super) async fn run(places: &Paths, args: &LogsArgs, json: bool) -> anyhow::Result<Ending> {
     if is_in_the_journal(places).await {
         let error = journalctl(args, json).exec();
         return Err(error).context("cannot run journalctl");
@@ -56,7 +56,7 @@ pub(super) async fn run(places: &Places, args: &Logs, json: bool) -> anyhow::Res
 
 /// Whether the log is in the journal: systemd started the running daemon or, without a daemon,
 /// there is no log file and systemd knows the unit.
-async fn is_in_the_journal(places: &Places) -> bool {
+async fn is_in_the_journal(places: &Paths) -> bool {
     let pid = match DaemonClient::begin(places, false) {
         // The daemon has a deadline here, because logs are needed most when it does not answer.
         Ok(mut daemon) => match tokio::time::timeout(DEADLINE, status::look(&mut daemon)).await {
@@ -76,7 +76,7 @@ fn unit_is_known() -> bool {
     state.is_ok_and(|state| state.stdout.starts_with(b"loaded"))
 }
 
-fn journalctl(args: &Logs, json: bool) -> Command {
+fn journalctl(args: &LogsArgs, json: bool) -> Command {
     let mut command = Command::new("journalctl");
     command.args(["--user", "--unit", UNIT, "--lines", &args.lines.to_string()]);
     if args.follow {

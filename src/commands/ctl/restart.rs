@@ -11,7 +11,7 @@ use wire::method;
 
 use super::{DaemonClient, status};
 use crate::client::Message;
-use crate::paths::Places;
+use crate::paths::Paths;
 use bridge::deadline::timeout;
 
 /// How long the new daemon may take to answer once the old one has closed the connection.
@@ -22,7 +22,7 @@ const CLOSE_DEADLINE: Duration = Duration::from_secs(90);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-pub(super) async fn run(mut daemon: DaemonClient, places: &Places, now: bool) -> anyhow::Result<()> {
+pub(super) async fn run(mut daemon: DaemonClient, places: &Paths, now: bool) -> anyhow::Result<()> {
     let before = status::look(&mut daemon).await?;
     daemon.client.send(method::RESTART, RestartParams { now }).await?;
     // The daemon closes the connection when it exits, at the latest after its deadline for running
@@ -49,7 +49,7 @@ pub(super) async fn run(mut daemon: DaemonClient, places: &Places, now: bool) ->
 }
 
 /// Waits for a daemon other than the previous one.
-async fn returned(places: &Places, json: bool, before: &StatusCard) -> anyhow::Result<StatusCard> {
+async fn returned(places: &Paths, json: bool, before: &StatusCard) -> anyhow::Result<StatusCard> {
     let deadline = Instant::now() + START_DEADLINE;
     loop {
         let answer = match DaemonClient::begin(places, json) {

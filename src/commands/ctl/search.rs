@@ -6,10 +6,10 @@ use terminal::age::age;
 use terminal::table::{Column, Table, Viewport};
 
 use super::DaemonClient;
-use crate::cli::Search;
+use crate::cli::SearchArgs;
 use crate::commands::history_search;
 
-pub(super) async fn run(daemon: &mut DaemonClient, args: &Search) -> anyhow::Result<()> {
+pub(super) async fn run(daemon: &mut DaemonClient, args: &SearchArgs) -> anyhow::Result<()> {
     daemon.introduce().await?;
     let hits = history_search::search(&mut daemon.client, &args.text.join(" "), args.limit).await?;
     daemon.show(&json!({ "found": hits }), || {

@@ -106,8 +106,8 @@ impl SessionFormat {
         })
     }
 
-    /// Formats the line of a session that is only stored: its state is `stored`, and fields that only sessions in memory
-    /// have are empty.
+    /// Formats the line of a session that is only stored: its state is `stored`, and fields that
+    /// only sessions in memory have are empty.
     pub(super) fn stored(&self, session: &Value) -> String {
         let text = |key: &str| session[key].as_str().unwrap_or_default().to_owned();
         self.line(|field| match field {

@@ -12,14 +12,14 @@ use terminal::session_tables;
 use terminal::table::Viewport;
 
 use super::DaemonClient;
-use crate::cli::{Sessions, SortBy};
+use crate::cli::{SessionsArgs, SortBy};
 use crate::commands::session_lookup;
 
-pub(super) async fn run(daemon: &mut DaemonClient, args: &Sessions, home: &Path) -> anyhow::Result<()> {
+pub(super) async fn run(daemon: &mut DaemonClient, args: &SessionsArgs, home: &Path) -> anyhow::Result<()> {
     if args.all { stored(daemon, args, home).await } else { live(daemon, args, home).await }
 }
 
-async fn live(daemon: &mut DaemonClient, args: &Sessions, home: &Path) -> anyhow::Result<()> {
+async fn live(daemon: &mut DaemonClient, args: &SessionsArgs, home: &Path) -> anyhow::Result<()> {
     let here = here(args)?;
     let mut sessions = session_lookup::in_memory(&mut daemon.client).await?;
     sessions.retain(|card| {
@@ -39,7 +39,7 @@ async fn live(daemon: &mut DaemonClient, args: &Sessions, home: &Path) -> anyhow
     Ok(())
 }
 
-async fn stored(daemon: &mut DaemonClient, args: &Sessions, home: &Path) -> anyhow::Result<()> {
+async fn stored(daemon: &mut DaemonClient, args: &SessionsArgs, home: &Path) -> anyhow::Result<()> {
     daemon.introduce().await?;
     let mut sessions = session_lookup::stored(&mut daemon.client, here(args)?.as_deref()).await?;
     sessions.retain(|session| {
@@ -70,12 +70,12 @@ async fn stored(daemon: &mut DaemonClient, args: &Sessions, home: &Path) -> anyh
 }
 
 /// Returns the folder to which the list is limited, if any.
-fn here(args: &Sessions) -> anyhow::Result<Option<std::path::PathBuf>> {
+fn here(args: &SessionsArgs) -> anyhow::Result<Option<std::path::PathBuf>> {
     let folder = args.here.then(std::env::current_dir);
     folder.transpose().context("cannot find the current folder")
 }
 
-fn fits(args: &Sessions, texts: &[&str; 3]) -> bool {
+fn fits(args: &SessionsArgs, texts: &[&str; 3]) -> bool {
     let wanted = args.filter.as_deref().unwrap_or_default().to_lowercase();
     texts.iter().any(|text| text.to_lowercase().contains(&wanted))
 }

@@ -15,7 +15,7 @@ use wire::method;
 use super::{DaemonClient, NoDaemon, status};
 use crate::client::Message;
 use crate::launch::beside;
-use crate::paths::Places;
+use crate::paths::Paths;
 use bridge::deadline::{NoAnswer, timeout};
 use bridge::lock::{Attempt, Lock};
 
@@ -43,7 +43,7 @@ impl fmt::Display for StillRuns {
 
 impl std::error::Error for StillRuns {}
 
-pub(super) async fn run(places: &Places, json: bool, force: bool) -> anyhow::Result<()> {
+pub(super) async fn run(places: &Paths, json: bool, force: bool) -> anyhow::Result<()> {
     let lock = beside(&places.socket, "lock");
     match ask(places, json, &lock).await {
         Err(error) if force && is_hopeless(&error, &lock) => {
@@ -66,7 +66,7 @@ fn is_hopeless(error: &anyhow::Error, lock: &Path) -> bool {
     no_socket || error.is::<NoAnswer>() || error.is::<StillRuns>()
 }
 
-async fn ask(places: &Places, json: bool, lock: &Path) -> anyhow::Result<()> {
+async fn ask(places: &Paths, json: bool, lock: &Path) -> anyhow::Result<()> {
     let mut daemon = DaemonClient::begin(places, json)?;
     let stopping = status::look(&mut daemon).await?.pid;
     let deadline = timeout(DEADLINE);

@@ -30,7 +30,7 @@ pub(super) async fn run(mut daemon: DaemonClient, id: &str) -> anyhow::Result<En
     let mut end = None;
     // Only the first message has a deadline. A long log, or the updates after it, may take any
     // time.
-    let mut silence = Some(Instant::now() + daemon.client.patience());
+    let mut silence = Some(Instant::now() + daemon.client.timeout());
     let mut view = View { printer: SessionPrinter::stdio(), json: daemon.json, session };
     let mut frames = tokio::time::interval(FRAME);
     frames.set_missed_tick_behavior(MissedTickBehavior::Skip);

@@ -32,7 +32,7 @@ use wire::method;
 use super::{DaemonClient, status, tail};
 use crate::cli;
 use crate::commands::{Ending, session_lookup};
-use crate::paths::Places;
+use crate::paths::Paths;
 
 /// How long a daemon may take to answer before the screen reports a problem.
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -40,7 +40,7 @@ const DEADLINE: Duration = Duration::from_secs(2);
 /// The interval between two checks for signals.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-pub(super) async fn run(daemon: DaemonClient, places: &Places, args: &cli::Top) -> anyhow::Result<Ending> {
+pub(super) async fn run(daemon: DaemonClient, places: &Paths, args: &cli::TopArgs) -> anyhow::Result<Ending> {
     let stop = StopFlags::register()?;
     let every = Duration::from_secs(args.every.into());
     let json = daemon.json;
@@ -191,7 +191,7 @@ fn how_to_answer(session: &SessionId, choices: &[InquiryChoice]) -> String {
 }
 
 struct Top<'a> {
-    places: &'a Places,
+    places: &'a Paths,
     daemon: Option<DaemonClient>,
     state: TopState,
     stop: StopFlags,
@@ -384,8 +384,8 @@ impl Top<'_> {
         self.steer(method::ANSWER, params, done).await;
     }
 
-    /// Returns the question that an answer is for. A question that was not completely shown can only
-    /// be denied; it is shown first.
+    /// Returns the question that an answer is for. A question that was not completely shown can
+    /// only be denied; it is shown first.
     async fn shown_question(&mut self, answer: KeyAnswer) -> Option<Shown> {
         let allows = answer != KeyAnswer::Deny;
         if let Some(pager) = &self.state.pager {

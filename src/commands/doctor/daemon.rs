@@ -16,7 +16,7 @@ use super::finding::{Finding, human};
 use super::state;
 use crate::client::Client;
 use crate::launch;
-use crate::paths::Places;
+use crate::paths::Paths;
 use bridge::lock::LockHolder;
 use bridge::socket;
 
@@ -33,7 +33,7 @@ pub(super) struct Known {
     pub(super) is_writable: bool,
 }
 
-pub(super) async fn check(places: &Places, known: &Known) -> Vec<Finding> {
+pub(super) async fn check(places: &Paths, known: &Known) -> Vec<Finding> {
     let holder = launch::daemon_holder(places);
     let mut findings = vec![check_socket(places, holder.as_ref(), known)];
     let status = match &holder {
@@ -73,7 +73,7 @@ fn none_runs(known: &Known) -> Finding {
 }
 
 /// Requests the daemon's state. If the daemon does not answer, the finding explains why.
-async fn look(places: &Places, holder: &LockHolder) -> Result<StatusCard, Finding> {
+async fn look(places: &Paths, holder: &LockHolder) -> Result<StatusCard, Finding> {
     let pid = holder.pid;
     let end = format!("stop it with `kill {pid}`; the next client starts another daemon");
     if is_stopped(pid) {
@@ -107,7 +107,7 @@ fn is_stopped(pid: u32) -> bool {
     matches!(state, Some('T' | 't'))
 }
 
-async fn ask(places: &Places) -> anyhow::Result<StatusCard> {
+async fn ask(places: &Paths) -> anyhow::Result<StatusCard> {
     let mut client = Client::over(socket::connect(&places.socket)?)?;
     // A daemon that belongs to another home reports that in this answer.
     let _: HelloResult = client.call(method::HELLO, launch::hello(places, None)).await?;
@@ -128,7 +128,7 @@ fn describe(status: &StatusCard) -> Finding {
     }
 }
 
-fn check_socket(places: &Places, holder: Option<&LockHolder>, known: &Known) -> Finding {
+fn check_socket(places: &Paths, holder: Option<&LockHolder>, known: &Known) -> Finding {
     let path = places.socket.display();
     let folder = places.socket_folder();
     match fs::metadata(folder) {
@@ -178,7 +178,7 @@ fn unserved(socket: &Path, known: &Known) -> Finding {
     }
 }
 
-fn not_there(places: &Places) -> Finding {
+fn not_there(places: &Paths) -> Finding {
     let path = places.socket.display();
     match places.unused_runtime_folder() {
         Some(folder) => {
@@ -207,7 +207,7 @@ impl StoreFolder {
     }
 }
 
-fn check_store(places: &Places, status: Option<&StatusCard>, found: StoreFolder, known: &Known) -> Finding {
+fn check_store(places: &Paths, status: Option<&StatusCard>, found: StoreFolder, known: &Known) -> Finding {
     let folder = places.history();
     let path = folder.display();
     let status = status.map(|status| &status.store);

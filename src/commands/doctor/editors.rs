@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 
 use super::finding::Finding;
 use super::machine::which;
-use crate::cli::Editor;
+use crate::cli::EditorName;
 use crate::commands::setup::command_of;
 use crate::commands::setup::editors::setups;
 use crate::launch;
-use crate::paths::Places;
+use crate::paths::Paths;
 
 /// An editor, with the names of its programs and its install locations outside PATH.
 struct Known {
     name: &'static str,
-    editor: Editor,
+    editor: EditorName,
     programs: &'static [&'static str],
     elsewhere: &'static [&'static str],
 }
@@ -23,7 +23,7 @@ struct Known {
 const KNOWN: [Known; 5] = [
     Known {
         name: "Zed",
-        editor: Editor::Zed,
+        editor: EditorName::Zed,
         programs: &["zed", "zeditor", "zedit", "zed-editor"],
         elsewhere: &[
             "~/.local/bin/zed",
@@ -34,7 +34,7 @@ const KNOWN: [Known; 5] = [
     },
     Known {
         name: "a JetBrains IDE",
-        editor: Editor::Jetbrains,
+        editor: EditorName::Jetbrains,
         programs: &["idea", "pycharm", "webstorm", "goland", "clion", "rustrover", "phpstorm", "rubymine", "rider"],
         elsewhere: &[
             "~/.local/share/JetBrains/Toolbox/apps",
@@ -42,17 +42,17 @@ const KNOWN: [Known; 5] = [
             "/snap/bin/intellij-idea-ultimate",
         ],
     },
-    Known { name: "Neovim", editor: Editor::Neovim, programs: &["nvim"], elsewhere: &["/snap/bin/nvim"] },
-    Known { name: "Emacs", editor: Editor::Emacs, programs: &["emacs"], elsewhere: &["/snap/bin/emacs"] },
+    Known { name: "Neovim", editor: EditorName::Neovim, programs: &["nvim"], elsewhere: &["/snap/bin/nvim"] },
+    Known { name: "Emacs", editor: EditorName::Emacs, programs: &["emacs"], elsewhere: &["/snap/bin/emacs"] },
     Known {
         name: "VS Code",
-        editor: Editor::Vscode,
+        editor: EditorName::Vscode,
         programs: &["code", "codium", "code-oss"],
         elsewhere: &["/snap/bin/code", "/usr/share/code/code", "/var/lib/flatpak/exports/bin/com.visualstudio.code"],
     },
 ];
 
-pub(super) fn check(places: &Places, path: Option<&str>) -> Vec<Finding> {
+pub(super) fn check(places: &Paths, path: Option<&str>) -> Vec<Finding> {
     let found = KNOWN.iter().filter_map(|known| Some((known, find(known, places, path)?)));
     let mut findings: Vec<Finding> = found.map(|(known, place)| judge(known, &place, places, path)).collect();
     if findings.is_empty() {
@@ -66,7 +66,7 @@ pub(super) fn check(places: &Places, path: Option<&str>) -> Vec<Finding> {
     findings
 }
 
-fn find(known: &Known, places: &Places, path: Option<&str>) -> Option<PathBuf> {
+fn find(known: &Known, places: &Paths, path: Option<&str>) -> Option<PathBuf> {
     let named = known.programs.iter().find_map(|name| which(name, path));
     let home = |place: &&str| match place.strip_prefix("~/") {
         Some(below) => places.home.join(below),
@@ -75,7 +75,7 @@ fn find(known: &Known, places: &Places, path: Option<&str>) -> Option<PathBuf> {
     named.or_else(|| known.elsewhere.iter().map(home).find(|place| place.exists()))
 }
 
-fn judge(known: &Known, place: &Path, places: &Places, path: Option<&str>) -> Finding {
+fn judge(known: &Known, place: &Path, places: &Paths, path: Option<&str>) -> Finding {
     let says = format!("{} ({})", known.name, place.display());
     let setup = format!("acpd setup {}", known.editor.name());
     let Some(file) = setups(known.editor, places).into_iter().find_map(|setup| setup.file) else {

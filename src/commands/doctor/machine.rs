@@ -13,7 +13,7 @@ use crate::assemble::runner;
 use crate::commands::systemctl;
 use crate::daemon::login_shell;
 use crate::launch;
-use crate::paths::{Account, Places};
+use crate::paths::{Paths, UserAccount};
 
 pub(super) fn program(path: Option<&str>) -> Finding {
     let version = env!("CARGO_PKG_VERSION");
@@ -68,14 +68,14 @@ pub(super) struct ShellAnswer {
     took: Duration,
 }
 
-pub(super) async fn ask_login_shell(places: &Places) -> ShellAnswer {
+pub(super) async fn ask_login_shell(places: &Paths) -> ShellAnswer {
     let began = Instant::now();
     let environment = login_shell::environment(places, runner()).await.map(Arc::new);
     ShellAnswer { environment, took: began.elapsed() }
 }
 
 pub(super) fn login_shell(answer: &ShellAnswer) -> Finding {
-    let shell = Account::own().map_or_else(|| "none".to_owned(), |account| account.shell.display().to_string());
+    let shell = UserAccount::own().map_or_else(|| "none".to_owned(), |account| account.shell.display().to_string());
     match &answer.environment {
         Some(variables) => {
             let (count, took) = (variables.iter().count(), answer.took.as_secs_f32());
@@ -103,7 +103,7 @@ pub(super) enum Systemd {
 }
 
 impl Systemd {
-    pub(super) async fn look(places: &Places) -> Self {
+    pub(super) async fn look(places: &Paths) -> Self {
         if let Some(why) = systemctl::absence().await {
             return Self::Absent(why);
         }

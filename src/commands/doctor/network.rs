@@ -9,7 +9,7 @@ use crate::config::{ResolvedNetwork, Source};
 
 /// Checks the network settings. `here` is the environment of this terminal, `shell` that of the
 /// login shell.
-pub(super) fn check(settings: &config::Network, here: &Environment, shell: &Environment) -> Finding {
+pub(super) fn check(settings: &config::NetworkConfig, here: &Environment, shell: &Environment) -> Finding {
     let used = ResolvedNetwork::of(settings, &Environment::default(), shell);
     let local = ResolvedNetwork::of(settings, here, shell);
     let address = |outbound: &ResolvedNetwork| {

@@ -5,22 +5,22 @@ use std::time::Duration;
 use domain::Environment;
 
 use super::finding::Finding;
-use crate::assemble::accounts::{self, KeySurvey, Survey};
+use crate::assemble::accounts::{self, KeyCheck, ProviderCheck};
 use crate::config::Config;
 use crate::launch;
-use crate::paths::Places;
+use crate::paths::Paths;
 
 /// How long one provider may take.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-pub(super) async fn check(places: &Places, config: &Config) -> Vec<Finding> {
+pub(super) async fn check(places: &Paths, config: &Config) -> Vec<Finding> {
     let environment: Environment = launch::environment().collect();
-    let surveys = match accounts::survey(places, config, &environment, DEADLINE).await {
-        Ok(surveys) => surveys,
+    let checks = match accounts::check_providers(places, config, &environment, DEADLINE).await {
+        Ok(checks) => checks,
         Err(error) => return vec![Finding::fail("models", format!("{error:#}"), "fix [models] in the configuration")],
     };
-    let configured = |survey: &Survey| config.models.providers.contains_key(&survey.provider);
-    let mut findings: Vec<Finding> = surveys.iter().filter_map(|survey| judge(survey, configured(survey))).collect();
+    let configured = |check: &ProviderCheck| config.models.providers.contains_key(&check.provider);
+    let mut findings: Vec<Finding> = checks.iter().filter_map(|check| judge(check, configured(check))).collect();
     if findings.is_empty() {
         let says = "no key was found and no server answers on this machine; only the built-in `rehearsal` answers";
         findings.push(Finding::warn("models", says, "store a key: acpd login"));
@@ -30,22 +30,22 @@ pub(super) async fn check(places: &Places, config: &Config) -> Vec<Finding> {
 
 /// Returns the finding about a provider, or None if there is nothing to report: a provider that is
 /// not configured has no key, or a local one does not run.
-fn judge(survey: &Survey, configured: bool) -> Option<Finding> {
-    let Survey { provider, address, key, models, local } = survey;
+fn judge(check: &ProviderCheck, configured: bool) -> Option<Finding> {
+    let ProviderCheck { provider, address, key, models, local } = check;
     // The address may contain a password, or a key among its parameters.
     let address = network::without_password(address);
     let address = address.split('?').next().unwrap_or_default();
     let key = match key {
-        KeySurvey::NotNeeded => "needs no key".to_owned(),
-        KeySurvey::Found(source) => format!("key from {source}"),
-        KeySurvey::Broken(why) => {
+        KeyCheck::NotNeeded => "needs no key".to_owned(),
+        KeyCheck::Found(source) => format!("key from {source}"),
+        KeyCheck::Broken(why) => {
             return Some(Finding::fail("models", format!("{provider}: {why}"), "fix the place where the key is kept"));
         }
-        KeySurvey::Missing(places) if configured => {
+        KeyCheck::Missing(places) if configured => {
             let says = format!("{provider}: no key was found (looked at: {places})");
             return Some(Finding::warn("models", says, format!("acpd login {provider}")));
         }
-        KeySurvey::Missing(_) => return None,
+        KeyCheck::Missing(_) => return None,
     };
     match models {
         Some(Ok(count)) => Some(Finding::ok("models", format!("{provider}: {count} models at {address}, {key}"))),

@@ -9,12 +9,12 @@ use rustix::fs::{Access, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::finding::{Finding, State, human};
-use crate::paths::Places;
+use crate::paths::Paths;
 
 /// A disk with less free space than this is nearly full.
 const LOW_SPACE: u64 = 100_000_000;
 
-pub(super) fn check(places: &Places) -> Finding {
+pub(super) fn check(places: &Paths) -> Finding {
     let folder = &places.state;
     let path = folder.display();
     let Some(nearest) = folder.ancestors().find(|ancestor| fs::symlink_metadata(ancestor).is_ok()) else {

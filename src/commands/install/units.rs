@@ -9,7 +9,7 @@ use std::{fs, io};
 
 use anyhow::Context;
 
-use crate::paths::Places;
+use crate::paths::Paths;
 
 const SOCKET: &str = include_str!("../../../systemd/acpd.socket");
 const SERVICE: &str = include_str!("../../../systemd/acpd.service");
@@ -45,7 +45,7 @@ pub(super) struct Units {
 }
 
 impl Units {
-    pub(super) fn of(places: &Places, program: &Path) -> Self {
+    pub(super) fn of(places: &Paths, program: &Path) -> Self {
         let folder = places.of_configuration("systemd/user");
         let mut command = quoted(program);
         let mut socket = SOCKET.to_owned();

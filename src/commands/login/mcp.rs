@@ -11,18 +11,18 @@ use std::time::Duration;
 
 use ::mcp::{LoginTarget, OauthSettings, PendingLogin, RedirectListener, Redirected, ServerSettings, StoredLogins};
 use anyhow::{Context, anyhow, bail};
-use domain::{Environment, near, visible};
+use domain::{Environment, escape, similar_names};
 use tokio::sync::oneshot;
 
 use crate::commands::Ending;
 use crate::config::{self, Config, ResolvedNetwork};
 use crate::launch;
-use crate::paths::{Places, private_folder};
+use crate::paths::{Paths, private_folder};
 
 /// How long the user has to log in.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(600);
 
-pub(super) fn log_in(places: &Places, server: &str, open_browser: bool) -> anyhow::Result<Ending> {
+pub(super) fn log_in(places: &Paths, server: &str, open_browser: bool) -> anyhow::Result<Ending> {
     let config = config::load(&places.config, launch::environment(), &[])?;
     let target = target(&config, server)?;
     ResolvedNetwork::of(&config.network, &launch::environment().collect(), &Environment::default()).install();
@@ -35,7 +35,7 @@ pub(super) fn log_in(places: &Places, server: &str, open_browser: bool) -> anyho
     Ok(Ending::Done)
 }
 
-pub(super) fn log_out(places: &Places, server: &str) -> anyhow::Result<Ending> {
+pub(super) fn log_out(places: &Paths, server: &str) -> anyhow::Result<Ending> {
     let config = config::load(&places.config, launch::environment(), &[])?;
     let address = match server.contains("://") {
         true => server.to_owned(),
@@ -51,7 +51,7 @@ pub(super) fn log_out(places: &Places, server: &str) -> anyhow::Result<Ending> {
     Ok(Ending::Done)
 }
 
-fn logins(places: &Places) -> StoredLogins {
+fn logins(places: &Paths) -> StoredLogins {
     StoredLogins::new(places.mcp_logins())
 }
 
@@ -74,7 +74,7 @@ fn configured<'a>(config: &'a Config, server: &str) -> anyhow::Result<&'a Server
         return Ok(settings);
     }
     let names = config.mcp.servers.iter().filter(|(_, server)| server.is_remote()).map(|(name, _)| name.as_str());
-    let near = near::did_you_mean(server, names);
+    let near = similar_names::did_you_mean(server, names);
     let hint = near.unwrap_or_else(|| "name a configured server, or give a URL".to_owned());
     bail!("there is no MCP server `{server}`; {hint}");
 }
@@ -88,7 +88,7 @@ async fn approve(target: &LoginTarget, open_browser: bool) -> anyhow::Result<::m
     let listener = RedirectListener::bind(target.oauth.redirect_port).await?;
     let pending = PendingLogin::begin(target, listener.uri()).await?;
     // The address comes from the server, and must not change what the terminal shows.
-    eprintln!("Open this page in a browser:\n\n{}\n", visible::line(pending.page()));
+    eprintln!("Open this page in a browser:\n\n{}\n", escape::line(pending.page()));
     eprintln!("If the browser runs on another machine, its last page cannot be loaded there. Then paste the");
     eprintln!("address of that page here, and press Enter.");
     if open_browser {

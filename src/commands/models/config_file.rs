@@ -16,7 +16,7 @@ use wire::method;
 use crate::commands::ctl::DaemonClient;
 use crate::commands::file_replacement;
 use crate::launch;
-use crate::paths::Places;
+use crate::paths::Paths;
 
 pub(super) struct ConfigFile {
     pub(super) path: PathBuf,
@@ -27,7 +27,7 @@ pub(super) struct ConfigFile {
 
 impl ConfigFile {
     /// Reads the file and keeps other commands from changing it. A missing one is empty.
-    pub(super) fn read(places: &Places) -> anyhow::Result<Self> {
+    pub(super) fn read(places: &Paths) -> anyhow::Result<Self> {
         let lock = file_replacement::lock(&places.config)?;
         // The configuration file may be a link to a file elsewhere; the link stays.
         let path = fs::canonicalize(&places.config).unwrap_or_else(|_| places.config.clone());
@@ -39,7 +39,7 @@ impl ConfigFile {
     }
 
     /// Writes another text, prints `done`, and has a running daemon reload the file.
-    pub(super) async fn replace(self, places: &Places, text: &str, done: &str) -> anyhow::Result<()> {
+    pub(super) async fn replace(self, places: &Paths, text: &str, done: &str) -> anyhow::Result<()> {
         if text != self.text {
             file_replacement::replace(&self.path, text)?;
         }

@@ -1,4 +1,5 @@
-//! `acpd models default`: shows the model of new sessions, or writes it into the configuration file.
+//! `acpd models default`: shows the model of new sessions, or writes it into the configuration
+//! file.
 //!
 //! Comments and layout of the file are preserved. A running daemon is asked to reload it.
 
@@ -13,12 +14,12 @@ use toml_edit::{DocumentMut, Item, Table, Value};
 use super::Known;
 use super::config_file::{self, ConfigFile};
 use crate::commands::{Ending, ask};
-use crate::paths::Places;
+use crate::paths::Paths;
 
 /// Sets the default if a model is given, and shows it otherwise. `configured` is the current
 /// setting.
 pub(super) async fn run(
-    places: &Places,
+    places: &Paths,
     known: &Known<'_>,
     model: Option<&str>,
     configured: Option<&str>,
@@ -59,7 +60,7 @@ async fn choose(known: &Known<'_>, current: &str) -> anyhow::Result<Option<Strin
 }
 
 /// Writes the default into the file, or removes it, and has a running daemon reload the file.
-pub(super) async fn set(places: &Places, model: Option<&str>) -> anyhow::Result<Ending> {
+pub(super) async fn set(places: &Paths, model: Option<&str>) -> anyhow::Result<Ending> {
     let file = ConfigFile::read(places)?;
     let after = with_default(&file.text, model).with_context(|| format!("{} was not changed", file.path.display()))?;
     let done = match model {

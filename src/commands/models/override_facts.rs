@@ -11,10 +11,10 @@ use crate::assemble::accounts;
 use crate::commands::Ending;
 use crate::config::Layers;
 use crate::launch;
-use crate::paths::Places;
+use crate::paths::Paths;
 
 /// Writes the facts, each as `NAME=VALUE`. Without facts, removes those that are there.
-pub(super) async fn run(places: &Places, model: &str, facts: &[String]) -> anyhow::Result<Ending> {
+pub(super) async fn run(places: &Paths, model: &str, facts: &[String]) -> anyhow::Result<Ending> {
     let file = ConfigFile::read(places)?;
     let unchanged = || format!("{} was not changed", file.path.display());
     let (text, done) = match facts {

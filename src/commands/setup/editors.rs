@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use crate::cli::Editor;
-use crate::paths::Places;
+use crate::cli::EditorName;
+use crate::paths::Paths;
 
 /// The path of the program in the texts, which is replaced by the real one.
 pub const PLACEHOLDER: &str = "/home/you/.cargo/bin/acpd";
@@ -55,19 +55,19 @@ impl EditorSetup {
     }
 }
 
-pub fn setups(editor: Editor, places: &Places) -> Vec<EditorSetup> {
+pub fn setups(editor: EditorName, places: &Paths) -> Vec<EditorSetup> {
     match editor {
-        Editor::Zed => vec![zed(places)],
-        Editor::Jetbrains => vec![jetbrains(places)],
-        Editor::Neovim => vec![codecompanion(), avante()],
-        Editor::Codecompanion => vec![codecompanion()],
-        Editor::Avante => vec![avante()],
-        Editor::Emacs => vec![emacs()],
-        Editor::Vscode => vec![vscode(places)],
+        EditorName::Zed => vec![zed(places)],
+        EditorName::Jetbrains => vec![jetbrains(places)],
+        EditorName::Neovim => vec![codecompanion(), avante()],
+        EditorName::Codecompanion => vec![codecompanion()],
+        EditorName::Avante => vec![avante()],
+        EditorName::Emacs => vec![emacs()],
+        EditorName::Vscode => vec![vscode(places)],
     }
 }
 
-fn zed(places: &Places) -> EditorSetup {
+fn zed(places: &Paths) -> EditorSetup {
     let sandboxed = places.home.join(".var/app/dev.zed.Zed/config/zed/settings.json");
     let usual = places.of_configuration("zed/settings.json");
     let path = if sandboxed.exists() && !usual.exists() { sandboxed } else { usual };
@@ -80,7 +80,7 @@ fn zed(places: &Places) -> EditorSetup {
     }
 }
 
-fn jetbrains(places: &Places) -> EditorSetup {
+fn jetbrains(places: &Paths) -> EditorSetup {
     EditorSetup {
         title: "JetBrains IDEs",
         template: include_str!("../../../examples/editors/jetbrains.json").into(),
@@ -90,7 +90,7 @@ fn jetbrains(places: &Places) -> EditorSetup {
     }
 }
 
-fn vscode(places: &Places) -> EditorSetup {
+fn vscode(places: &Paths) -> EditorSetup {
     let settings = |name: &str| places.of_configuration(name).join("User/settings.json");
     let known = ["Code", "VSCodium", "Code - OSS"].map(settings);
     let found = known.iter().find(|path| path.exists()).cloned();
@@ -141,8 +141,8 @@ mod tests {
 
     #[test]
     fn every_text_names_the_program_once_and_json_is_json() {
-        let places = Places::find(None).unwrap();
-        for setup in Editor::value_variants().iter().flat_map(|editor| setups(*editor, &places)) {
+        let places = Paths::find(None).unwrap();
+        for setup in EditorName::value_variants().iter().flat_map(|editor| setups(*editor, &places)) {
             assert_eq!(setup.template.matches(PLACEHOLDER).count(), 1, "{}", setup.title);
             let text = setup.text(Path::new("/tmp/a \"b\"/acpd"));
             assert!(text.contains(r#""/tmp/a \"b\"/acpd""#), "{text}");
@@ -155,8 +155,8 @@ mod tests {
 
     #[test]
     fn an_agent_gets_an_entry_of_its_own_in_every_text() {
-        let places = Places::find(None).unwrap();
-        for setup in Editor::value_variants().iter().flat_map(|editor| setups(*editor, &places)) {
+        let places = Paths::find(None).unwrap();
+        for setup in EditorName::value_variants().iter().flat_map(|editor| setups(*editor, &places)) {
             let setup = setup.for_agent("codex");
             let text = setup.text(Path::new("/bin/acpd"));
             assert!(text.contains("\"--agent\"") && text.contains("\"codex\""), "{text}");
@@ -171,9 +171,9 @@ mod tests {
 
     #[test]
     fn every_example_is_an_editors_setup() {
-        let places = Places::find(None).unwrap();
+        let places = Paths::find(None).unwrap();
         let all: Vec<EditorSetup> =
-            Editor::value_variants().iter().flat_map(|editor| setups(*editor, &places)).collect();
+            EditorName::value_variants().iter().flat_map(|editor| setups(*editor, &places)).collect();
         for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/editors")).unwrap() {
             let path = entry.unwrap().path();
             let text = std::fs::read_to_string(&path).unwrap();

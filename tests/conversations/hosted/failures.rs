@@ -107,8 +107,8 @@ async fn a_child_that_wants_a_login_refuses_the_session_with_its_methods() {
     assert_eq!(sessions["result"]["sessions"], json!([]));
 }
 
-/// Cancels a child that speaks without a pause from its prompt to its cancellation. `begin` and `end` build what it sends
-/// before and after that.
+/// Cancels a child that speaks without a pause from its prompt to its cancellation. `begin` and
+/// `end` build what it sends before and after that.
 pub(super) async fn cancel_a_flood(
     (mut zed, session, child): (Editor, String, Child),
     begin: fn(&Value) -> Vec<Value>,

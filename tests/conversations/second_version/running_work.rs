@@ -1,5 +1,5 @@
-//! Single pieces of a session's work, as clients of version 2 see them: which wait for the user, and
-//! which a client can end.
+//! Single pieces of a session's work, as clients of version 2 see them: which wait for the user,
+//! and which a client can end.
 
 use serde_json::{Value, json};
 use testkit::Step;

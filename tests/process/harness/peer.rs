@@ -70,7 +70,8 @@ impl Peer {
         }
     }
 
-    /// Accepts messages that the schema does not allow, because a fake daemon or a hosted agent sends them.
+    /// Accepts messages that the schema does not allow, because a fake daemon or a hosted agent
+    /// sends them.
     pub(crate) fn unchecked(mut self) -> Self {
         self.is_checked = false;
         self
@@ -145,8 +146,8 @@ impl Peer {
         }
     }
 
-    /// Validates a message against the schema. Answers to requests that were written as raw bytes are
-    /// validated only if they are errors.
+    /// Validates a message against the schema. Answers to requests that were written as raw bytes
+    /// are validated only if they are errors.
     #[track_caller]
     fn checked(&mut self, message: Value) -> Value {
         if !self.is_checked {

@@ -83,7 +83,8 @@ fn ask_works_over_http() {
     // It has disconnected.
     let connections = web.home.json(&["ctl", "connections", "--json"])["connections"].clone();
     assert!(connections.as_array().unwrap().iter().all(|card| card["transport"] == "socket"), "{connections}");
-    // It was for one prompt each time, so its sessions leave memory at once. They are in the history.
+    // It was for one prompt each time, so its sessions leave memory at once. They are in the
+    // history.
     let in_memory = || web.home.json(&["ctl", "sessions", "--json"])["sessions"].as_array().unwrap().len();
     until("the sessions to leave memory", || (in_memory() == 0).then_some(()));
     let mut bridge = web.home.bridge();

@@ -13,26 +13,26 @@ use crate::services::can_show;
 impl Exchange {
     /// Handles one message. An error ends the child.
     pub(crate) fn take(&mut self, message: Value) -> Result<(), AgentFailure> {
-        let Some(second) = &mut self.second else { return self.take_message(message) };
-        second.translate_from_child(message).into_iter().try_for_each(|message| self.take_message(message))
+        let Some(second) = &mut self.second else { return self.handle_message(message) };
+        second.translate_from_child(message).into_iter().try_for_each(|message| self.handle_message(message))
     }
 
     /// Handles one message of version 1.
-    fn take_message(&mut self, mut message: Value) -> Result<(), AgentFailure> {
+    fn handle_message(&mut self, mut message: Value) -> Result<(), AgentFailure> {
         let method = message.get("method").and_then(Value::as_str).map(str::to_owned);
         let id = message.get("id").filter(|id| !id.is_null()).and_then(|id| Id::from_raw_text(&id.to_string()));
         let params = message.get_mut("params").map(Value::take).unwrap_or_default();
         match (method, id) {
-            (Some(method), Some(id)) => self.take_request(&method, id, &params),
-            (Some(method), None) => self.take_notification(&method, params),
-            (None, Some(_)) => return self.take_answer(&mut message),
+            (Some(method), Some(id)) => self.handle_request(&method, id, &params),
+            (Some(method), None) => self.handle_notification(&method, params),
+            (None, Some(_)) => return self.handle_answer(&mut message),
             // An error response without an id refers to a message that the child could not parse.
-            (None, None) => tracing::debug!(agent = self.order.agent, "a message without method and id"),
+            (None, None) => tracing::debug!(agent = self.launch.agent, "a message without method and id"),
         }
         Ok(())
     }
 
-    fn take_answer(&mut self, message: &mut Value) -> Result<(), AgentFailure> {
+    fn handle_answer(&mut self, message: &mut Value) -> Result<(), AgentFailure> {
         let id = message.get("id").and_then(Value::as_u64);
         let Some(id) = id.filter(|id| self.pending.contains_key(id)) else { return Ok(()) };
         let Some(pending) = self.pending.remove(&id) else { return Ok(()) };
@@ -51,7 +51,7 @@ impl Exchange {
                 };
                 match (reply, outcome) {
                     (Some(reply), outcome) => reply.send(outcome),
-                    (None, Err(failure)) => self.report(AgentReport::Noticed(format!("{failure}."))),
+                    (None, Err(failure)) => self.report(AgentReport::Notice(format!("{failure}."))),
                     (None, Ok(Some(part))) => self.report(AgentReport::Offered(part)),
                     (None, Ok(None)) => {}
                 }
@@ -77,16 +77,17 @@ impl Exchange {
         self.report(AgentReport::Ended { reason, usage });
     }
 
-    fn take_notification(&mut self, method: &str, mut params: Value) {
+    fn handle_notification(&mut self, method: &str, mut params: Value) {
         match method {
             method::SESSION_UPDATE => {
                 let is_ours = match &self.session {
                     Some(session) => params["sessionId"].as_str() == Some(session),
-                    // The first updates of a new session may arrive before the response with its id.
+                    // The first updates of a new session may arrive before the response with its
+                    // id.
                     None => true,
                 };
                 if is_ours {
-                    self.take_update(params["update"].take());
+                    self.handle_update(params["update"].take());
                 }
             }
             method::CANCEL_REQUEST => {
@@ -100,7 +101,7 @@ impl Exchange {
                     editor.elicited_elsewhere(id.to_owned());
                 }
             }
-            _ => tracing::debug!(agent = self.order.agent, method, "an unknown notification"),
+            _ => tracing::debug!(agent = self.launch.agent, method, "an unknown notification"),
         }
     }
 
@@ -123,13 +124,13 @@ impl Exchange {
         }
     }
 
-    fn take_update(&mut self, update: Value) {
+    fn handle_update(&mut self, update: Value) {
         let update = child::read_update(update);
         if self.is_replaying() && !matches!(update, Update::Offered(_)) {
             return;
         }
         let report = match update {
-            Update::Said { message, text } => AgentReport::Said { message: self.message_of(message), text },
+            Update::Text { message, text } => AgentReport::Text { message: self.message_of(message), text },
             Update::Thought { message, text } => AgentReport::Thought { message: self.message_of(message), text },
             Update::Echo => return,
             Update::Called { call, first, fields } => return self.report_call(call, first, *fields),
@@ -140,7 +141,7 @@ impl Exchange {
             }
             Update::Offered(part) => AgentReport::Offered(part),
             Update::Titled(title) => AgentReport::Titled(title.chars().take(200).collect()),
-            Update::Used { window_used, window, cost } => AgentReport::Used { window_used, window, cost },
+            Update::Used { window_used, window, cost } => AgentReport::Usage { window_used, window, cost },
             Update::Other(update) => {
                 let is_second = self.second.is_some() && !child::is_of_first_version(&update);
                 AgentReport::Relayed { update, version: if is_second { 2 } else { 1 } }
@@ -149,7 +150,8 @@ impl Exchange {
         self.report(report);
     }
 
-    /// Returns the id of the message that a piece of text belongs to: the one that the child gives, or the current one.
+    /// Returns the id of the message that a piece of text belongs to: the one that the child gives,
+    /// or the current one.
     fn message_of(&self, named: Option<String>) -> MessageId {
         named.map_or_else(|| self.message.clone(), MessageId::from)
     }
@@ -166,7 +168,7 @@ impl Exchange {
         self.message = MessageId::new();
     }
 
-    fn take_request(&mut self, method: &str, id: Id, params: &Value) {
+    fn handle_request(&mut self, method: &str, id: Id, params: &Value) {
         let session = self.session.clone().unwrap_or_default();
         let request = match ChildRequest::read(method, params, &session) {
             Ok(request) => request,

@@ -1,7 +1,8 @@
-//! Opens the child's session: resumes the earlier one, else loads it, else creates a new one, as far as the child
-//! supports that.
+//! Opens the child's session: resumes the earlier one, else loads it, else creates a new one, as
+//! far as the child supports that.
 //!
-//! Updates that a child replays while it loads a session are dropped, because clients see acpd's own log.
+//! Updates that a child replays while it loads a session are dropped, because clients see acpd's
+//! own log.
 
 use domain::hosted::{AgentFailure, AgentReport, Offer};
 use serde_json::Value;
@@ -25,7 +26,7 @@ impl Exchange {
         self.capabilities = child::read_initialized(&answer);
         let version = self.capabilities.version;
         if !VERSIONS.contains(&version) {
-            let agent = &self.order.agent;
+            let agent = &self.launch.agent;
             return Err(AgentFailure::broken(format!(
                 "the agent `{agent}` speaks version {version} of the protocol, and acpd speaks versions 1 and 2 with \
                  agents"
@@ -33,8 +34,8 @@ impl Exchange {
         }
         self.second = (version == 2).then(SecondVersion::default);
         let name = self.capabilities.name.clone().unwrap_or_default();
-        tracing::info!(agent = self.order.agent, name, session = %self.order.session, "a child agent is ready");
-        let first = match (&self.order.earlier, self.capabilities.resume, self.capabilities.load) {
+        tracing::info!(agent = self.launch.agent, name, session = %self.launch.session, "a child agent is ready");
+        let first = match (&self.launch.earlier, self.capabilities.resume, self.capabilities.load) {
             (Some(_), true, _) => OpenBy::Resume,
             (Some(_), false, true) => OpenBy::Load,
             (Some(_), false, false) | (None, ..) => OpenBy::New,
@@ -45,15 +46,20 @@ impl Exchange {
 
     fn open(&mut self, by: OpenBy) {
         let (method, earlier) = match by {
-            OpenBy::Resume => (method::SESSION_RESUME, self.order.earlier.clone()),
-            OpenBy::Load => (method::SESSION_LOAD, self.order.earlier.clone()),
+            OpenBy::Resume => (method::SESSION_RESUME, self.launch.earlier.clone()),
+            OpenBy::Load => (method::SESSION_LOAD, self.launch.earlier.clone()),
             OpenBy::New => (method::SESSION_NEW, None),
         };
-        let order = &self.order;
-        let (params, left_out) =
-            child::open_session(earlier.as_deref(), &order.cwd, &order.extra_roots, &order.servers, &self.capabilities);
+        let launch = &self.launch;
+        let (params, left_out) = child::open_session(
+            earlier.as_deref(),
+            &launch.cwd,
+            &launch.extra_roots,
+            &launch.servers,
+            &self.capabilities,
+        );
         // Later children of a session with prompts leave out the same.
-        let had_prompts = order.earlier.is_some() && order.summary.is_some();
+        let had_prompts = launch.earlier.is_some() && launch.summary.is_some();
         self.left_out = (!left_out.is_empty() && !had_prompts)
             .then(|| format!("The agent cannot use these MCP servers and folders: {}.", left_out.join(", ")));
         self.request(method, &params, Pending::Open(by));
@@ -71,7 +77,7 @@ impl Exchange {
             (Err(error), OpenBy::New) => return Err(self.failure(&error)),
             (Err(error), OpenBy::Resume) if self.capabilities.load => {
                 tracing::info!(
-                    agent = self.order.agent,
+                    agent = self.launch.agent,
                     error = error.message,
                     "the child agent cannot resume its session and loads it"
                 );
@@ -80,7 +86,7 @@ impl Exchange {
             }
             (Err(error), OpenBy::Resume | OpenBy::Load) => {
                 tracing::info!(
-                    agent = self.order.agent,
+                    agent = self.launch.agent,
                     error = error.message,
                     "the child agent has lost its session and begins a new one"
                 );
@@ -89,22 +95,23 @@ impl Exchange {
             }
         };
         let fresh = by == OpenBy::New;
-        let session = if fresh { child::read_session_id(&answer) } else { self.order.earlier.clone() };
+        let session = if fresh { child::read_session_id(&answer) } else { self.launch.earlier.clone() };
         let Some(session) = session else {
-            let agent = &self.order.agent;
+            let agent = &self.launch.agent;
             return Err(AgentFailure::broken(format!("the agent `{agent}` opened a session without an id")));
         };
         self.session = Some(session.clone());
         self.deadline = None;
         let offer: Offer = child::read_offer(&answer);
-        let forgotten = offer.forgotten(&self.order.chosen);
+        let forgotten = offer.forgotten(&self.launch.chosen);
         self.report(AgentReport::Opened { session, offer, fresh });
-        // Some agents start with their default settings every time, so the user's choices are set again.
+        // Some agents start with their default settings every time, so the user's choices are set
+        // again.
         for setting in forgotten {
             self.set(setting, None);
         }
         self.send_settings();
-        self.summary = self.order.summary.take().filter(|_| fresh);
+        self.summary = self.launch.summary.take().filter(|_| fresh);
         self.send_prompt();
         Ok(())
     }

@@ -8,12 +8,13 @@ use tokio::sync::mpsc;
 use wire::frame::Decoder;
 
 use super::Exchange;
-use crate::link::Order;
+use crate::link::SessionRequest;
 
 /// The longest message of a child, in bytes. Parsed JSON may take twenty times as much memory.
 const LONGEST: usize = 16 << 20;
 
-/// The most consecutive lines that are not messages. Some programs print something before they speak the protocol.
+/// The most consecutive lines that are not messages. Some programs print something before they
+/// speak the protocol.
 const NONSENSE: usize = 200;
 
 /// The most messages and bytes that may wait for a child that does not read its input.
@@ -29,11 +30,12 @@ pub(crate) struct Pipes<R, W> {
     pub(crate) to_child: W,
 }
 
-/// Exchanges messages with a child until it fails. Returns None if the session closes the link first.
+/// Exchanges messages with a child until it fails. Returns None if the session closes the link
+/// first.
 pub(crate) async fn run(
     mut exchange: Exchange,
     pipes: Pipes<impl AsyncRead + Unpin, impl AsyncWrite + Unpin>,
-    orders: &mut mpsc::UnboundedReceiver<Order>,
+    requests: &mut mpsc::UnboundedReceiver<SessionRequest>,
     reports: &mpsc::Sender<AgentReport>,
 ) -> Option<AgentFailure> {
     let Pipes { mut from_child, mut to_child } = pipes;
@@ -74,14 +76,14 @@ pub(crate) async fn run(
             }
             written = to_child.write(&sending[sent..]), if sent < sending.len() => match written {
                 Ok(length @ 1..) => sent += length,
-                Ok(0) | Err(_) => return Some(unseen(&exchange, orders, "closed its input")),
+                Ok(0) | Err(_) => return Some(unseen(&exchange, requests, "closed its input")),
             },
             read = from_child.read_buf(decoder.buffer()), if exchange.reports.is_empty() => match read {
                 Ok(length @ 1..) => tracing::trace!(length, "read"),
-                Ok(0) | Err(_) => return Some(unseen(&exchange, orders, "closed its output")),
+                Ok(0) | Err(_) => return Some(unseen(&exchange, requests, "closed its output")),
             },
-            order = orders.recv() => match order {
-                Some(order) => exchange.take_order(order),
+            request = requests.recv() => match request {
+                Some(request) => exchange.handle_session_request(request),
                 None => return None,
             },
             served = exchange.served.next(), if has_room && !exchange.served.is_empty() => {
@@ -134,14 +136,14 @@ async fn flush(exchange: &mut Exchange, reports: &mpsc::Sender<AgentReport>) {
 }
 
 /// Returns the failure of a child that closed a pipe, and whether it cannot have seen its prompt.
-fn unseen(exchange: &Exchange, orders: &mut mpsc::UnboundedReceiver<Order>, what: &str) -> AgentFailure {
+fn unseen(exchange: &Exchange, requests: &mut mpsc::UnboundedReceiver<SessionRequest>, what: &str) -> AgentFailure {
     let mut prompt_unseen = exchange.is_prompt_unsent;
-    while let Ok(order) = orders.try_recv() {
-        prompt_unseen |= matches!(order, Order::Prompt { .. });
+    while let Ok(request) = requests.try_recv() {
+        prompt_unseen |= matches!(request, SessionRequest::Prompt { .. });
     }
     AgentFailure { prompt_unseen, ..gone(exchange, what) }
 }
 
 fn gone(exchange: &Exchange, what: &str) -> AgentFailure {
-    AgentFailure::broken(format!("the agent `{}` {what}", exchange.order.agent))
+    AgentFailure::broken(format!("the agent `{}` {what}", exchange.launch.agent))
 }

@@ -1,10 +1,10 @@
-//! Tests of the exchange without pipes: messages and orders go in, messages and reports come out.
+//! Tests of the exchange without pipes: messages and requests go in, messages and reports come out.
 
 use domain::editor::{
-    EditorCapabilities, EditorError, Elicitation, Elicited, Lines, TerminalExit, TerminalId, TerminalOrder,
-    TerminalOutput,
+    EditorCapabilities, EditorError, Elicitation, Elicited, LineRange, TerminalExit, TerminalId, TerminalOutput,
+    TerminalRequest,
 };
-use domain::hosted::{AgentLink, AgentOrder, AgentReport, AgentSetting, Offer, OfferPart};
+use domain::hosted::{AgentLaunch, AgentLink, AgentReport, AgentSetting, Offer, OfferPart};
 use domain::mcp::{McpServer, McpTransport};
 use futures_util::FutureExt;
 use futures_util::stream::StreamExt;
@@ -12,12 +12,12 @@ use process::Launcher;
 use tokio::time::advance;
 
 use super::*;
-use crate::hosts::HostSettings;
+use crate::hosts::AgentHostSettings;
 use crate::link::Link;
 use crate::services::ServiceContext;
 
-fn order(earlier: Option<&str>) -> AgentOrder {
-    AgentOrder {
+fn launch(earlier: Option<&str>) -> AgentLaunch {
+    AgentLaunch {
         agent: "child".to_owned(),
         session: "s".into(),
         cwd: "/work".into(),
@@ -31,14 +31,14 @@ fn order(earlier: Option<&str>) -> AgentOrder {
 }
 
 fn exchange(earlier: Option<&str>) -> Exchange {
-    exchange_for(order(earlier), 1)
+    exchange_for(launch(earlier), 1)
 }
 
-fn exchange_for(order: AgentOrder, version: i64) -> Exchange {
-    let settings = HostSettings::new(Launcher::new("/bin/false"));
-    let services = Services::new(ServiceContext::new(&order, &settings, false));
+fn exchange_for(launch: AgentLaunch, version: i64) -> Exchange {
+    let settings = AgentHostSettings::new(Launcher::new("/bin/false"));
+    let services = Services::new(ServiceContext::new(&launch, &settings, false));
     let timeouts = AgentTimeouts { start: Duration::from_secs(5), cancel: Duration::from_secs(5) };
-    Exchange::new(order, version, timeouts, services)
+    Exchange::new(launch, version, timeouts, services)
 }
 
 impl Exchange {
@@ -76,15 +76,16 @@ fn capable(load: bool, resume: bool) -> Value {
 async fn a_session_is_resumed_or_loaded_or_begun_anew_with_a_summary() {
     let transport = McpTransport::Http { url: "http://127.0.0.1:9/".to_owned(), headers: Vec::new() };
     let servers = vec![McpServer { name: "web".to_owned(), transport }];
-    let mut child = exchange_for(AgentOrder { servers: servers.clone(), ..order(Some("old")) }, 1);
-    child.take_order(Order::Prompt { content: vec![Content::text("hi")], editor: None });
+    let mut child = exchange_for(AgentLaunch { servers: servers.clone(), ..launch(Some("old")) }, 1);
+    child.handle_session_request(SessionRequest::Prompt { content: vec![Content::text("hi")], editor: None });
     child.answered(capable(true, true));
     child.refused(-32602).unwrap();
     child.refused(-32602).unwrap();
     assert_eq!(child.sent(), ["initialize", "session/resume", "session/load", "session/new"]);
     let modes = json!({ "currentModeId": "ask", "availableModes": [{ "id": "ask" }, { "id": "code" }] });
     child.answered(json!({ "sessionId": "new", "modes": modes }));
-    // The earlier setting is applied again, and the prompt begins with the summary that the child does not know.
+    // The earlier setting is applied again, and the prompt begins with the summary that the child
+    // does not know.
     let prompt: Value = serde_json::from_slice(&child.outgoing[1]).unwrap();
     assert_eq!(prompt["params"]["prompt"][0]["text"], "Before this: x");
     assert_eq!(child.sent(), ["session/set_mode", "session/prompt"]);
@@ -106,17 +107,17 @@ async fn the_servers_that_a_child_cannot_use_are_named_once_with_the_first_promp
     let servers = vec![McpServer { name: "web".to_owned(), transport }];
     // The child is new, or is started again and loses its session before the first prompt.
     for (earlier, refusals) in [(None, 0), (Some("old"), 2)] {
-        let mut child = exchange_for(AgentOrder { servers: servers.clone(), summary: None, ..order(earlier) }, 1);
+        let mut child = exchange_for(AgentLaunch { servers: servers.clone(), summary: None, ..launch(earlier) }, 1);
         child.answered(capable(true, true));
         (0..refusals).for_each(|_| child.refused(-32602).unwrap());
         child.answered(json!({ "sessionId": "new" }));
         assert!(matches!(&child.reported()[..], [AgentReport::Opened { .. }]));
-        child.take_order(Order::Prompt { content: vec![Content::text("hi")], editor: None });
+        child.handle_session_request(SessionRequest::Prompt { content: vec![Content::text("hi")], editor: None });
         let named = child.reported();
-        assert!(matches!(&named[..], [AgentReport::Noticed(text)] if text.contains(": web.")), "{named:?}");
+        assert!(matches!(&named[..], [AgentReport::Notice(text)] if text.contains(": web.")), "{named:?}");
         child.answered(json!({ "stopReason": "end_turn" }));
         child.reported();
-        child.take_order(Order::Prompt { content: vec![Content::text("again")], editor: None });
+        child.handle_session_request(SessionRequest::Prompt { content: vec![Content::text("again")], editor: None });
         assert_eq!(child.reported(), []);
     }
 }
@@ -135,7 +136,7 @@ async fn updates_that_a_child_replays_are_dropped() {
     child.take(json!({ "jsonrpc": "2.0", "id": load, "result": {} })).unwrap();
     update(&mut child, "news");
     let texts: Vec<_> = child.reported().into_iter().filter(|report| report.is_work()).collect();
-    assert!(matches!(&texts[..], [AgentReport::Said { text, .. }] if text == "news"));
+    assert!(matches!(&texts[..], [AgentReport::Text { text, .. }] if text == "news"));
 }
 
 #[tokio::test]
@@ -162,12 +163,12 @@ async fn a_child_that_refuses_a_version_is_offered_the_other_one_once() {
         child.outgoing.drain(..).map(read).map(|message| message["params"]["protocolVersion"].clone()).collect()
     };
     for (version, code) in [(1, -32022), (2, -32022), (2, -32602)] {
-        let mut child = exchange_for(order(None), version);
+        let mut child = exchange_for(launch(None), version);
         child.refused(code).unwrap();
         assert_eq!(offered(&mut child), [json!(version), json!(3 - version)]);
         assert!(child.refused(code).is_err());
     }
-    let mut child = exchange_for(order(None), 1);
+    let mut child = exchange_for(launch(None), 1);
     assert!(child.refused(-32603).is_err(), "that is no matter of the version");
 }
 
@@ -177,10 +178,10 @@ fn second() -> Value {
 
 #[tokio::test]
 async fn a_child_is_spoken_to_in_the_version_that_it_answers() {
-    let mut child = exchange_for(order(None), 2);
+    let mut child = exchange_for(launch(None), 2);
     child.answered(second());
     child.answered(json!({ "sessionId": "c1", "configOptions": [{ "configId": "model", "name": "Model" }] }));
-    child.take_order(Order::Prompt { content: vec![Content::text("hi")], editor: None });
+    child.handle_session_request(SessionRequest::Prompt { content: vec![Content::text("hi")], editor: None });
     assert_eq!(child.sent(), ["initialize", "session/new", "session/prompt"]);
     let opened = child.reported();
     assert!(
@@ -204,7 +205,7 @@ async fn a_child_is_spoken_to_in_the_version_that_it_answers() {
     assert!(matches!(ended.last(), Some(AgentReport::Ended { reason: StopReason::EndTurn, .. })), "{ended:?}");
 
     // It was offered version 2, and speaks version 1.
-    let mut child = exchange_for(order(None), 2);
+    let mut child = exchange_for(launch(None), 2);
     child.answered(capable(false, false));
     assert!(child.second.is_none());
 }
@@ -214,10 +215,10 @@ fn working() -> Exchange {
 }
 
 fn working_in(cwd: std::path::PathBuf) -> Exchange {
-    let mut child = exchange_for(AgentOrder { cwd, ..order(None) }, 1);
+    let mut child = exchange_for(AgentLaunch { cwd, ..launch(None) }, 1);
     child.answered(capable(false, false));
     child.answered(json!({ "sessionId": "c1" }));
-    child.take_order(Order::Prompt { content: vec![Content::text("hi")], editor: None });
+    child.handle_session_request(SessionRequest::Prompt { content: vec![Content::text("hi")], editor: None });
     child.sent();
     child.reported();
     child
@@ -240,10 +241,10 @@ async fn a_question_is_answered_with_the_childs_own_option_or_cancelled_with_the
         panic!("no question")
     };
     assert_eq!(options[0].id, "yes");
-    child.take_order(Order::Answer { question: question.clone(), option: Some("yes".to_owned()) });
+    child.handle_session_request(SessionRequest::Answer { question: question.clone(), option: Some("yes".to_owned()) });
     assert_eq!(child.sent(), [r#"{"outcome":{"outcome":"selected","optionId":"yes"}}"#]);
     ask(&mut child, 8);
-    child.take_order(Order::Cancel);
+    child.handle_session_request(SessionRequest::Cancel);
     assert_eq!(child.sent(), ["session/cancel", r#"{"outcome":{"outcome":"cancelled"}}"#]);
     assert!(child.deadline.is_some(), "a child that does not end its turn is ended");
     child.reported();
@@ -255,17 +256,17 @@ async fn a_question_is_answered_with_the_childs_own_option_or_cancelled_with_the
 #[tokio::test(start_paused = true)]
 async fn cancelling_again_does_not_give_a_child_more_time() {
     let mut child = working();
-    child.take_order(Order::Cancel);
+    child.handle_session_request(SessionRequest::Cancel);
     let deadline = child.deadline.as_ref().unwrap().at;
     assert_eq!(child.sent(), ["session/cancel"]);
     advance(Duration::from_secs(3)).await;
-    child.take_order(Order::Cancel);
+    child.handle_session_request(SessionRequest::Cancel);
     assert_eq!(child.deadline.as_ref().unwrap().at, deadline);
     assert_eq!(child.sent(), [] as [&str; 0]);
     // The next prompt has its own deadline.
     child.answered(json!({ "stopReason": "cancelled" }));
-    child.take_order(Order::Prompt { content: vec![Content::text("go on")], editor: None });
-    child.take_order(Order::Cancel);
+    child.handle_session_request(SessionRequest::Prompt { content: vec![Content::text("go on")], editor: None });
+    child.handle_session_request(SessionRequest::Cancel);
     assert_eq!(child.sent(), ["session/prompt", "session/cancel"]);
     assert!(child.deadline.as_ref().unwrap().at > deadline);
 }
@@ -292,7 +293,11 @@ impl Editor for FormEditor {
         domain::ConnectionId::new()
     }
 
-    fn read_text(&self, _: std::path::PathBuf, _: Option<Lines>) -> BoxFuture<'static, Result<String, EditorError>> {
+    fn read_text(
+        &self,
+        _: std::path::PathBuf,
+        _: Option<LineRange>,
+    ) -> BoxFuture<'static, Result<String, EditorError>> {
         unreachable!()
     }
 
@@ -300,7 +305,7 @@ impl Editor for FormEditor {
         unreachable!()
     }
 
-    fn open_terminal(&self, _: TerminalOrder) -> BoxFuture<'static, Result<TerminalId, EditorError>> {
+    fn open_terminal(&self, _: TerminalRequest) -> BoxFuture<'static, Result<TerminalId, EditorError>> {
         unreachable!()
     }
 
@@ -324,7 +329,10 @@ impl Editor for FormEditor {
 }
 
 fn prompt_with_forms(child: &mut Exchange) {
-    child.take_order(Order::Prompt { content: vec![Content::text("hi")], editor: Some(Arc::new(FormEditor)) });
+    child.handle_session_request(SessionRequest::Prompt {
+        content: vec![Content::text("hi")],
+        editor: Some(Arc::new(FormEditor)),
+    });
     child.sent();
 }
 
@@ -372,7 +380,7 @@ async fn a_form_that_comes_after_the_cancellation_is_cancelled_at_once() {
     prompt_with_forms(&mut child);
     show_form(&mut child, 7);
     child.reported();
-    child.take_order(Order::Cancel);
+    child.handle_session_request(SessionRequest::Cancel);
     assert_eq!(child.reported(), [AgentReport::Waits(false)]);
     finish_served(&mut child);
     assert_eq!(child.sent(), ["session/cancel", r#"{"action":"cancel"}"#]);
@@ -401,9 +409,9 @@ async fn a_form_of_the_next_prompt_waits_although_the_last_prompt_left_one_open(
 #[tokio::test]
 async fn a_setting_is_reported_when_the_child_has_accepted_it() {
     let mut child = working();
-    let (link, mut orders) = Link::new();
+    let (link, mut requests) = Link::new();
     let mut answer = link.configure(AgentSetting::Mode("code".to_owned()));
-    child.take_order(orders.try_recv().unwrap());
+    child.handle_session_request(requests.try_recv().unwrap());
     assert_eq!(child.sent(), ["session/set_mode"]);
     assert_eq!((&mut answer).now_or_never(), None);
     child.answered(json!({}));
@@ -433,11 +441,12 @@ async fn a_child_that_reads_late_gets_all_answers_and_until_then_few_are_held() 
     }
     let (ours, theirs) = tokio::io::duplex(1024);
     let (from_child, to_child) = tokio::io::split(ours);
-    let (_link, mut orders) = Link::new();
+    let (_link, mut requests) = Link::new();
     let (reports, _reports) = tokio::sync::mpsc::channel(1);
     let pipes = Pipes { from_child, to_child };
-    let mut running = Box::pin(run(child, pipes, &mut orders, &reports));
-    // The paused clock advances only when every task is idle. The responses together exceed what may wait for a child.
+    let mut running = Box::pin(run(child, pipes, &mut requests, &reports));
+    // The paused clock advances only when every task is idle. The responses together exceed what
+    // may wait for a child.
     let early = tokio::time::timeout(Duration::from_secs(1), &mut running).await;
     assert!(early.is_err(), "it was given up: {early:?}");
     let count = async {

@@ -1,7 +1,8 @@
 //! Routes the messages between a shared child and its sessions. Pure: messages go in and come out.
 //!
-//! The ids of sessions' requests are replaced by ids that are unique at the child, and put back in the responses. The
-//! child is initialized once. All other messages of the child go to the session that they name.
+//! The ids of sessions' requests are replaced by ids that are unique at the child, and put back in
+//! the responses. The child is initialized once. All other messages of the child go to the session
+//! that they name.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -70,9 +71,10 @@ impl Switch {
         self.members.is_empty()
     }
 
-    pub(super) fn take_of_member(&mut self, member: Member, mut message: Value) -> Vec<(Destination, Value)> {
+    pub(super) fn handle_member_message(&mut self, member: Member, mut message: Value) -> Vec<(Destination, Value)> {
         let Some(method) = message["method"].as_str().map(str::to_owned) else {
-            // A response to a request of the child needs no new id, because the child's ids are unique.
+            // A response to a request of the child needs no new id, because the child's ids are
+            // unique.
             return vec![(Destination::Child, message)];
         };
         let Some(id) = message.get("id").cloned() else { return vec![(Destination::Child, message)] };
@@ -104,7 +106,7 @@ impl Switch {
         vec![(Destination::Child, message)]
     }
 
-    pub(super) fn take_of_child(&mut self, message: Value) -> Vec<(Destination, Value)> {
+    pub(super) fn handle_child_message(&mut self, message: Value) -> Vec<(Destination, Value)> {
         match (message["method"].as_str(), message.get("id").filter(|id| !id.is_null())) {
             (None, Some(id)) => {
                 let asked = id.as_u64().and_then(|id| self.asked.remove(&id));
@@ -126,7 +128,8 @@ impl Switch {
         }
     }
 
-    /// Removes a session and closes it at the child, or cancels its prompt if the child cannot close sessions.
+    /// Removes a session and closes it at the child, or cancels its prompt if the child cannot
+    /// close sessions.
     pub(super) fn leave(&mut self, member: Member) -> Vec<(Destination, Value)> {
         self.members.remove(&member);
         if let Introduction::Asked(waiting) = &mut self.introduction {
@@ -232,9 +235,9 @@ mod tests {
         let (one, two) = (switch.join(), switch.join());
         let introduced =
             json!({ "protocolVersion": 1, "agentCapabilities": { "sessionCapabilities": { "close": {} } } });
-        assert_eq!(switch.take_of_member(one, request(1, "initialize", json!({}))).len(), 1);
-        assert_eq!(switch.take_of_member(two, request(1, "initialize", json!({}))), [], "it is asked once");
-        let both = switch.take_of_child(result(1, introduced.clone()));
+        assert_eq!(switch.handle_member_message(one, request(1, "initialize", json!({}))).len(), 1);
+        assert_eq!(switch.handle_member_message(two, request(1, "initialize", json!({}))), [], "it is asked once");
+        let both = switch.handle_child_message(result(1, introduced.clone()));
         assert_eq!(
             both,
             [
@@ -243,9 +246,9 @@ mod tests {
             ]
         );
         for (member, id, name) in [(one, 2, "a"), (two, 3, "b")] {
-            let sent = switch.take_of_member(member, request(2, "session/new", json!({})));
+            let sent = switch.handle_member_message(member, request(2, "session/new", json!({})));
             assert_eq!(sent, [(Destination::Child, request(id, "session/new", json!({})))]);
-            let opened = switch.take_of_child(result(id, json!({ "sessionId": name })));
+            let opened = switch.handle_child_message(result(id, json!({ "sessionId": name })));
             assert_eq!(opened, [(Destination::Member(member), result(2, json!({ "sessionId": name })))]);
         }
         (switch, one, two)
@@ -254,28 +257,37 @@ mod tests {
     #[test]
     fn answers_updates_and_requests_reach_their_own_session() {
         let (mut switch, one, two) = two();
-        assert_eq!(switch.take_of_child(update("b")), [(Destination::Member(two), update("b"))]);
+        assert_eq!(switch.handle_child_message(update("b")), [(Destination::Member(two), update("b"))]);
         let asked = request(900, "session/request_permission", json!({ "sessionId": "a" }));
-        assert_eq!(switch.take_of_child(asked.clone()), [(Destination::Member(one), asked)]);
-        assert_eq!(switch.take_of_member(one, result(900, json!({}))), [(Destination::Child, result(900, json!({})))]);
-        switch.take_of_member(two, request(7, "session/prompt", json!({ "sessionId": "b" })));
-        switch.take_of_member(one, request(7, "session/prompt", json!({ "sessionId": "a" })));
-        assert_eq!(switch.take_of_child(result(5, json!({}))), [(Destination::Member(one), result(7, json!({})))]);
-        assert_eq!(switch.take_of_child(result(4, json!({}))), [(Destination::Member(two), result(7, json!({})))]);
-        let nowhere = switch.take_of_child(request(901, "fs/read_text_file", json!({ "sessionId": "x" })));
+        assert_eq!(switch.handle_child_message(asked.clone()), [(Destination::Member(one), asked)]);
+        assert_eq!(
+            switch.handle_member_message(one, result(900, json!({}))),
+            [(Destination::Child, result(900, json!({})))]
+        );
+        switch.handle_member_message(two, request(7, "session/prompt", json!({ "sessionId": "b" })));
+        switch.handle_member_message(one, request(7, "session/prompt", json!({ "sessionId": "a" })));
+        assert_eq!(
+            switch.handle_child_message(result(5, json!({}))),
+            [(Destination::Member(one), result(7, json!({})))]
+        );
+        assert_eq!(
+            switch.handle_child_message(result(4, json!({}))),
+            [(Destination::Member(two), result(7, json!({})))]
+        );
+        let nowhere = switch.handle_child_message(request(901, "fs/read_text_file", json!({ "sessionId": "x" })));
         assert!(
             matches!(&nowhere[..], [(Destination::Child, refusal)] if refusal["error"]["code"] == -32602),
             "{nowhere:?}"
         );
-        assert_eq!(switch.take_of_child(update("x")), []);
+        assert_eq!(switch.handle_child_message(update("x")), []);
     }
 
     #[test]
     fn updates_that_come_before_their_session_is_named_are_kept() {
         let (mut switch, one, _) = two();
-        switch.take_of_member(one, request(9, "session/new", json!({})));
-        assert_eq!(switch.take_of_child(update("c")), []);
-        let opened = switch.take_of_child(result(4, json!({ "sessionId": "c" })));
+        switch.handle_member_message(one, request(9, "session/new", json!({})));
+        assert_eq!(switch.handle_child_message(update("c")), []);
+        let opened = switch.handle_child_message(result(4, json!({ "sessionId": "c" })));
         assert_eq!(
             opened,
             [
@@ -288,14 +300,14 @@ mod tests {
     #[test]
     fn a_session_that_leaves_is_closed_and_gets_nothing_more() {
         let (mut switch, one, two) = two();
-        switch.take_of_member(one, request(7, "session/prompt", json!({ "sessionId": "a" })));
+        switch.handle_member_message(one, request(7, "session/prompt", json!({ "sessionId": "a" })));
         let closed = switch.leave(one);
         assert_eq!(closed, [(Destination::Child, request(5, "session/close", json!({ "sessionId": "a" })))]);
-        assert_eq!(switch.take_of_child(update("a")), []);
-        assert_eq!(switch.take_of_child(result(5, json!({}))), []);
+        assert_eq!(switch.handle_child_message(update("a")), []);
+        assert_eq!(switch.handle_child_message(result(5, json!({}))), []);
         assert!(!switch.is_empty());
         let late = switch.join();
-        let introduced = switch.take_of_member(late, request(1, "initialize", json!({})));
+        let introduced = switch.handle_member_message(late, request(1, "initialize", json!({})));
         assert!(matches!(&introduced[..], [(Destination::Member(member), _)] if *member == late), "{introduced:?}");
         switch.leave(late);
         switch.leave(two);

@@ -48,7 +48,7 @@ impl Bridge {
         let started = Instant::now();
         let mut pause = PAUSE;
         loop {
-            match DaemonLink::open(&self.places, &self.program, &self.name, self.agent.as_deref()) {
+            match DaemonLink::open(&self.paths, &self.program, &self.name, self.agent.as_deref()) {
                 Ok((link, inbox)) => {
                     let introduction = self.shared.link_up(link, started + ANSWER_WITHIN);
                     self.carry_out_in_place(introduction);
@@ -74,7 +74,7 @@ impl Bridge {
         let mut rests = false;
         let outcome = self.shared.link_lost(|| {
             rests = losses.is_too_fast(Instant::now());
-            rests.then(|| errors::hangs_up(&self.places.daemon_log()))
+            rests.then(|| errors::hangs_up(&self.paths.daemon_log()))
         });
         self.carry_out(outcome);
         if rests {

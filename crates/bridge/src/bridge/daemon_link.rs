@@ -19,7 +19,7 @@ use wire::rpc::{self, Id, Incoming, RpcError};
 use super::{READ_SIZE, drop_big_buffer, errors};
 use crate::launch;
 use crate::lock::LockHolder;
-use crate::paths::Places;
+use crate::paths::Paths;
 
 /// How long a daemon that listens may take to answer the hello.
 const HELLO_DEADLINE: Duration = Duration::from_millis(1_500);
@@ -46,19 +46,19 @@ pub(super) struct Inbox {
 impl DaemonLink {
     /// Connects to the daemon, or starts one, and introduces this bridge.
     pub(super) fn open(
-        places: &Places,
+        paths: &Paths,
         program: &Path,
         bridge: &str,
         agent: Option<&str>,
     ) -> Result<(DaemonLink, Inbox), LinkError> {
         let stream =
-            launch::connect_or_start(places, program).map_err(|error| LinkError::Failed(format!("{error:#}")))?;
+            launch::connect_or_start(paths, program).map_err(|error| LinkError::Failed(format!("{error:#}")))?;
         let mut link = DaemonLink { stream: Arc::new(stream), writing: Arc::default(), frame_limit: None };
         // The bridge trusts the daemon, so its messages have no limit.
         let (stream, decoder) = (link.stream.clone(), Decoder::new(usize::MAX));
         let mut inbox = Inbox { stream, decoder, piece: vec![0; READ_SIZE], early: Vec::new() };
-        link.send(&hello(places, bridge, agent));
-        link.frame_limit = inbox.receive_hello().map_err(|error| error.about(launch::daemon_holder(places)))?;
+        link.send(&hello(paths, bridge, agent));
+        link.frame_limit = inbox.receive_hello().map_err(|error| error.about(launch::daemon_holder(paths)))?;
         Ok((link, inbox))
     }
 
@@ -154,8 +154,8 @@ impl LinkError {
     }
 }
 
-fn hello(places: &Places, bridge: &str, agent: Option<&str>) -> Bytes {
-    let mut params = launch::hello(places, Some(bridge.to_owned()));
+fn hello(paths: &Paths, bridge: &str, agent: Option<&str>) -> Bytes {
+    let mut params = launch::hello(paths, Some(bridge.to_owned()));
     params.agent = agent.map(str::to_owned);
     encode(Framing::Lines, &rpc::request(&Id::from_text("hello"), method::HELLO, &params))
 }

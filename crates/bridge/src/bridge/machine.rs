@@ -145,13 +145,13 @@ impl Machine {
 
     pub(super) fn step(&mut self, input: Input) -> Vec<Effect> {
         let mut effects = match input {
-            Input::EditorFrame(frame) => self.take_editor_frame(frame),
+            Input::EditorFrame(frame) => self.handle_editor_frame(frame),
             Input::FrameWaits => self.want_daemon(),
             Input::EditorClosed => {
                 self.is_closed = true;
                 Vec::new()
             }
-            Input::DaemonFrame(frame) => self.take_daemon_frame(frame),
+            Input::DaemonFrame(frame) => self.handle_daemon_frame(frame),
             Input::Connecting => {
                 self.phase = Phase::Connecting;
                 Vec::new()
@@ -177,7 +177,7 @@ impl Machine {
         effects
     }
 
-    fn take_editor_frame(&mut self, frame: Bytes) -> Vec<Effect> {
+    fn handle_editor_frame(&mut self, frame: Bytes) -> Vec<Effect> {
         match &mut self.phase {
             Phase::Up => self.pass_on(frame),
             Phase::Down { error, wanted } => {
@@ -241,7 +241,7 @@ impl Machine {
         }
     }
 
-    fn take_daemon_frame(&mut self, frame: Bytes) -> Vec<Effect> {
+    fn handle_daemon_frame(&mut self, frame: Bytes) -> Vec<Effect> {
         if let Some(AfterResume { lost, why, send }) = self.state.own_answer(&frame) {
             let mut effects = refusals(lost, &why);
             if !send.is_empty() {

@@ -94,7 +94,7 @@ struct OpenRequest {
 struct ResumableSession {
     /// The parameters of the request that opened it.
     params: Value,
-    /// The place of the last event that the editor received: life and number.
+    /// The position of the last event that the editor received: life and number.
     seen: Option<(u32, u64)>,
 }
 
@@ -255,10 +255,10 @@ impl BridgeState {
     /// is dropped.
     pub(super) fn daemon_frame(&mut self, frame: &Bytes) -> FrameVerdict {
         let Some(envelope) = Envelope::read(frame) else { return FrameVerdict::Pass };
-        if let Some(place) = envelope.at {
+        if let Some(position) = envelope.at {
             let session = envelope.session.as_deref().unwrap_or_default();
             if let Some(open) = self.sessions.get_mut(session) {
-                open.seen = Some(place);
+                open.seen = Some(position);
             }
             let load = RequestKind::Load(session.to_owned());
             self.open.iter_mut().filter(|open| open.kind == load).for_each(|open| open.is_final = true);

@@ -1,16 +1,18 @@
-//! Compaction of a conversation. It keeps the user's own messages, a summary with the plan and the background work, and
-//! the last messages. Clearing results is the milder form: it removes only the outcomes of old calls.
+//! Compaction of a conversation. It keeps the user's own messages, a summary with the plan and the
+//! background work, and the last messages. Clearing results is the milder form: it removes only the
+//! outcomes of old calls.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use super::{Conversation, Message, Part, SUMMARY};
-use crate::briefing::environment_facts;
+use crate::instructions::environment_facts;
 use crate::text::cut;
 use crate::tool::PlanStatus;
 use crate::{CallId, Content, MessageId, Payload, PlanEntry};
 
-/// The number of bytes that a picture or a sound counts for among the kept messages, whatever its real size.
+/// The number of bytes that a picture or a sound counts for among the kept messages, whatever its
+/// real size.
 const MEDIUM: usize = 6_400;
 
 /// The maximum number of characters of a command or a task in the list of background work.
@@ -25,8 +27,8 @@ pub fn cleared_text(call: &CallId) -> String {
 }
 
 impl Conversation {
-    /// Replaces the messages before `kept_from` by at most `kept_of_user` bytes of the user's own messages and a
-    /// summary.
+    /// Replaces the messages before `kept_from` by at most `kept_of_user` bytes of the user's own
+    /// messages and a summary.
     pub(super) fn compact(&mut self, summary: &str, kept_from: Option<&MessageId>, kept_of_user: usize) {
         let kept = kept_from.and_then(|first| {
             self.messages.iter().position(|message| match &**message {
@@ -108,8 +110,8 @@ fn has_environment(message: &Message) -> bool {
     }
 }
 
-/// The newest messages of the user that fit into `room` bytes, in their order. The first of them may be cut. Only the
-/// newest changing facts are kept, and none if a later message has them.
+/// The newest messages of the user that fit into `room` bytes, in their order. The first of them
+/// may be cut. Only the newest changing facts are kept, and none if a later message has them.
 fn newest_of_user(messages: &[Arc<Message>], mut room: usize, mut has_facts: bool) -> Vec<Arc<Message>> {
     let mut kept = Vec::new();
     for message in messages.iter().rev().filter(|message| !message.is_summary()) {

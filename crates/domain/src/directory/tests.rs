@@ -1,5 +1,6 @@
-//! Explores interleavings of callers, sessions, the disk and the directory's rules. After every step it checks the
-//! invariants that `directory.rs` lists. At the end all pending work is finished, and no caller may still wait.
+//! Explores interleavings of callers, sessions, the disk and the directory's rules. After every
+//! step it checks the invariants that `directory.rs` lists. At the end all pending work is
+//! finished, and no caller may still wait.
 
 use std::collections::VecDeque;
 
@@ -7,8 +8,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The sender of a message to the directory. Messages of one sender arrive in order, those of different senders in any
-/// order.
+/// The sender of a message to the directory. Messages of one sender arrive in order, those of
+/// different senders in any order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Sender {
     Opener(Incarnation),
@@ -52,7 +53,8 @@ struct SessionActor {
 struct Wish {
     id: SessionId,
     retention: LogRetention,
-    /// The session that was live when the request was made, if it must be gone before the request is confirmed.
+    /// The session that was live when the request was made, if it must be gone before the request
+    /// is confirmed.
     ends: Option<Incarnation>,
 }
 
@@ -73,7 +75,8 @@ struct World {
     logs: BTreeMap<SessionId, u32>,
     deletions: Vec<SessionId>,
     ids: Vec<SessionId>,
-    /// The ids that callers can name. The id of a new session is unknown until the session has entered.
+    /// The ids that callers can name. The id of a new session is unknown until the session is
+    /// registered.
     known: Vec<SessionId>,
     /// Ids whose deletion was requested, and those whose deletion was confirmed.
     doomed: BTreeSet<SessionId>,
@@ -130,7 +133,7 @@ impl World {
                 self.ids.push(id.clone());
                 self.logs.insert(id.clone(), 0);
                 let incarnation = self.spawn(id.clone());
-                self.send(Sender::Opener(incarnation), Input::Enter { id, incarnation, permit: None });
+                self.send(Sender::Opener(incarnation), Input::Register { id, incarnation, permit: None });
             }
             Action::Close(choice) => self.wish(choice, LogRetention::Keep),
             Action::Delete(choice) => self.wish(choice, LogRetention::Delete),
@@ -192,9 +195,9 @@ impl World {
             },
             Action::Leave(_) if actor.leaving => {
                 let is_empty = self.logs.get(&id) == Some(&0) && !actor.has_client;
-                self.stop(incarnation, if is_empty { End::Empty } else { End::InUse });
+                self.stop(incarnation, if is_empty { SessionExit::Empty } else { SessionExit::InUse });
             }
-            Action::Panic(_) => self.stop(incarnation, End::Panicked),
+            Action::Panic(_) => self.stop(incarnation, SessionExit::Panicked),
             _ => {}
         }
     }
@@ -207,9 +210,9 @@ impl World {
         incarnation
     }
 
-    fn stop(&mut self, incarnation: Incarnation, end: End) {
+    fn stop(&mut self, incarnation: Incarnation, exit: SessionExit) {
         if let Some(SessionActor { id, .. }) = self.sessions.remove(&incarnation) {
-            self.send(Sender::Session(incarnation), Input::Stopped { id, incarnation, end });
+            self.send(Sender::Session(incarnation), Input::Stopped { id, incarnation, exit });
         }
     }
 
@@ -220,12 +223,12 @@ impl World {
         }
         self.permits.remove(&permit);
         let incarnation = self.spawn(id.clone());
-        self.send(Sender::Opener(incarnation), Input::Enter { id, incarnation, permit: Some(permit) });
+        self.send(Sender::Opener(incarnation), Input::Register { id, incarnation, permit: Some(permit) });
     }
 
     fn drop_permit(&mut self, permit: PermitId) {
         if let Some(id) = self.permits.remove(&permit) {
-            self.send(Sender::Holder(permit), Input::Abandon { id, permit });
+            self.send(Sender::Holder(permit), Input::ReleasePermit { id, permit });
         }
     }
 
@@ -246,7 +249,7 @@ impl World {
             self.mail.remove(&sender);
         }
         if let Some(input) = input {
-            if let Input::Enter { id, permit: None, .. } = &input {
+            if let Input::Register { id, permit: None, .. } = &input {
                 self.known.push(id.clone());
             }
             self.step(input);
@@ -286,7 +289,7 @@ impl World {
                     actor.evictions.push_back(reason);
                 }
             }
-            Effect::Stop { incarnation } => self.stop(incarnation, End::InUse),
+            Effect::Stop { incarnation } => self.stop(incarnation, SessionExit::InUse),
             Effect::Delete { id } => {
                 let prompts = self.logs.get(&id).copied().unwrap_or_default();
                 assert!(self.doomed.contains(&id) || prompts == 0, "nobody wanted the prompts of {id} deleted");
@@ -411,13 +414,13 @@ fn a_permit_for_a_vanished_caller_goes_to_one_other_caller() {
     for caller in [2, 3, 4] {
         assert_eq!(table.step(Input::Open { id: id.clone(), caller: CallerId(caller) }), []);
     }
-    let (second, permit) = permit_of(table.step(Input::Abandon { id: id.clone(), permit: first }));
+    let (second, permit) = permit_of(table.step(Input::ReleasePermit { id: id.clone(), permit: first }));
     assert_eq!(second, CallerId(2));
     // Only the permit that counts can be given back, and only once.
-    assert_eq!(table.step(Input::Abandon { id: id.clone(), permit: first }), []);
-    let (third, _) = permit_of(table.step(Input::Abandon { id: id.clone(), permit }));
+    assert_eq!(table.step(Input::ReleasePermit { id: id.clone(), permit: first }), []);
+    let (third, _) = permit_of(table.step(Input::ReleasePermit { id: id.clone(), permit }));
     assert_eq!(third, CallerId(3));
-    assert_eq!(table.step(Input::Abandon { id, permit }), []);
+    assert_eq!(table.step(Input::ReleasePermit { id, permit }), []);
 }
 
 #[test]
@@ -425,16 +428,16 @@ fn a_session_with_an_old_permit_is_stopped_and_its_end_concerns_no_other() {
     let mut table = SessionTable::default();
     let id = SessionId::from("a");
     let open = |caller| Input::Open { id: id.clone(), caller: CallerId(caller) };
-    let enter = |number, permit| Input::Enter {
+    let register = |number, permit| Input::Register {
         id: id.clone(),
         incarnation: Incarnation(number),
         permit: Some(PermitId(permit)),
     };
     table.step(open(1));
-    table.step(Input::Abandon { id: id.clone(), permit: PermitId(1) });
+    table.step(Input::ReleasePermit { id: id.clone(), permit: PermitId(1) });
     table.step(open(2));
-    assert_eq!(table.step(enter(1, 1)), [Effect::Stop { incarnation: Incarnation(1) }]);
-    assert_eq!(table.step(enter(2, 2)), []);
+    assert_eq!(table.step(register(1, 1)), [Effect::Stop { incarnation: Incarnation(1) }]);
+    assert_eq!(table.step(register(2, 2)), []);
     let close = Input::Evict {
         id: id.clone(),
         retention: LogRetention::Keep,
@@ -442,7 +445,8 @@ fn a_session_with_an_old_permit_is_stopped_and_its_end_concerns_no_other() {
         caller: CallerId(3),
     };
     assert_eq!(table.step(close).len(), 1);
-    let stopped = |number| Input::Stopped { id: id.clone(), incarnation: Incarnation(number), end: End::InUse };
+    let stopped =
+        |number| Input::Stopped { id: id.clone(), incarnation: Incarnation(number), exit: SessionExit::InUse };
     assert_eq!(table.step(stopped(1)), []);
     assert_eq!(table.step(stopped(2)), [Effect::Confirm { caller: CallerId(3), result: Ok(()) }]);
     assert!(!table.contains(&id));

@@ -1,10 +1,11 @@
-//! What a child agent lets the user choose: its modes, models, options and slash commands, each as the child sends it.
+//! What a child agent lets the user choose: its modes, models, options and slash commands, each as
+//! the child sends it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Everything that a child offers. The values are those of the child's protocol; only the current choices are
-/// interpreted here.
+/// Everything that a child offers. The values are those of the child's protocol; only the current
+/// choices are interpreted here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Offer {
@@ -62,8 +63,8 @@ impl OptionValue {
 }
 
 impl Offer {
-    /// Adopts the offer of a child that has just opened its session. Known slash commands stay if the offer has none,
-    /// because a child announces them separately.
+    /// Adopts the offer of a child that has just opened its session. Known slash commands stay if
+    /// the offer has none, because a child announces them separately.
     pub fn replace(&mut self, new: &Offer) {
         let commands = new.commands.clone().or(self.commands.take());
         *self = Offer { commands, ..new.clone() };

@@ -1,4 +1,5 @@
-//! The port to child agents: how a session starts one, which requests it makes, and what the child reports.
+//! The port to child agents: how a session starts one, which requests it makes, and what the child
+//! reports.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,19 +26,20 @@ pub trait Agents: Send + Sync + 'static {
     fn names(&self) -> Vec<String>;
 
     /// Starts an agent for one session and returns at once. A failure is reported in the stream.
-    fn start(&self, order: AgentOrder) -> StartedAgent;
+    fn start(&self, launch: AgentLaunch) -> StartedAgent;
 }
 
-/// Decides which requests of a child acpd carries out as its client: reading and writing files, and running commands.
+/// Decides which requests of a child acpd carries out as its client: reading and writing files, and
+/// running commands.
 pub trait ClientRules: Send + Sync + 'static {
-    /// Returns why acpd refuses the request, or None if it is allowed. The card describes the request as a call of
-    /// acpd's own tools; the location of a command is its working folder.
+    /// Returns why acpd refuses the request, or None if it is allowed. The card describes the
+    /// request as a call of acpd's own tools; the location of a command is its working folder.
     fn refusal(&self, card: ToolCard, site: Arc<CallSite>) -> BoxFuture<'static, Option<String>>;
 }
 
-/// What an agent needs to know about the session that it works for.
+/// What an agent is launched with: the session that it works for.
 #[derive(Clone)]
-pub struct AgentOrder {
+pub struct AgentLaunch {
     /// The agent's name in the configuration.
     pub agent: String,
     pub session: SessionId,
@@ -63,15 +65,16 @@ pub struct StartedAgent {
 
 /// The requests that a session makes to its agent. No method blocks.
 pub trait AgentLink: Send + 'static {
-    /// Sends a prompt as soon as the child's session is open. `AgentReport::Ended` is the reply. Returns false if the
-    /// child is gone.
+    /// Sends a prompt as soon as the child's session is open. `AgentReport::Ended` is the reply.
+    /// Returns false if the child is gone.
     fn prompt(&self, content: Vec<Content>, editor: Option<Arc<dyn Editor>>) -> bool;
 
     /// Asks the child to end the running prompt. A child that does not comply is killed after a
     /// while.
     fn cancel(&self);
 
-    /// Answers a question of the child: with the id of one of its options, or with None if it is cancelled.
+    /// Answers a question of the child: with the id of one of its options, or with None if it is
+    /// cancelled.
     fn answer(&self, question: QuestionId, option: Option<String>);
 
     /// Resolves when the child has accepted the setting, with what it changed.
@@ -81,13 +84,14 @@ pub trait AgentLink: Send + 'static {
 /// A report of what a child agent does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AgentReport {
-    /// The child's session is open. `fresh` means that the child knows nothing of an earlier session.
+    /// The child's session is open. `fresh` means that the child knows nothing of an earlier
+    /// session.
     Opened {
         session: String,
         offer: Offer,
         fresh: bool,
     },
-    Said {
+    Text {
         message: MessageId,
         text: String,
     },
@@ -108,7 +112,7 @@ pub enum AgentReport {
     },
     Offered(OfferPart),
     Titled(String),
-    Used {
+    Usage {
         window_used: u64,
         window: u64,
         cost: Option<Cost>,
@@ -130,7 +134,7 @@ pub enum AgentReport {
     /// The child waits for the user to fill in a form or to open a page, or has stopped waiting.
     Waits(bool),
     /// A sentence for the user.
-    Noticed(String),
+    Notice(String),
     /// The running prompt has ended.
     Ended {
         reason: StopReason,
@@ -181,7 +185,7 @@ impl AgentReport {
     /// Whether the report is part of the child's work, and not about the child itself.
     pub fn is_work(&self) -> bool {
         match self {
-            AgentReport::Said { .. }
+            AgentReport::Text { .. }
             | AgentReport::Thought { .. }
             | AgentReport::Called { .. }
             | AgentReport::Planned { .. }
@@ -189,11 +193,11 @@ impl AgentReport {
             AgentReport::Opened { .. }
             | AgentReport::Offered(_)
             | AgentReport::Titled(_)
-            | AgentReport::Used { .. }
+            | AgentReport::Usage { .. }
             | AgentReport::Asked { .. }
             | AgentReport::Withdrew(_)
             | AgentReport::Waits(_)
-            | AgentReport::Noticed(_)
+            | AgentReport::Notice(_)
             | AgentReport::Ended { .. }
             | AgentReport::Gone(_) => false,
         }
@@ -202,18 +206,18 @@ impl AgentReport {
     /// Estimates how many bytes the report takes in the log.
     pub fn weight(&self) -> usize {
         match self {
-            AgentReport::Said { text, .. } | AgentReport::Thought { text, .. } => text.len(),
+            AgentReport::Text { text, .. } | AgentReport::Thought { text, .. } => text.len(),
             AgentReport::Called { fields, .. } => fields.weight(),
             AgentReport::Planned { entries, .. } => entries.iter().map(|entry| entry.content.len()).sum(),
             AgentReport::Relayed { update, .. } => crate::event::json_weight(update),
             AgentReport::Opened { .. }
             | AgentReport::Offered(_)
             | AgentReport::Titled(_)
-            | AgentReport::Used { .. }
+            | AgentReport::Usage { .. }
             | AgentReport::Asked { .. }
             | AgentReport::Withdrew(_)
             | AgentReport::Waits(_)
-            | AgentReport::Noticed(_)
+            | AgentReport::Notice(_)
             | AgentReport::Ended { .. }
             | AgentReport::Gone(_) => 0,
         }
@@ -232,8 +236,8 @@ impl Agents for NoAgents {
         Vec::new()
     }
 
-    fn start(&self, order: AgentOrder) -> StartedAgent {
-        let failure = AgentFailure::broken(format!("there is no agent `{}` in the configuration", order.agent));
+    fn start(&self, launch: AgentLaunch) -> StartedAgent {
+        let failure = AgentFailure::broken(format!("there is no agent `{}` in the configuration", launch.agent));
         StartedAgent { link: Box::new(NoLink), reports: stream::iter([AgentReport::Gone(failure)]).boxed() }
     }
 }

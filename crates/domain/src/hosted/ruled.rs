@@ -1,7 +1,7 @@
 //! Translates calls of a child agent into calls of acpd's own tools, to which the rules apply.
 //!
-//! A child names its tools as it likes. What a call does is taken from its kind, its paths, its diffs and the arguments
-//! that most agents use. Anything else is not compared with the rules.
+//! A child names its tools as it likes. What a call does is taken from its kind, its paths, its
+//! diffs and the arguments that most agents use. Anything else is not compared with the rules.
 
 use std::path::{Path, PathBuf};
 
@@ -13,8 +13,9 @@ use crate::{ToolCard, ToolContent, ToolKind};
 /// Arguments that name a file.
 const PATHS: [&str; 6] = ["path", "file_path", "filePath", "abs_path", "absolute_path", "notebook_path"];
 
-/// Returns the call as acpd's own tools would describe it, as far as that can be determined: a command becomes a call
-/// of `bash`, and a file that is only named in the arguments or in a diff becomes a location.
+/// Returns the call as acpd's own tools would describe it, as far as that can be determined: a
+/// command becomes a call of `bash`, and a file that is only named in the arguments or in a diff
+/// becomes a location.
 pub fn as_ruled(card: &ToolCard, cwd: &Path) -> ToolCard {
     let command =
         matches!(card.kind, ToolKind::Execute | ToolKind::Other).then(|| plain_command(&card.input)).flatten();
@@ -62,7 +63,8 @@ fn own_tool(card: &ToolCard) -> &str {
     }
 }
 
-/// The shell command in the arguments of a call, if there is one: as a string, or as a list of words.
+/// The shell command in the arguments of a call, if there is one: as a string, or as a list of
+/// words.
 fn plain_command(input: &Value) -> Option<String> {
     let command = input.get("command").or_else(|| input.get("cmd"))?;
     if let Some(text) = command.as_str() {

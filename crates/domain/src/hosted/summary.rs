@@ -63,7 +63,7 @@ fn line(message: &Message) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Event, EventKind, Millis, Origin};
+    use crate::{Event, EventKind, Millis, PromptOrigin};
 
     fn session(kinds: Vec<EventKind>) -> SessionState {
         let mut state = SessionState::new("s".into());
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn the_prompt_that_runs_is_not_part_of_the_summary() {
-        let origin = Origin { connection: "c".into(), bridge: None, request: "1".to_owned() };
+        let origin = PromptOrigin { connection: "c".into(), bridge: None, request: "1".to_owned() };
         let started = EventKind::TurnStarted { turn: "t".into(), origin };
         assert_eq!(summary(&session(vec![started.clone(), user("first")])), None);
         let text = summary(&session(vec![user("first"), said("m", "Done."), started, user("second")])).unwrap();

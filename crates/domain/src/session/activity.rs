@@ -1,4 +1,5 @@
-//! The activity of a session. There is one at a time: the variants of [`Activity`] exclude each other.
+//! The activity of a session. There is one at a time: the variants of [`Activity`] exclude each
+//! other.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,8 @@ pub enum Activity {
     /// Nothing; a prompt starts at once.
     #[default]
     Idle,
-    /// A prompt's references are being read: a slash command of the project, or resources of MCP servers.
+    /// A prompt's references are being read: a slash command of the project, or resources of MCP
+    /// servers.
     Expanding(PromptMessage),
     /// A built-in slash command runs. It is short, ends by itself and cannot be cancelled.
     SlashCommand(TurnId),
@@ -25,8 +27,8 @@ pub enum Activity {
     Turn(RunningTurn),
     /// Files are being restored, for `/undo` and `/redo` or for `ctl undo`.
     Restoring(Restoration),
-    /// A turn was restored from the log with an open question. Nothing is planned and no model is asked until it is
-    /// answered.
+    /// A turn was restored from the log with an open question. Nothing is planned and no model is
+    /// asked until it is answered.
     Waiting(TurnId),
     /// The daemon stops. Questions stay open in the log, and running calls are being ended.
     Suspending(RunningTurn),
@@ -43,7 +45,7 @@ pub struct RunningTurn {
     pub purpose: Purpose,
     pub calls: BTreeMap<CallId, RunningCall>,
     pub agents: SubAgents,
-    /// Why the model has ended the turn, while the hooks are being consulted.
+    /// Why the model has ended the turn, while the hooks are being verdict.
     pub ending: Option<StopReason>,
     /// How often hooks have sent the turn back to work.
     pub sent_back: u32,
@@ -70,7 +72,8 @@ pub struct RunningCall {
     pub agent: Option<TurnId>,
     /// The session's mode when the call was planned.
     pub mode: Mode,
-    /// Whether the user has allowed the call as the log shows it. A new plan that does something else is not covered.
+    /// Whether the user has allowed the call as the log shows it. A new plan that does something
+    /// else is not covered.
     pub allowed: bool,
 }
 

@@ -10,7 +10,8 @@ use crate::{CallId, EventKind};
 const MAX_EARLY_REPORTS: usize = 64;
 
 impl SessionMachine {
-    /// Records a report. It may arrive before the outcome of the call that started the work, which names it.
+    /// Records a report. It may arrive before the outcome of the call that started the work, which
+    /// names it.
     pub(super) fn note_background(&mut self, report: BackgroundReport) {
         if self.state.open.background.contains_key(&report.handle) {
             let BackgroundReport { handle, what } = report;
@@ -32,15 +33,16 @@ impl SessionMachine {
         due.into_iter().for_each(|report| self.note_background(report));
     }
 
-    /// Records the end of all work in the background, which ends with the session or has ended with the daemon.
+    /// Records the end of all work in the background, which ends with the session or has ended with
+    /// the daemon.
     pub(super) fn end_background(&mut self) {
         for kind in self.state.open.ending_background() {
             self.append(kind);
         }
     }
 
-    /// Ends one call of the running turn, or the sub-agent that it started in the background. Returns whether it was
-    /// running.
+    /// Ends one call of the running turn, or the sub-agent that it started in the background.
+    /// Returns whether it was running.
     pub(super) fn cancel_call(&mut self, call: CallId) -> bool {
         if self.cancel_agent(&call) {
             return true;

@@ -1,7 +1,8 @@
-//! The tool calls of a turn: each is planned, checked against the rules, asked about if need be, run, and recorded.
+//! The tool calls of a turn: each is planned, checked against the rules, asked about if need be,
+//! run, and recorded.
 
 use super::activity::{Activity, RunningCall};
-use super::effect::{Effect, PlanCall, Reply};
+use super::effect::{Effect, InputReply, PlanCall};
 use super::input::CallReport;
 use super::machine::SessionMachine;
 use crate::event::{RequestedCall, Setting};
@@ -62,7 +63,7 @@ impl SessionMachine {
         Some(ToolRequest { tool: tool.clone(), input: input.clone() })
     }
 
-    pub(super) fn take_call_report(&mut self, call: CallId, report: CallReport) {
+    pub(super) fn handle_call_report(&mut self, call: CallId, report: CallReport) {
         if self.running_call(&call).is_none() {
             return;
         }
@@ -80,7 +81,7 @@ impl SessionMachine {
             CallReport::ModeAgreed(mode) if is_running => self.switch_mode(&call, mode),
             CallReport::HooksAgreed if is_running => {
                 let refusal = self.refusal_of_mode(&call);
-                self.reply(Reply::HooksAgreed(refusal));
+                self.reply(InputReply::HooksAgreed(refusal));
             }
             CallReport::ModeAgreed(_) | CallReport::HooksAgreed => {}
             CallReport::Ended(outcome) => self.end_call(call, outcome),
@@ -88,8 +89,8 @@ impl SessionMachine {
         }
     }
 
-    /// Records that a running call waits for the user, or continues. A server can ask as often as it likes, but only
-    /// the first `PAUSES` waits are recorded.
+    /// Records that a running call waits for the user, or continues. A server can ask as often as
+    /// it likes, but only the first `PAUSES` waits are recorded.
     fn note_wait(&mut self, call: CallId, waits: bool) {
         let Some(open) = self.state.open.calls.get(&call).filter(|open| open.started) else { return };
         if waits && !open.paused && open.pauses < PAUSES {
@@ -105,7 +106,8 @@ impl SessionMachine {
         let shown = card.clone().visible();
         let is_recorded = self.state.open.calls.get(&call).is_some_and(|open| open.card == shown);
         let verdict = if allowed && is_recorded && rule != Some(Verdict::Deny) {
-            // The call does what the user allowed before the daemon restarted, and no rule has forbidden it since.
+            // The call does what the user allowed before the daemon restarted, and no rule has
+            // forbidden it since.
             Verdict::Run
         } else {
             decide(&card, rule, self.state.settings.approval, &self.state.memory)
@@ -139,7 +141,8 @@ impl SessionMachine {
         }
     }
 
-    /// Runs a call that the user or the rules have allowed. A call from before a restart is planned again first.
+    /// Runs a call that the user or the rules have allowed. A call from before a restart is planned
+    /// again first.
     pub(super) fn allow_call(&mut self, call: CallId) {
         if self.running_call(&call).is_none() {
             self.plan_again(call, true);
@@ -150,7 +153,8 @@ impl SessionMachine {
         }
     }
 
-    /// Denies a call that was planned for another mode: the new mode may leave it out, or require the sandbox.
+    /// Denies a call that was planned for another mode: the new mode may leave it out, or require
+    /// the sandbox.
     fn refusal_of_mode(&self, call: &CallId) -> Option<Outcome> {
         let mode = self.state.settings.mode;
         let planned = self.running_call(call)?.mode;
@@ -166,7 +170,8 @@ impl SessionMachine {
         self.effect(Effect::RunCall { call, after });
     }
 
-    /// Sets the mode that a call asked for and the user agreed to. A sub-agent does not decide for the conversation.
+    /// Sets the mode that a call asked for and the user agreed to. A sub-agent does not decide for
+    /// the conversation.
     fn switch_mode(&mut self, call: &CallId, mode: Mode) {
         let outcome = if self.agent_of(call).is_some() {
             Outcome::failed("A sub-agent cannot change the session's mode.")
@@ -175,7 +180,7 @@ impl SessionMachine {
             self.publish();
             Outcome::completed(format!("The mode is `{}` now.", mode.id()))
         };
-        self.reply(Reply::ModeSwitched(outcome));
+        self.reply(InputReply::ModeSwitched(outcome));
     }
 
     fn record_call(&mut self, call: CallId, message: MessageId, card: ToolCard, agent: Option<&TurnId>) {
@@ -226,7 +231,7 @@ impl SessionMachine {
                 let at = self.sync_point;
                 self.effect(Effect::AgentCallEnded { agent, call, failed, at });
             }
-            None => self.order_call_ended(call, failed),
+            None => self.send_call_ended(call, failed),
         }
         self.end_if_stopped();
     }

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::activity::Activity;
-use super::effect::{Effect, Reply};
+use super::effect::{Effect, InputReply};
 use super::eviction::BeingEvicted;
 use super::input::NewClient;
 use super::machine::SessionMachine;
 use crate::editor::Editor;
-use crate::{ConnectionId, Environment, Origin, QuestionId};
+use crate::{ConnectionId, Environment, PromptOrigin, QuestionId};
 
 #[derive(Default)]
 pub(super) struct Clients {
@@ -36,7 +36,7 @@ pub(super) struct AttachedClient {
 }
 
 impl Clients {
-    pub(super) fn is_superseded(&self, origin: &Origin) -> bool {
+    pub(super) fn is_superseded(&self, origin: &PromptOrigin) -> bool {
         let current = origin.bridge.as_ref().and_then(|bridge| self.bridges.get(bridge));
         current.is_some_and(|current| *current != origin.connection)
     }
@@ -45,7 +45,7 @@ impl Clients {
 impl SessionMachine {
     pub(super) fn attach(&mut self, client: NewClient) {
         if self.evicting {
-            return self.reply(Reply::Attach(Err(BeingEvicted)));
+            return self.reply(InputReply::Attach(Err(BeingEvicted)));
         }
         let NewClient { name, connection, one_shot, returning, environment } = client;
         environment.into_iter().for_each(|environment| self.adopt_environment(environment));
@@ -60,7 +60,7 @@ impl SessionMachine {
         if self.clients.attaches == 1 {
             self.await_models();
         }
-        self.reply(Reply::Attach(Ok(self.clients.attaches)));
+        self.reply(InputReply::Attach(Ok(self.clients.attaches)));
     }
 
     /// Adopts the environment of a client, unless an earlier client has provided one.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::eviction::BeingEvicted;
-use super::input::{PromptMessage, PromptRefused, PromptTaken};
+use super::input::{PromptAccepted, PromptMessage, PromptRefused};
 use super::slash::SlashCommand;
 use crate::checkpoint::{Checkpoint, RestoreDirection};
 use crate::conversation::Conversation;
@@ -24,7 +24,7 @@ pub enum Effect {
     Flush,
     /// Publishes the session's current state for lists of sessions.
     Publish,
-    Reply(Reply),
+    Reply(InputReply),
 
     /// Reports that a turn begins with the event of this number, for this editor.
     TurnOpened {
@@ -46,8 +46,8 @@ pub enum Effect {
     ConnectServers(ServerRequest),
     /// Waits until the providers have listed their models, and then does the same as `ReviewModel`.
     AwaitModels,
-    /// Checks the model at once, before `StartTurn` is carried out: delivers `ModelCorrected` if the
-    /// providers' lists do not have it, and `ModelRemarks`.
+    /// Checks the model at once, before `StartTurn` is carried out: delivers `ModelCorrected` if
+    /// the providers' lists do not have it, and `ModelRemarks`.
     ReviewModel,
     /// Reads what the prompt refers to, and delivers `PromptExpanded`.
     ExpandPrompt(PromptMessage),
@@ -57,8 +57,8 @@ pub enum Effect {
     /// Carries out a slash command that needs more than the state, and delivers `SlashCommandDone`.
     RunSlashCommand(SlashCommand),
     StartTurn(StartTurn),
-    /// Passes an order to the backend of the running turn.
-    Order(TurnOrder),
+    /// Sends an input to the backend of the running turn.
+    SendToTurn(TurnInput),
     /// Switches the backend of the running turn, and its sub-agents, to the current model.
     SwitchModel,
     /// Drops the backend of the turn and all its sub-agents.
@@ -66,13 +66,13 @@ pub enum Effect {
     /// Ends the commands that the turn left running in the background.
     CancelBackground(TurnId),
     /// Asks the hooks whether the turn may end, and delivers `HooksAnswered`.
-    ConsultHooks {
+    RunHooks {
         turn: TurnId,
         reason: StopReason,
     },
     AbortHooks,
     /// Informs the hooks how the turn ends, without waiting for them.
-    InformHooks {
+    NotifyHooks {
         turn: TurnId,
         reason: StopReason,
     },
@@ -150,10 +150,10 @@ pub enum Effect {
 
 /// The reply to the input that is being handled.
 #[derive(Debug, PartialEq)]
-pub enum Reply {
+pub enum InputReply {
     /// The number by which the attached client is known from now on.
     Attach(Result<u64, BeingEvicted>),
-    Prompt(Result<PromptTaken, PromptRefused>),
+    Prompt(Result<PromptAccepted, PromptRefused>),
     /// Whether an answer was recorded, or why not.
     Answer(Result<(), AnswerRefused>),
     Undo(UndoReply),
@@ -217,7 +217,7 @@ pub struct Unfinished {
 }
 
 #[derive(Debug)]
-pub enum TurnOrder {
+pub enum TurnInput {
     CallEnded {
         call: CallId,
         failed: bool,

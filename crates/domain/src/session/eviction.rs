@@ -5,14 +5,15 @@ use std::time::Duration;
 use super::activity::Activity;
 use super::effect::Effect;
 use super::machine::SessionMachine;
-use crate::{ConnectionId, Origin, StopReason};
+use crate::{ConnectionId, PromptOrigin, StopReason};
 
 /// The client that asks a session for something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requester {
     pub name: Option<String>,
     pub connection: ConnectionId,
-    /// The bridge behind the connection. A bridge that was cut off has had other connections before.
+    /// The bridge behind the connection. A bridge that was cut off has had other connections
+    /// before.
     pub bridge: Option<String>,
 }
 
@@ -23,7 +24,7 @@ impl Requester {
     }
 
     /// Whether this client sent the prompt with this origin.
-    pub fn sent(&self, origin: &Origin) -> bool {
+    pub fn sent(&self, origin: &PromptOrigin) -> bool {
         origin.connection == self.connection || (self.bridge.is_some() && origin.bridge == self.bridge)
     }
 }

@@ -1,8 +1,8 @@
 //! Sessions that a child agent answers: its reports, its questions, and how its turns end.
 //!
-//! A turn starts with the same effect as a turn of the native engine. The child runs its tools itself, so there are no
-//! executors; its reports are appended as they arrive. A stopped turn ends when the child has ended its prompt, and the
-//! actor ends a child that does not do so in time.
+//! A turn starts with the same effect as a turn of the native engine. The child runs its tools
+//! itself, so there are no executors; its reports are appended as they arrive. A stopped turn ends
+//! when the child has ended its prompt, and the actor ends a child that does not do so in time.
 
 use super::activity::{Activity, RunningTurn};
 use super::effect::Effect;
@@ -21,8 +21,8 @@ const OPEN_CALLS: usize = 1000;
 /// The maximum number of bytes that are recorded of a child's work between two prompts.
 const UNPROMPTED: usize = 4 << 20;
 
-/// How far the prompt of a running turn has got on its way to a child. A prompt that the first child cannot have seen
-/// is sent once more, to a second child.
+/// How far the prompt of a running turn has got on its way to a child. A prompt that the first
+/// child cannot have seen is sent once more, to a second child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AgentTurn {
     /// The message of the prompt is not synced yet, so no child has been sent the prompt.
@@ -59,7 +59,8 @@ impl SessionMachine {
         matches!(self.agent_turn(), Some(AgentTurn::Sent | AgentTurn::SentToSecond))
     }
 
-    /// Sends the prompt to the child once its message is synced, unless its turn was stopped meanwhile.
+    /// Sends the prompt to the child once its message is synced, unless its turn was stopped
+    /// meanwhile.
     pub(super) fn note_prompt_synced(&mut self, turn: &TurnId) {
         if self.is_running_turn(turn) && self.agent_turn() == Some(AgentTurn::Unsent) {
             self.send_prompt(AgentTurn::Sent);
@@ -77,7 +78,7 @@ impl SessionMachine {
         self.effect(Effect::PromptAgent(prompt.unwrap_or_default()));
     }
 
-    pub(super) fn take_agent_report(&mut self, report: AgentReport) {
+    pub(super) fn handle_agent_report(&mut self, report: AgentReport) {
         if !self.is_hosted() || matches!(self.activity, Activity::Closing) {
             return;
         }
@@ -92,7 +93,7 @@ impl SessionMachine {
                 self.append_hosted(HostedEvent::Opened { session, offer });
                 self.publish();
             }
-            AgentReport::Said { message, text } => {
+            AgentReport::Text { message, text } => {
                 self.append(EventKind::AgentText { message, text });
             }
             AgentReport::Thought { message, text } => {
@@ -116,7 +117,7 @@ impl SessionMachine {
                 self.append(EventKind::Titled { title });
                 self.publish();
             }
-            AgentReport::Used { window_used, window, cost } => {
+            AgentReport::Usage { window_used, window, cost } => {
                 let usage = Usage::default();
                 self.append(EventKind::Used { usage, window_used, window, cost, estimated: false });
             }
@@ -126,7 +127,7 @@ impl SessionMachine {
             AgentReport::Asked { .. } => {}
             AgentReport::Withdrew(question) => self.withdraw_agent_question(question),
             AgentReport::Waits(waits) => self.note_agent_wait(waits),
-            AgentReport::Noticed(text) => self.notice_of_agent(text),
+            AgentReport::Notice(text) => self.notice_of_agent(text),
             AgentReport::Ended { reason, usage } => {
                 if self.has_sent_prompt() {
                     self.end_agent_turn(reason, usage);
@@ -140,7 +141,8 @@ impl SessionMachine {
         self.append(EventKind::Hosted { event: hosted });
     }
 
-    /// Whether this piece of the child's work is recorded. Work without a prompt is marked as such and bounded.
+    /// Whether this piece of the child's work is recorded. Work without a prompt is marked as such
+    /// and bounded.
     fn admit_work(&mut self, report: &AgentReport) -> bool {
         if let AgentReport::Called { call, .. } = report
             && self.state.open.calls.len() >= OPEN_CALLS
@@ -170,8 +172,8 @@ impl SessionMachine {
         true
     }
 
-    /// Shows a notice of the child to the attached clients. Without any, the notice stays in the conversation for the
-    /// next one.
+    /// Shows a notice of the child to the attached clients. Without any, the notice stays in the
+    /// conversation for the next one.
     fn notice_of_agent(&mut self, text: String) {
         match self.has_clients() {
             true => self.notice_passing(text),
@@ -215,9 +217,9 @@ impl SessionMachine {
         self.apply_unattended_policy();
     }
 
-    /// Records the answer to a child's question and passes it on: the option that the client names, unchanged, or the
-    /// child's own option of the kind that `ctl` or acpd decides for. An option that the child does not offer is a
-    /// rejection, even if its name is that of a kind.
+    /// Records the answer to a child's question and passes it on: the option that the client names,
+    /// unchanged, or the child's own option of the kind that `ctl` or acpd decides for. An option
+    /// that the child does not offer is a rejection, even if its name is that of a kind.
     pub(super) fn settle_agent_question(&mut self, question: &Question, answer: Answer) {
         let id = question.id.clone();
         let named = match &answer.selection {
@@ -269,7 +271,7 @@ impl SessionMachine {
         self.close_agent_questions();
         match &self.activity {
             Activity::Turn(RunningTurn { id, .. }) => {
-                self.effect(Effect::InformHooks { turn: id.clone(), reason: reason.clone() });
+                self.effect(Effect::NotifyHooks { turn: id.clone(), reason: reason.clone() });
                 self.end_turn(reason);
             }
             Activity::Stopping(..) => self.end_if_stopped(),
@@ -283,7 +285,8 @@ impl SessionMachine {
         }
     }
 
-    /// Closes the questions of a child whose prompt has ended, because it needs no answers any more.
+    /// Closes the questions of a child whose prompt has ended, because it needs no answers any
+    /// more.
     fn close_agent_questions(&mut self) {
         let open: Vec<Question> = self.state.open.questions.iter().map(|open| open.question.clone()).collect();
         for question in open {
@@ -291,8 +294,8 @@ impl SessionMachine {
         }
     }
 
-    /// Handles the loss of the child. The next prompt starts another one, and so does a prompt that the lost child
-    /// cannot have seen, once.
+    /// Handles the loss of the child. The next prompt starts another one, and so does a prompt that
+    /// the lost child cannot have seen, once.
     fn lose_agent(&mut self, failure: AgentFailure) {
         self.effect(Effect::DropAgentLink);
         let Some(agent_turn) = self.agent_turn() else { return self.end_left_calls() };
@@ -313,7 +316,8 @@ impl SessionMachine {
         }
     }
 
-    /// Ends the calls that the child left open outside a turn, because the child is gone or about to be.
+    /// Ends the calls that the child left open outside a turn, because the child is gone or about
+    /// to be.
     pub(super) fn end_left_calls(&mut self) {
         if !self.is_hosted() || self.state.open.turn.is_some() {
             return;
@@ -323,7 +327,8 @@ impl SessionMachine {
         }
     }
 
-    /// Whether a turn that ends for this reason cuts off its open calls. Otherwise the child has left them open.
+    /// Whether a turn that ends for this reason cuts off its open calls. Otherwise the child has
+    /// left them open.
     pub(super) fn cuts_calls_off(&self, reason: &StopReason) -> bool {
         match reason {
             StopReason::Cancelled | StopReason::Interrupted | StopReason::Failed(_) => true,

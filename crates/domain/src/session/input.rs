@@ -5,24 +5,24 @@ use std::sync::Arc;
 
 use super::eviction::{EvictionReason, Requester};
 use super::hosted::AgentQuestion;
-use super::policy::WhenBusy;
+use super::policy::BusyPolicy;
 use crate::budget::Spending;
 use crate::checkpoint::{RestoreDirection, Restored};
 use crate::editor::Editor;
 use crate::event::{RequestedCall, Setting};
 use crate::hosted::AgentReport;
-use crate::mcp::{McpServer, Prepared};
+use crate::mcp::{McpServer, PreparedPrompt};
 use crate::model::Price;
 use crate::tool::{BackgroundReport, PlanRefusal, SubAgentRequest, ToolRequest};
 use crate::worktree::EnteredWorktree;
 use crate::{
-    Answer, CallId, ConnectionId, Content, Environment, EventKind, MessageId, Mode, ModelId, Origin, Outcome,
-    PlanEntry, QuestionId, StopReason, ToolCard, ToolContent, Trace, TurnFailure, TurnId, Usage, Verdict,
+    Answer, CallId, ConnectionId, Content, Environment, EventKind, MessageId, Mode, ModelId, Outcome, PlanEntry,
+    PromptOrigin, QuestionId, StopReason, ToolCard, ToolContent, Trace, TurnFailure, TurnId, Usage, Verdict,
 };
 
 pub enum Input {
     /// The first input: the log is loaded, or there is none yet.
-    Opened(Beginning),
+    Opened(SessionStart),
     ClientAttached(NewClient),
     ClientDetached {
         attach: u64,
@@ -99,11 +99,11 @@ pub enum Input {
     Notice {
         text: String,
     },
-    PromptExpanded(Prepared),
+    PromptExpanded(PreparedPrompt),
     /// The references of a steering prompt have been read.
     SteeringExpanded {
         prompt: TurnId,
-        prepared: Prepared,
+        prepared: PreparedPrompt,
     },
     /// The session moves into this worktree; None moves it back to where it was opened.
     Move(Option<Box<EnteredWorktree>>),
@@ -145,15 +145,15 @@ pub enum Input {
         request: ToolRequest,
     },
     /// A sub-agent asks for a call that is not worth trying again.
-    SubAgentBarred {
+    SubAgentCallRejected {
         agent: TurnId,
         call: CallId,
         message: MessageId,
         request: ToolRequest,
         refusal: PlanRefusal,
     },
-    SubAgentUsed {
-        spent: Spent,
+    SubAgentUsage {
+        spent: RequestUsage,
         window: u64,
     },
     /// A report from the executor of a call. Reports of calls that are over are ignored.
@@ -172,7 +172,7 @@ pub enum Input {
 }
 
 /// How a session begins.
-pub enum Beginning {
+pub enum SessionStart {
     /// A new session, or a fork: the first event, and the real path of its working folder.
     Created { event: Box<EventKind>, real_cwd: PathBuf },
     /// Loaded from a log that was cleanly closed, perhaps with an open question.
@@ -189,8 +189,8 @@ pub struct NewClient {
     pub connection: ConnectionId,
     /// Whether the client comes for one prompt; the session need not stay in memory afterwards.
     pub one_shot: bool,
-    /// The bridge that continues on this connection. Prompts that it sent on an earlier one and that arrive later are
-    /// refused; the bridge sends them again.
+    /// The bridge that continues on this connection. Prompts that it sent on an earlier one and
+    /// that arrive later are refused; the bridge sends them again.
     pub returning: Option<(String, ConnectionId)>,
     /// The client's environment. A client such as `ctl` has none; the session then takes that of a
     /// later client.
@@ -199,14 +199,14 @@ pub struct NewClient {
 
 pub struct Prompt {
     pub turn: TurnId,
-    pub origin: Origin,
+    pub origin: PromptOrigin,
     pub content: Vec<Content>,
     pub message: Option<MessageId>,
     /// The editor that sent it, if it offers anything to tools.
     pub editor: Option<Arc<dyn Editor>>,
     pub trace: Option<Trace>,
     /// What the client wants if the session is busy; None applies the session's policy.
-    pub when_busy: Option<WhenBusy>,
+    pub when_busy: Option<BusyPolicy>,
     /// Whether the prompt is refused while the session is idle.
     pub needs_turn: bool,
     /// Whether the message is not recorded if the prompt is cancelled while it waits.
@@ -215,7 +215,7 @@ pub struct Prompt {
 
 /// How an accepted prompt is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PromptTaken {
+pub enum PromptAccepted {
     Started,
     /// It waits for its turn.
     Queued,
@@ -248,7 +248,7 @@ pub struct PromptMessage {
 }
 
 /// The cost of one request to a model.
-pub struct Spent {
+pub struct RequestUsage {
     pub usage: Usage,
     pub price: Option<Price>,
     /// Whether the usage is estimated, because the provider reported none.
@@ -257,7 +257,7 @@ pub struct Spent {
 
 /// A report from the backend of a turn. Nothing in it is specific to the native engine.
 pub enum TurnReport {
-    Said {
+    Text {
         message: MessageId,
         text: String,
     },
@@ -274,7 +274,7 @@ pub enum TurnReport {
         message: MessageId,
     },
     /// The model has begun to write a call, or more of its title is known.
-    Begun {
+    CallBegun {
         call: CallId,
         message: MessageId,
         tool: String,
@@ -285,11 +285,11 @@ pub enum TurnReport {
         message: MessageId,
         calls: Vec<RequestedCall>,
     },
-    /// The model needs a reminder before it is asked again; `TurnOrder::Continue` is the reply.
-    Nudged {
+    /// The model needs a reminder before it is asked again; `TurnInput::Continue` is the reply.
+    Reminder {
         text: String,
     },
-    Noticed {
+    Notice {
         text: String,
     },
     Called {
@@ -298,7 +298,7 @@ pub enum TurnReport {
         request: ToolRequest,
     },
     /// A call that is not worth trying again.
-    Barred {
+    CallRejected {
         call: CallId,
         message: MessageId,
         request: ToolRequest,
@@ -309,7 +309,7 @@ pub enum TurnReport {
         message: MessageId,
         entries: Vec<PlanEntry>,
     },
-    Used {
+    Usage {
         usage: Usage,
         window: u64,
         price: Option<Price>,
@@ -328,7 +328,8 @@ pub enum TurnReport {
         /// How many bytes of the user's older messages to keep.
         kept_of_user: usize,
     },
-    /// The outcomes of these calls must be cleared to make room; `TurnOrder::Continue` is the reply.
+    /// The outcomes of these calls must be cleared to make room; `TurnInput::Continue` is the
+    /// reply.
     Cleared {
         calls: Vec<CallId>,
     },

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::activity::Activity;
 use super::clients::Clients;
-use super::effect::{Effect, Reply};
-use super::input::{Beginning, Input};
+use super::effect::{Effect, InputReply};
+use super::input::{Input, SessionStart};
 use super::policy::SessionPolicy;
 use super::prompts::PromptQueue;
 use super::servers::ServerChoice;
@@ -50,10 +50,10 @@ struct Stamp {
 impl SessionMachine {
     /// Creates a machine over the fold of a log. Its first input must be `Input::Opened` with the
     /// same beginning.
-    pub fn new(state: SessionState, beginning: &Beginning, policy: SessionPolicy) -> Self {
-        let life = match beginning {
-            Beginning::Repaired | Beginning::Imported { .. } => state.head.life + 1,
-            Beginning::Created { .. } | Beginning::Continued => state.head.life,
+    pub fn new(state: SessionState, start: &SessionStart, policy: SessionPolicy) -> Self {
+        let life = match start {
+            SessionStart::Repaired | SessionStart::Imported { .. } => state.head.life + 1,
+            SessionStart::Created { .. } | SessionStart::Continued => state.head.life,
         };
         Self {
             state,
@@ -83,18 +83,18 @@ impl SessionMachine {
 
     fn handle(&mut self, input: Input) {
         match input {
-            Input::Opened(beginning) => self.open(beginning),
+            Input::Opened(start) => self.open(start),
             Input::ClientAttached(client) => self.attach(client),
             Input::ClientDetached { attach } => self.detach(attach),
             Input::Prompt { prompt, backlog_full } => {
-                let reply = self.take_prompt(prompt, backlog_full);
-                self.reply(Reply::Prompt(reply));
+                let reply = self.accept_prompt(prompt, backlog_full);
+                self.reply(InputReply::Prompt(reply));
             }
             Input::Cancel(by) => self.cancel(&by),
             Input::Withdraw(turn) => self.withdraw(&turn),
             Input::CancelCall(call) => {
                 let reply = self.cancel_call(call);
-                self.reply(Reply::CancelCall(reply));
+                self.reply(InputReply::CancelCall(reply));
             }
             Input::SpentToday(spent) => self.spending.today = spent,
             Input::Background(report) => self.note_background(report),
@@ -120,21 +120,21 @@ impl SessionMachine {
             Input::SteeringExpanded { prompt, prepared } => self.note_steering_expanded(&prompt, prepared),
             Input::Move(entered) => self.relocate(entered),
             Input::SlashCommandDone { text, setting } => self.end_slash_command(text, setting),
-            Input::Turn { turn, report } => self.take_report(turn, report),
+            Input::Turn { turn, report } => self.handle_turn_report(turn, report),
             Input::TurnNotStarted { turn, failure } => self.fail_unstarted(&turn, failure),
-            Input::HooksAnswered { turn, refusal } => self.take_hook_verdict(turn, refusal),
+            Input::HooksAnswered { turn, refusal } => self.handle_hook_verdict(turn, refusal),
             Input::Delegated { call, request } => self.delegate(call, request),
             Input::SubAgentEnded { turn, outcome, resumable } => self.end_agent(&turn, outcome, resumable),
             Input::SubAgentCalled { agent, call, message, request } => {
                 self.start_call(call, message, request, Some(agent));
             }
-            Input::SubAgentBarred { agent, call, message, request, refusal } => {
+            Input::SubAgentCallRejected { agent, call, message, request, refusal } => {
                 self.record_refusal(call, message, request, refusal, Some(agent));
             }
-            Input::SubAgentUsed { spent, window } => self.pay(spent, self.state.usage.window_used, window),
-            Input::Call { call, report } => self.take_call_report(call, report),
+            Input::SubAgentUsage { spent, window } => self.record_usage(spent, self.state.usage.window_used, window),
+            Input::Call { call, report } => self.handle_call_report(call, report),
             Input::AgentPromptSynced(turn) => self.note_prompt_synced(&turn),
-            Input::Agent(report) => self.take_agent_report(report),
+            Input::Agent(report) => self.handle_agent_report(report),
             Input::AgentAsked(asked) => self.ask_for_agent(asked),
             Input::WriteFailed(failure) => self.fail_write(failure),
         }
@@ -183,7 +183,7 @@ impl SessionMachine {
         self.effects.push(effect);
     }
 
-    pub(super) fn reply(&mut self, reply: Reply) {
+    pub(super) fn reply(&mut self, reply: InputReply) {
         self.effects.push(Effect::Reply(reply));
     }
 

@@ -6,7 +6,7 @@ use crate::budget::SpendingLimits;
 
 /// What happens to a prompt that arrives while the session is busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WhenBusy {
+pub enum BusyPolicy {
     Refuse,
     /// It waits for its turn.
     Queue,
@@ -14,14 +14,14 @@ pub enum WhenBusy {
     Steer,
 }
 
-impl WhenBusy {
-    pub const ALL: [WhenBusy; 3] = [WhenBusy::Refuse, WhenBusy::Queue, WhenBusy::Steer];
+impl BusyPolicy {
+    pub const ALL: [BusyPolicy; 3] = [BusyPolicy::Refuse, BusyPolicy::Queue, BusyPolicy::Steer];
 
     pub fn id(self) -> &'static str {
         match self {
-            WhenBusy::Refuse => "refuse",
-            WhenBusy::Queue => "queue",
-            WhenBusy::Steer => "steer",
+            BusyPolicy::Refuse => "refuse",
+            BusyPolicy::Queue => "queue",
+            BusyPolicy::Steer => "steer",
         }
     }
 
@@ -32,7 +32,7 @@ impl WhenBusy {
 
 /// What happens to a permission question while no client is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unattended {
+pub enum UnattendedPolicy {
     Wait,
     Deny,
     DenyAfter(Duration),
@@ -59,8 +59,8 @@ impl Default for AgentLimits {
 
 #[derive(Clone, Copy, Debug)]
 pub struct SessionPolicy {
-    pub when_busy: WhenBusy,
-    pub unattended: Unattended,
+    pub when_busy: BusyPolicy,
+    pub unattended: UnattendedPolicy,
     /// How long a session without work and without clients stays in memory.
     pub idle_after: Duration,
     pub agents: AgentLimits,

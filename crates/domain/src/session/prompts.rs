@@ -5,16 +5,16 @@ use std::collections::VecDeque;
 use super::activity::{Activity, RunningTurn};
 use super::effect::{Effect, Purpose, StartTurn};
 use super::hosted::AgentTurn;
-use super::input::{Prompt, PromptMessage, PromptRefused, PromptTaken};
+use super::input::{Prompt, PromptAccepted, PromptMessage, PromptRefused};
 use super::machine::SessionMachine;
-use super::policy::WhenBusy;
+use super::policy::BusyPolicy;
 use super::slash::{self, SlashCommand};
 use super::steering::WaitingMessage;
 use crate::conversation::Message;
 use crate::event::{Setting, SteeringPrompt};
-use crate::mcp::Prepared;
+use crate::mcp::PreparedPrompt;
 use crate::tool::OutcomeKind;
-use crate::{Content, EventKind, Mode, Origin, StopReason, TurnId};
+use crate::{Content, EventKind, Mode, PromptOrigin, StopReason, TurnId};
 
 /// How many prompts may wait, in the queue or for the next request of the running turn.
 const QUEUE: usize = 16;
@@ -26,7 +26,8 @@ pub(super) struct PromptQueue {
     pub(super) waiting: VecDeque<Prompt>,
     /// Prompts that join the running turn at its next request.
     pub(super) steering: VecDeque<WaitingMessage>,
-    /// Prompts that were cancelled while they waited. Their turns are recorded after the current activity.
+    /// Prompts that were cancelled while they waited. Their turns are recorded after the current
+    /// activity.
     pub(super) given_up: Vec<Prompt>,
 }
 
@@ -40,7 +41,8 @@ impl PromptQueue {
         self.given_up.extend(self.steering.drain(..).map(|message| message.prompt));
     }
 
-    /// Forgets prompts that are not in the log. Bridges send them again, and other clients see that the daemon is gone.
+    /// Forgets prompts that are not in the log. Bridges send them again, and other clients see that
+    /// the daemon is gone.
     pub(super) fn forget(&mut self) {
         self.steering.clear();
         self.waiting.clear();
@@ -52,9 +54,13 @@ impl PromptQueue {
 }
 
 impl SessionMachine {
-    /// Decides whether a prompt starts, joins the running turn, is queued, or is refused. The client's wish takes
-    /// precedence over the session's policy.
-    pub(super) fn take_prompt(&mut self, prompt: Prompt, backlog_full: bool) -> Result<PromptTaken, PromptRefused> {
+    /// Decides whether a prompt starts, joins the running turn, is queued, or is refused. The
+    /// client's wish takes precedence over the session's policy.
+    pub(super) fn accept_prompt(
+        &mut self,
+        prompt: Prompt,
+        backlog_full: bool,
+    ) -> Result<PromptAccepted, PromptRefused> {
         if self.evicting {
             return Err(PromptRefused::BeingEvicted);
         }
@@ -69,26 +75,26 @@ impl SessionMachine {
                 return Err(PromptRefused::NoTurn);
             }
             self.start_prompt(prompt);
-            return Ok(PromptTaken::Started);
+            return Ok(PromptAccepted::Started);
         }
         match prompt.when_busy.unwrap_or(self.policy.when_busy) {
-            WhenBusy::Steer if !self.queue.is_full() && self.can_be_steered_by(&prompt) => {
+            BusyPolicy::Steer if !self.queue.is_full() && self.can_be_steered_by(&prompt) => {
                 self.hold_steering(prompt);
-                Ok(PromptTaken::Steering)
+                Ok(PromptAccepted::Steering)
             }
-            WhenBusy::Steer | WhenBusy::Queue if !self.queue.is_full() => {
+            BusyPolicy::Steer | BusyPolicy::Queue if !self.queue.is_full() => {
                 self.queue.waiting.push_back(prompt);
-                Ok(PromptTaken::Queued)
+                Ok(PromptAccepted::Queued)
             }
-            WhenBusy::Steer | WhenBusy::Queue | WhenBusy::Refuse if self.state.open.turn.is_none() => {
+            BusyPolicy::Steer | BusyPolicy::Queue | BusyPolicy::Refuse if self.state.open.turn.is_none() => {
                 Err(PromptRefused::Restoring)
             }
-            WhenBusy::Steer | WhenBusy::Queue | WhenBusy::Refuse => Err(PromptRefused::Busy),
+            BusyPolicy::Steer | BusyPolicy::Queue | BusyPolicy::Refuse => Err(PromptRefused::Busy),
         }
     }
 
     /// The origins of the running turn's prompts and of the waiting prompts.
-    pub fn prompted(&self) -> Vec<Origin> {
+    pub fn prompted(&self) -> Vec<PromptOrigin> {
         let started = self.state.open.turn.iter().map(|turn| turn.origin.clone());
         let joined = self.state.open.turn.iter().flat_map(|turn| &turn.steering).map(|joined| joined.origin.clone());
         let joining = self.queue.steering.iter().map(|message| &message.prompt);
@@ -107,10 +113,10 @@ impl SessionMachine {
             // The notice has answered it.
         } else if self.is_hosted() {
             // A child resolves slash commands and all other references in a prompt itself.
-            let after = self.record_message(message, false, Prepared::default(), None);
+            let after = self.record_message(message, false, PreparedPrompt::default(), None);
             self.start_turn(turn, Purpose::Answer, after);
         } else if let Some(command) = slash::read(&message.content) {
-            let after = self.record_message(message, true, Prepared::default(), None);
+            let after = self.record_message(message, true, PreparedPrompt::default(), None);
             self.run_slash_command(command, turn, after);
         } else {
             self.activity = Activity::Expanding(message.clone());
@@ -119,8 +125,9 @@ impl SessionMachine {
         }
     }
 
-    /// Continues a prompt whose references have been read: asks the model, or explains in a notice why not.
-    pub(super) fn continue_prompt(&mut self, mut prepared: Prepared) {
+    /// Continues a prompt whose references have been read: asks the model, or explains in a notice
+    /// why not.
+    pub(super) fn continue_prompt(&mut self, mut prepared: PreparedPrompt) {
         let mut message = match std::mem::take(&mut self.activity) {
             Activity::Expanding(message) => message,
             other => {
@@ -132,7 +139,7 @@ impl SessionMachine {
             self.notice_passing(text);
         }
         if let Some(why) = prepared.refusal.take() {
-            self.record_message(message, true, Prepared::default(), None);
+            self.record_message(message, true, PreparedPrompt::default(), None);
             self.notice(why);
             return self.end_turn(StopReason::EndTurn);
         }
@@ -156,18 +163,18 @@ impl SessionMachine {
     /// Records the message of a prompt whose expansion is cut short, as it was typed.
     pub(super) fn record_unexpanded(&mut self, message: PromptMessage) {
         let aside = slash::call(&message.content).is_some();
-        self.record_message(message, aside, Prepared::default(), None);
+        self.record_message(message, aside, PreparedPrompt::default(), None);
     }
 
     pub(super) fn record_message(
         &mut self,
         message: PromptMessage,
         aside: bool,
-        prepared: Prepared,
+        prepared: PreparedPrompt,
         steering: Option<SteeringPrompt>,
     ) -> u64 {
         let PromptMessage { turn, message, content } = message;
-        let Prepared { stands_for, context, .. } = prepared;
+        let PreparedPrompt { stands_for, context, .. } = prepared;
         let number =
             self.append(EventKind::UserMessage { turn, message, content, aside, stands_for, context, steering });
         if self.state.title.is_none()
@@ -192,8 +199,8 @@ impl SessionMachine {
         Some(format!("{words}…"))
     }
 
-    /// Continues after an activity: records the cancelled prompts, then starts the next prompt, closes or considers
-    /// eviction.
+    /// Continues after an activity: records the cancelled prompts, then starts the next prompt,
+    /// closes or considers eviction.
     pub(super) fn take_next(&mut self) {
         self.publish();
         self.record_given_up();
@@ -204,7 +211,8 @@ impl SessionMachine {
         }
     }
 
-    /// Handles the withdrawal of a waiting prompt. A prompt whose message is not recorded is answered at once.
+    /// Handles the withdrawal of a waiting prompt. A prompt whose message is not recorded is
+    /// answered at once.
     pub(super) fn give_up_prompt(&mut self, prompt: Option<Prompt>) {
         match prompt {
             Some(Prompt { turn, origin, dropped_if_cancelled: true, .. }) => {
@@ -215,8 +223,8 @@ impl SessionMachine {
         }
     }
 
-    /// Records a turn for each prompt that was cancelled while it waited; the end of that turn answers the prompt. A
-    /// prompt whose message is not recorded gets no turn.
+    /// Records a turn for each prompt that was cancelled while it waited; the end of that turn
+    /// answers the prompt. A prompt whose message is not recorded gets no turn.
     fn record_given_up(&mut self) {
         for prompt in std::mem::take(&mut self.queue.given_up) {
             let Prompt { turn, origin, content, message, dropped_if_cancelled, .. } = prompt;
@@ -227,7 +235,7 @@ impl SessionMachine {
             self.append(EventKind::TurnStarted { turn: turn.clone(), origin });
             let aside = !self.is_hosted() && slash::read(&content).is_some();
             let message = PromptMessage { turn, message: message.unwrap_or_default(), content };
-            self.record_message(message, aside, Prepared::default(), None);
+            self.record_message(message, aside, PreparedPrompt::default(), None);
             for kind in self.state.open.closing(OutcomeKind::Cancelled, StopReason::Cancelled) {
                 self.append(kind);
             }

@@ -1,23 +1,25 @@
-//! Permission questions and inquiries: how they are answered or rejected, and what happens while no client is attached.
+//! Permission questions and inquiries: how they are answered or rejected, and what happens while no
+//! client is attached.
 
 use std::time::Duration;
 
 use super::activity::Activity;
 use super::clients::AttachedClient;
-use super::effect::{AnswerRefused, Effect, Reply};
+use super::effect::{AnswerRefused, Effect, InputReply};
 use super::machine::SessionMachine;
-use super::policy::Unattended;
+use super::policy::UnattendedPolicy;
 use crate::event::Setting;
 use crate::inquiry::{Inquiry, InquiryAnswer};
 use crate::tool::NotificationKind;
 use crate::{
-    Answer, CallId, Choice, Decision, EventKind, Mode, Outcome, Question, QuestionId, Selection, StopReason, visible,
+    Answer, CallId, Choice, Decision, EventKind, Mode, Outcome, Question, QuestionId, Selection, StopReason, escape,
 };
 
 /// The maximum number of characters that are reported of the reason why a client cannot answer.
 const REASON_CHARS: usize = 200;
 
-/// The name that is recorded for the answer when no client is attached and the configuration denies.
+/// The name that is recorded for the answer when no client is attached and the configuration
+/// denies.
 const NO_CLIENT: &str = "acpd, because no client is attached";
 
 impl SessionMachine {
@@ -67,9 +69,11 @@ impl SessionMachine {
         self.publish();
     }
 
-    /// Settles an inquiry: the answer is the outcome of its call. An approved plan also changes the mode.
+    /// Settles an inquiry: the answer is the outcome of its call. An approved plan also changes the
+    /// mode.
     fn settle_inquiry(&mut self, call: CallId, inquiry: &Inquiry, answer: &InquiryAnswer, words: Option<&str>) {
-        // The user may have left the mode `plan` while the proposal was open, and that choice stands.
+        // The user may have left the mode `plan` while the proposal was open, and that choice
+        // stands.
         if let InquiryAnswer::Chose(choice) = answer
             && let Some(mode) = inquiry.mode_after(choice)
             && self.state.settings.mode == Mode::Plan
@@ -79,14 +83,15 @@ impl SessionMachine {
         self.end_call(call, inquiry.outcome(answer, words, self.state.settings.mode));
     }
 
-    /// Settles the named question or the only one that is open, and replies whether that was possible.
+    /// Settles the named question or the only one that is open, and replies whether that was
+    /// possible.
     pub(super) fn answer_open(&mut self, question: Option<&QuestionId>, answer: Answer) {
         let reply = self.settle_open(question, answer);
-        self.reply(Reply::Answer(reply));
+        self.reply(InputReply::Answer(reply));
     }
 
-    /// Settles the named question or the only one that is open. The answer must be one that the question
-    /// offers.
+    /// Settles the named question or the only one that is open. The answer must be one that the
+    /// question offers.
     fn settle_open(&mut self, question: Option<&QuestionId>, answer: Answer) -> Result<(), AnswerRefused> {
         let open: Vec<QuestionId> = self
             .open_questions()
@@ -112,7 +117,7 @@ impl SessionMachine {
 
     pub(super) fn note_unable(&mut self, question: QuestionId, attach: u64, why: &str) {
         if let Some(client) = self.clients.attached.get_mut(&attach) {
-            let why = visible::line(why).chars().take(REASON_CHARS).collect();
+            let why = escape::line(why).chars().take(REASON_CHARS).collect();
             client.unable.insert(question, why);
         }
         self.reject_unanswerable();
@@ -159,26 +164,26 @@ impl SessionMachine {
         self.publish();
     }
 
-    /// Handles open questions while no client is attached: they wait, or are denied at once or after a timeout, as
-    /// configured.
+    /// Handles open questions while no client is attached: they wait, or are denied at once or
+    /// after a timeout, as configured.
     pub(super) fn apply_unattended_policy(&mut self) {
         if self.evicting || self.has_clients() || self.state.open.questions.is_empty() {
             return;
         }
         match self.policy.unattended {
-            Unattended::Wait => {}
-            Unattended::Deny => self.deny_questions(),
-            Unattended::DenyAfter(delay) => self.effect(Effect::ArmDenyTimer(delay)),
+            UnattendedPolicy::Wait => {}
+            UnattendedPolicy::Deny => self.deny_questions(),
+            UnattendedPolicy::DenyAfter(delay) => self.effect(Effect::ArmDenyTimer(delay)),
         }
     }
 
-    /// Does the same as `apply_unattended_policy` for questions restored from the log. Their clients get this much time to
-    /// reconnect.
+    /// Does the same as `apply_unattended_policy` for questions restored from the log. Their
+    /// clients get this much time to reconnect.
     pub(super) fn apply_unattended_policy_after(&mut self, grace: Duration) {
         match self.policy.unattended {
-            Unattended::Wait => {}
-            Unattended::Deny => self.effect(Effect::ArmDenyTimer(grace)),
-            Unattended::DenyAfter(delay) => self.effect(Effect::ArmDenyTimer(delay.max(grace))),
+            UnattendedPolicy::Wait => {}
+            UnattendedPolicy::Deny => self.effect(Effect::ArmDenyTimer(grace)),
+            UnattendedPolicy::DenyAfter(delay) => self.effect(Effect::ArmDenyTimer(delay.max(grace))),
         }
     }
 
@@ -197,8 +202,8 @@ impl SessionMachine {
         self.notify(NotificationKind::Waiting, about);
     }
 
-    /// Whether the session is closing with its questions open. Answers that arrive meanwhile must not be recorded,
-    /// because nothing would act on them.
+    /// Whether the session is closing with its questions open. Answers that arrive meanwhile must
+    /// not be recorded, because nothing would act on them.
     pub(super) fn is_suspending(&self) -> bool {
         match &self.activity {
             Activity::Suspending(_) => true,

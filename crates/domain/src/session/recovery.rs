@@ -1,15 +1,15 @@
 //! How a session begins, and how a turn continues after a restart of the daemon.
 //!
-//! A turn with an open permission question does not end when the daemon stops, restarts or dies. The question stays
-//! open in the log, and clients that attach later are asked. Nothing is planned and no model is asked until it is
-//! answered. Then the call is planned again, with the environment of the client that reconnected, and runs if it still
-//! does what the user was shown.
+//! A turn with an open permission question does not end when the daemon stops, restarts or dies.
+//! The question stays open in the log, and clients that attach later are asked. Nothing is planned
+//! and no model is asked until it is answered. Then the call is planned again, with the environment
+//! of the client that reconnected, and runs if it still does what the user was shown.
 
 use std::time::Duration;
 
 use super::activity::{Activity, RunningTurn};
 use super::effect::{Effect, Purpose, StartTurn, Unfinished};
-use super::input::Beginning;
+use super::input::SessionStart;
 use super::machine::SessionMachine;
 use crate::event::RequestedCall;
 use crate::history::SessionMeta;
@@ -25,9 +25,9 @@ const LOST_QUESTION: &str = "The daemon stopped while a sub-agent waited for you
 const LOST_AGENT_QUESTION: &str = "The daemon stopped while the agent waited for your answer, and the agent with it. This \
                                    turn has ended; send the prompt again.";
 
-impl Beginning {
-    /// Determines how a session begins whose log is loaded. A clean mark counts only if all events before it are there,
-    /// and nothing is open except a turn that waits for an answer.
+impl SessionStart {
+    /// Determines how a session begins whose log is loaded. A clean mark counts only if all events
+    /// before it are there, and nothing is open except a turn that waits for an answer.
     pub fn from_log(state: &SessionState, meta: &SessionMeta) -> Self {
         let is_at_rest = state.open.turn.is_none() || state.is_waiting();
         if meta.clean && meta.last == state.head.number && is_at_rest { Self::Continued } else { Self::Repaired }
@@ -35,19 +35,19 @@ impl Beginning {
 }
 
 impl SessionMachine {
-    pub(super) fn open(&mut self, beginning: Beginning) {
-        match beginning {
-            Beginning::Created { event, real_cwd } => {
+    pub(super) fn open(&mut self, start: SessionStart) {
+        match start {
+            SessionStart::Created { event, real_cwd } => {
                 self.state.folders.real_cwd = Some(real_cwd);
                 self.append(*event);
                 self.repair();
             }
-            Beginning::Continued => self.recover(),
-            Beginning::Repaired => {
+            SessionStart::Continued => self.recover(),
+            SessionStart::Repaired => {
                 self.append(EventKind::Reopened);
                 self.recover();
             }
-            Beginning::Imported { real_cwd } => {
+            SessionStart::Imported { real_cwd } => {
                 self.state.folders.real_cwd = real_cwd;
                 self.append(EventKind::Reopened);
                 self.repair();
@@ -83,8 +83,8 @@ impl SessionMachine {
         self.apply_unattended_policy_after(RECONNECT_GRACE);
     }
 
-    /// Explains why a turn ends that waits only for answers to questions of its sub-agents. Their conversations are not
-    /// in the log, so they could not be continued.
+    /// Explains why a turn ends that waits only for answers to questions of its sub-agents. Their
+    /// conversations are not in the log, so they could not be continued.
     pub(super) fn explain_lost_question(&mut self) {
         if self.state.open.turn.is_some() && !self.state.open.questions.is_empty() && !self.state.is_waiting() {
             let lost = if self.is_hosted() { LOST_AGENT_QUESTION } else { LOST_QUESTION };
@@ -113,7 +113,8 @@ impl SessionMachine {
             after: self.sync_point,
         }));
         self.publish();
-        // Calls that were recorded but not yet asked about when the daemon stopped are checked again.
+        // Calls that were recorded but not yet asked about when the daemon stopped are checked
+        // again.
         let asked = |call: &CallId| self.state.open.questions.iter().any(|asked| asked.question.call == *call);
         let unasked: Vec<CallId> = calls.into_iter().filter(|call| call != answered && !asked(call)).collect();
         for call in unasked {
@@ -121,8 +122,8 @@ impl SessionMachine {
         }
     }
 
-    /// Closes the session with its question open. The model and the tools stop; calls that had started get their
-    /// outcome first.
+    /// Closes the session with its question open. The model and the tools stop; calls that had
+    /// started get their outcome first.
     pub(super) fn suspend(&mut self) {
         self.effect(Effect::DisarmDenyTimer);
         let mut running = match std::mem::take(&mut self.activity) {

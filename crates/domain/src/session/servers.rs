@@ -47,7 +47,8 @@ impl SessionMachine {
         self.servers.next.as_ref().or(self.servers.kept.as_ref()).cloned().unwrap_or_default()
     }
 
-    /// Connects the wanted servers, unless they are the current ones or a child agent connects them.
+    /// Connects the wanted servers, unless they are the current ones or a child agent connects
+    /// them.
     pub(super) fn connect_servers(&mut self) {
         if self.is_hosted() {
             return;

@@ -1,7 +1,8 @@
-//! Built-in slash commands, typed as a prompt: the list of them, and how they are read. The model sees none of them.
+//! Built-in slash commands, typed as a prompt: the list of them, and how they are read. The model
+//! sees none of them.
 
-use crate::briefing::TypedSlashCommand;
 use crate::checkpoint::RestoreDirection;
+use crate::instructions::TypedSlashCommand;
 use crate::{Content, Payload, SessionState, Worktree};
 
 /// The built-in commands: name, description, and a hint at the argument.
@@ -73,7 +74,8 @@ impl WorktreeCommand {
 /// The option of `/worktree remove` that deletes files which git ignores.
 const IGNORED: &str = "--ignored";
 
-/// Reads a prompt as a built-in command: it must be one block of text that begins with the name of a command.
+/// Reads a prompt as a built-in command: it must be one block of text that begins with the name of
+/// a command.
 pub fn read(content: &[Content]) -> Option<SlashCommand> {
     let [Content { payload: Payload::Text { text }, .. }] = content else { return None };
     let text = text.trim().strip_prefix('/')?;
@@ -94,7 +96,8 @@ pub fn read(content: &[Content]) -> Option<SlashCommand> {
     }
 }
 
-/// Reads a prompt as a call of a custom command: its first block must begin with a possible name of one.
+/// Reads a prompt as a call of a custom command: its first block must begin with a possible name of
+/// one.
 pub fn call(content: &[Content]) -> Option<TypedSlashCommand> {
     let [Content { payload: Payload::Text { text }, .. }, ..] = content else { return None };
     let text = text.trim_start().strip_prefix('/')?;
@@ -103,7 +106,8 @@ pub fn call(content: &[Content]) -> Option<TypedSlashCommand> {
     could_be.then(|| TypedSlashCommand { name: name.to_owned(), arguments: arguments.trim().to_owned() })
 }
 
-/// The folders at the root of a file system. A slash followed by one of these names is a path and not a command.
+/// The folders at the root of a file system. A slash followed by one of these names is a path and
+/// not a command.
 const ROOT_FOLDERS: [&str; 23] = [
     "bin",
     "boot",
@@ -135,7 +139,8 @@ pub fn is_path(name: &str) -> bool {
     name.contains('.') || ROOT_FOLDERS.contains(&name)
 }
 
-/// Returns at most three names that are similar to the typed one or begin with it, with their slash.
+/// Returns at most three names that are similar to the typed one or begin with it, with their
+/// slash.
 pub fn near<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let far = 1 + typed.chars().count() / 4;
     let mut near: Vec<(usize, &str)> = names
@@ -146,7 +151,8 @@ pub fn near<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Vec<String
     near.into_iter().take(3).map(|(_, name)| format!("`/{name}`")).collect()
 }
 
-/// The edit distance: how many letters must be inserted, removed or changed to turn one word into the other.
+/// The edit distance: how many letters must be inserted, removed or changed to turn one word into
+/// the other.
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();

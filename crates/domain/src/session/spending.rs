@@ -4,9 +4,9 @@
 //! across restarts like every other one.
 
 use super::activity::Activity;
-use super::effect::{Effect, Purpose, StartTurn, TurnOrder};
+use super::effect::{Effect, Purpose, StartTurn, TurnInput};
 use super::machine::SessionMachine;
-use crate::budget::{BUDGET, Costs, Scope, Spending, SpendingLimit, exceeded, grants_needed};
+use crate::budget::{BUDGET, Costs, Spending, SpendingLimit, SpendingScope, exceeded, grants_needed};
 use crate::{
     Access, CallId, EventKind, MessageId, Outcome, Question, QuestionId, StopReason, ToolCard, ToolContent, ToolKind,
 };
@@ -24,7 +24,7 @@ pub(super) struct SpendingWatch {
 #[derive(Debug)]
 pub enum HeldWork {
     Start(StartTurn),
-    Order(TurnOrder),
+    TurnInput(TurnInput),
 }
 
 impl SessionMachine {
@@ -36,12 +36,12 @@ impl SessionMachine {
         }
     }
 
-    /// Passes an order to the backend. An order that leads to a request to the model is held back if a limit is
-    /// reached.
-    pub(super) fn order(&mut self, order: TurnOrder) {
+    /// Sends an input to the backend. An input that leads to a request to the model is held back if
+    /// a limit is reached.
+    pub(super) fn send_to_turn(&mut self, input: TurnInput) {
         match self.limit_reached().filter(|_| self.is_between_requests()) {
-            Some(reason) => self.ask_to_go_on(HeldWork::Order(order), reason),
-            None => self.effect(Effect::Order(order)),
+            Some(reason) => self.ask_to_go_on(HeldWork::TurnInput(input), reason),
+            None => self.effect(Effect::SendToTurn(input)),
         }
     }
 
@@ -57,7 +57,7 @@ impl SessionMachine {
     }
 
     /// The amount spent in each scope, and the limit of that scope.
-    fn accounts(&self, costs_before: &Costs) -> [(Scope, Spending, SpendingLimit); 3] {
+    fn accounts(&self, costs_before: &Costs) -> [(SpendingScope, Spending, SpendingLimit); 3] {
         let limits = &self.policy.spending;
         let costs = &self.state.usage.costs;
         let turn = Spending {
@@ -66,9 +66,9 @@ impl SessionMachine {
         };
         let session = Spending { tokens: self.state.usage.tokens.total(), costs: costs.clone() };
         [
-            (Scope::Turn, turn, limits.turn),
-            (Scope::Session, session, limits.session),
-            (Scope::Day, self.spending.today.clone(), limits.day),
+            (SpendingScope::Turn, turn, limits.turn),
+            (SpendingScope::Session, session, limits.session),
+            (SpendingScope::Day, self.spending.today.clone(), limits.day),
         ]
     }
 
@@ -110,7 +110,8 @@ impl SessionMachine {
         self.state.open.calls.get(call).is_some_and(|open| open.card.tool == BUDGET)
     }
 
-    /// Handles the answer to the question whether to continue. A turn restored from the log continues after the call.
+    /// Handles the answer to the question whether to continue. A turn restored from the log
+    /// continues after the call.
     pub(super) fn settle_budget(&mut self, call: CallId, allowed: bool) {
         if !allowed {
             self.append(EventKind::ToolEnded { call, outcome: Outcome::declined(None) });
@@ -123,8 +124,8 @@ impl SessionMachine {
         let held = self.activity.running_mut().and_then(|running| running.held.take());
         match held {
             Some(HeldWork::Start(start)) => self.effect(Effect::StartTurn(start)),
-            Some(HeldWork::Order(order)) => self.effect(Effect::Order(order)),
-            None => self.order_call_ended(call, false),
+            Some(HeldWork::TurnInput(input)) => self.effect(Effect::SendToTurn(input)),
+            None => self.send_call_ended(call, false),
         }
     }
 }

@@ -7,24 +7,24 @@
 //! turn ends before the prompt is inserted, the prompt starts a new turn.
 
 use super::activity::Activity;
-use super::effect::{Effect, Purpose, TurnOrder};
+use super::effect::{Effect, Purpose, TurnInput};
 use super::input::{Prompt, PromptMessage};
 use super::machine::SessionMachine;
 use super::slash;
 use crate::event::SteeringPrompt;
-use crate::mcp::Prepared;
+use crate::mcp::PreparedPrompt;
 use crate::{MessageId, StopReason, TurnId};
 
 /// A prompt that waits for the next request of the running turn.
 pub(super) struct WaitingMessage {
     pub(super) prompt: Prompt,
     /// The result of reading what the prompt refers to, once that is done.
-    expansion: Option<Prepared>,
+    expansion: Option<PreparedPrompt>,
 }
 
 impl SessionMachine {
-    /// Whether this prompt can join what the session is doing. A built-in slash command is not a message to the model,
-    /// and therefore waits for its turn.
+    /// Whether this prompt can join what the session is doing. A built-in slash command is not a
+    /// message to the model, and therefore waits for its turn.
     pub(super) fn can_be_steered_by(&self, prompt: &Prompt) -> bool {
         let takes_messages = match &self.activity {
             Activity::Turn(running) => running.purpose == Purpose::Answer,
@@ -47,20 +47,21 @@ impl SessionMachine {
         self.effect(Effect::ExpandSteering(message));
     }
 
-    pub(super) fn note_steering_expanded(&mut self, prompt: &TurnId, prepared: Prepared) {
+    pub(super) fn note_steering_expanded(&mut self, prompt: &TurnId, prepared: PreparedPrompt) {
         if let Some(waiting) = self.queue.steering.iter_mut().find(|waiting| waiting.prompt.turn == *prompt) {
             waiting.expansion = Some(prepared);
         }
     }
 
-    /// Whether all calls of the model's last response have their outcomes. Calls of sub-agents do not count.
+    /// Whether all calls of the model's last response have their outcomes. Calls of sub-agents do
+    /// not count.
     pub(super) fn is_between_requests(&self) -> bool {
         let Activity::Turn(running) = &self.activity else { return false };
         running.calls.values().all(|call| call.agent.is_some()) && self.state.open.queued.is_empty()
     }
 
-    /// Inserts the messages that are ready, in the order in which they came, if the turn is between two requests.
-    /// Returns whether the model has something new to read.
+    /// Inserts the messages that are ready, in the order in which they came, if the turn is between
+    /// two requests. Returns whether the model has something new to read.
     pub(super) fn insert_steering(&mut self) -> bool {
         if !self.is_between_requests() {
             return false;
@@ -74,7 +75,7 @@ impl SessionMachine {
         inserted
     }
 
-    fn insert_message(&mut self, turn: TurnId, prompt: Prompt, mut prepared: Prepared) -> bool {
+    fn insert_message(&mut self, turn: TurnId, prompt: Prompt, mut prepared: PreparedPrompt) -> bool {
         let Prompt { turn: own, origin, content, message, .. } = prompt;
         let message = message.unwrap_or_default();
         for text in std::mem::take(&mut prepared.notices) {
@@ -92,8 +93,8 @@ impl SessionMachine {
         !is_refused
     }
 
-    /// Continues a turn that its model has ended, if a message waits for it. A turn that failed or may make no more
-    /// requests ends.
+    /// Continues a turn that its model has ended, if a message waits for it. A turn that failed or
+    /// may make no more requests ends.
     pub(super) fn continue_with_steering(&mut self, reason: &StopReason) -> bool {
         let may_continue = match reason {
             StopReason::EndTurn | StopReason::MaxTokens => true,
@@ -108,11 +109,12 @@ impl SessionMachine {
         }
         self.drop_begun_calls(&[]);
         let (at, conversation) = (self.sync_point, self.state.conversation.clone());
-        self.order(TurnOrder::Continue { at, conversation });
+        self.send_to_turn(TurnInput::Continue { at, conversation });
         true
     }
 
-    /// Queues the prompts that waited for a turn that is over, before the prompts that were queued already.
+    /// Queues the prompts that waited for a turn that is over, before the prompts that were queued
+    /// already.
     pub(super) fn queue_left_steering(&mut self) {
         while let Some(left) = self.queue.steering.pop_back() {
             self.queue.waiting.push_front(left.prompt);

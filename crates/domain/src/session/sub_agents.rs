@@ -1,8 +1,8 @@
 //! Sub-agents of a turn: when they start, what they may use, and where their reports go.
 //!
-//! Read-only sub-agents work in parallel, up to a limit; a sub-agent that may do more works alone. A sub-agent in the
-//! background does not block its call: its report is kept until the model asks for it, and the turn does not end
-//! before.
+//! Read-only sub-agents work in parallel, up to a limit; a sub-agent that may do more works alone.
+//! A sub-agent in the background does not block its call: its report is kept until the model asks
+//! for it, and the turn does not end before.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -43,7 +43,8 @@ pub struct SubAgent {
     pub mode: Mode,
     /// The only tools that it may use; None for all tools of its mode.
     pub tools: Option<Vec<String>>,
-    /// The nesting depth: 1 for a sub-agent of the main conversation, 2 for one that such a sub-agent started.
+    /// The nesting depth: 1 for a sub-agent of the main conversation, 2 for one that such a
+    /// sub-agent started.
     depth: u32,
     /// The call that started it.
     call: CallId,
@@ -103,7 +104,8 @@ impl SubAgents {
         self.working.get(turn)
     }
 
-    /// Releases the sub-agents of a call that has ended. Returns those that worked only for this call.
+    /// Releases the sub-agents of a call that has ended. Returns those that worked only for this
+    /// call.
     pub(super) fn release(&mut self, call: &CallId) -> Vec<TurnId> {
         self.queued.retain(|queued| queued.agent.background || queued.agent.call != *call);
         for Queued { agent, .. } in &mut self.queued {
@@ -130,8 +132,9 @@ impl SubAgents {
         self.working.values_mut().chain(queued).find(|sub| sub.id == *id)
     }
 
-    /// Takes the first sub-agent that may start from the queue. Only sub-agents of the same depth are compared, because
-    /// one that waits for its own sub-agent must not keep that one from starting.
+    /// Takes the first sub-agent that may start from the queue. Only sub-agents of the same depth
+    /// are compared, because one that waits for its own sub-agent must not keep that one from
+    /// starting.
     fn next(&mut self, limits: AgentLimits) -> Option<Queued> {
         let has_room = |next: &SubAgent| {
             let mut peers = self.working.values().filter(|sub| sub.depth == next.depth);
@@ -257,7 +260,8 @@ impl SessionMachine {
         running.agents.queued.push_back(Queued { agent, task, resumes });
     }
 
-    /// Returns a new id. It is unique in the session, even after a restart, because ids grow with the event numbers.
+    /// Returns a new id. It is unique in the session, even after a restart, because ids grow with
+    /// the event numbers.
     fn next_agent_id(&mut self) -> AgentId {
         self.agents.last = (self.agents.last + 1).max(self.state.head.number);
         AgentId::from(format!("agent-{}", self.agents.last))
@@ -300,7 +304,8 @@ impl SessionMachine {
         }
     }
 
-    /// Handles the end of a sub-agent: its report goes to the call that waits for it, or is kept for the model.
+    /// Handles the end of a sub-agent: its report goes to the call that waits for it, or is kept
+    /// for the model.
     pub(super) fn end_agent(&mut self, turn: &TurnId, mut outcome: Outcome, resumable: bool) {
         let Some(running) = self.activity.running_mut() else { return };
         let family = running.agents.family(turn);
@@ -327,8 +332,8 @@ impl SessionMachine {
         self.pass_on_reports();
     }
 
-    /// Ends the background sub-agent that this call started, at a client's request. The model receives the cancellation
-    /// in place of a report. Returns whether there was such a sub-agent.
+    /// Ends the background sub-agent that this call started, at a client's request. The model
+    /// receives the cancellation in place of a report. Returns whether there was such a sub-agent.
     pub(super) fn cancel_agent(&mut self, call: &CallId) -> bool {
         let Activity::Turn(running) = &mut self.activity else { return false };
         let is_meant = |agent: &SubAgent| agent.background && agent.call == *call;
@@ -359,8 +364,8 @@ impl SessionMachine {
         }
     }
 
-    /// Whether a turn that the model has ended continues, because background sub-agents still work or have reports that
-    /// the model has not received.
+    /// Whether a turn that the model has ended continues, because background sub-agents still work
+    /// or have reports that the model has not received.
     pub(super) fn wait_for_agents(&mut self, turn: &TurnId) -> bool {
         let Activity::Turn(running) = &mut self.activity else { return false };
         if running.id != *turn || (running.agents.reports.is_empty() && !running.agents.in_background()) {
@@ -388,7 +393,8 @@ impl SessionMachine {
         self.continue_with(turn, summaries.join("\n\n"));
     }
 
-    /// Records a call of a sub-agent, and shows it as a step of the call that waits for the sub-agent.
+    /// Records a call of a sub-agent, and shows it as a step of the call that waits for the
+    /// sub-agent.
     pub(super) fn record_step(&mut self, agent: &TurnId, call: &CallId, called: &EventKind) {
         let Some(running) = self.activity.running_mut() else { return };
         let Some(sub) = running.agents.working.get_mut(agent) else { return };

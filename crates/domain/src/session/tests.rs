@@ -1,6 +1,7 @@
-//! Explores interleavings of inputs. The world below plays everything around a session: clients, the backend of a turn,
-//! executors, hooks, the toolbox, the disk and crashes. It relies on the effects, not on the machine's own state, and
-//! after each step it checks the invariants of docs/architecture.md.
+//! Explores interleavings of inputs. The world below plays everything around a session: clients,
+//! the backend of a turn, executors, hooks, the toolbox, the disk and crashes. It relies on the
+//! effects, not on the machine's own state, and after each step it checks the invariants of
+//! docs/architecture.md.
 
 mod hosted;
 mod invariants;
@@ -15,16 +16,16 @@ use proptest::prelude::*;
 use self::moves::{Move, moves, policies};
 use self::surroundings::Surroundings;
 
-use super::effect::{Effect, Reply, UndoReply};
-use super::input::{Beginning, CallReport, Input, NewClient, Prompt, TurnReport};
-use super::{Activity, EvictionReason, Requester, SessionMachine, SessionPolicy, WhenBusy};
+use super::effect::{Effect, InputReply, UndoReply};
+use super::input::{CallReport, Input, NewClient, Prompt, SessionStart, TurnReport};
+use super::{Activity, BusyPolicy, EvictionReason, Requester, SessionMachine, SessionPolicy};
 use crate::checkpoint::RestoreDirection;
 use crate::history::SessionMeta;
-use crate::mcp::Prepared;
+use crate::mcp::PreparedPrompt;
 use crate::tool::ToolRequest;
 use crate::{
-    Access, Answer, Approval, CallId, Choice, Content, Decision, Event, EventKind, Millis, Mode, ModelId, Origin,
-    Outcome, SessionState, StopReason, ToolCard, ToolContent, ToolKind, TurnFailure, TurnId,
+    Access, Answer, Approval, CallId, Choice, Content, Decision, Event, EventKind, Millis, Mode, ModelId, Outcome,
+    PromptOrigin, SessionState, StopReason, ToolCard, ToolContent, ToolKind, TurnFailure, TurnId,
 };
 
 #[derive(Default)]
@@ -78,8 +79,8 @@ impl World {
             model: ModelId::from("m"),
             agent: agent.map(str::to_owned),
         };
-        let beginning = Beginning::Created { event: Box::new(created), real_cwd: "/real".into() };
-        let machine = SessionMachine::new(SessionState::new("s".into()), &beginning, policy);
+        let start = SessionStart::Created { event: Box::new(created), real_cwd: "/real".into() };
+        let machine = SessionMachine::new(SessionState::new("s".into()), &start, policy);
         let mut world = Self {
             machine,
             policy,
@@ -94,7 +95,7 @@ impl World {
             last_turn: None,
             old_turn: None,
         };
-        world.deliver(Input::Opened(beginning));
+        world.deliver(Input::Opened(start));
         world
     }
 
@@ -104,21 +105,21 @@ impl World {
         self.log.iter().for_each(|event| state.apply(event));
         let stored = SessionMeta { clean, ..self.stored.clone().expect("a session has stored its first event") };
         state.adopt_stored(&stored);
-        let beginning = Beginning::from_log(&state, &stored);
-        assert_eq!(matches!(beginning, Beginning::Continued), clean, "whether the log is in good order");
+        let start = SessionStart::from_log(&state, &stored);
+        assert_eq!(matches!(start, SessionStart::Continued), clean, "whether the log is in good order");
         self.around = Surroundings::default();
         self.around.roots_of_turn.clone_from(&state.folders.extra_roots);
-        self.machine = SessionMachine::new(state, &beginning, self.policy);
+        self.machine = SessionMachine::new(state, &start, self.policy);
         self.work = Work::default();
         self.attached.clear();
         // Prompts that are in no log are gone; their clients see that the daemon is gone, too.
         let open = self.folded.open.turn.clone();
         self.unanswered.retain(|prompt| open.as_ref().is_some_and(|turn| turn.has_prompt(prompt)));
-        self.deliver(Input::Opened(beginning));
+        self.deliver(Input::Opened(start));
         assert!(self.work.backend.is_none() && self.work.calls.is_empty(), "nothing starts before an answer");
     }
 
-    fn deliver(&mut self, input: Input) -> Option<Reply> {
+    fn deliver(&mut self, input: Input) -> Option<InputReply> {
         let mut reply = None;
         for effect in self.machine.step(input, Millis(1)) {
             match effect {
@@ -156,7 +157,7 @@ impl World {
             // The executor of a cancelled call reports its end later, as a move.
             Effect::CancelCall(_) => {}
             Effect::DropCall(call) => drop(self.work.calls.remove(&call)),
-            Effect::ConsultHooks { turn, .. } => {
+            Effect::RunHooks { turn, .. } => {
                 assert_eq!(self.work.backend.as_ref(), Some(&turn), "hooks are asked about another turn");
                 self.work.hooks = Some(turn);
             }
@@ -181,7 +182,7 @@ impl World {
         }
     }
 
-    fn prompt(&mut self, text: &str, when_busy: Option<WhenBusy>) {
+    fn prompt(&mut self, text: &str, when_busy: Option<BusyPolicy>) {
         self.prompts += 1;
         let was_busy = !self.machine.activity().is_idle();
         let was_evicting = self.around.evicting;
@@ -200,8 +201,8 @@ impl World {
         // It may be answered before the reply is read.
         self.unanswered.insert(id.clone());
         let reply = self.deliver(Input::Prompt { prompt, backlog_full: false });
-        let Some(Reply::Prompt(taken)) = reply else { panic!("a prompt is replied to") };
-        if was_busy && when_busy.unwrap_or(self.policy.when_busy) == WhenBusy::Refuse {
+        let Some(InputReply::Prompt(taken)) = reply else { panic!("a prompt is replied to") };
+        if was_busy && when_busy.unwrap_or(self.policy.when_busy) == BusyPolicy::Refuse {
             assert!(taken.is_err(), "a prompt is refused while the session is busy");
         }
         assert!(taken.is_err() || !was_evicting, "a prompt is taken while the session is evicted");
@@ -257,15 +258,15 @@ impl World {
             self.deliver(Input::Cancel(requester()));
             self.attach(None);
             self.correct_model();
-            assert_eq!(self.deliver(Input::Undo(RestoreDirection::Undo)), Some(Reply::Undo(UndoReply::Busy)));
+            assert_eq!(self.deliver(Input::Undo(RestoreDirection::Undo)), Some(InputReply::Undo(UndoReply::Busy)));
             assert_eq!(self.log.len(), before, "a closing session records something");
             return;
         }
         match step {
             Move::Prompt => self.prompt("hello", None),
-            Move::Steer => self.prompt("not so", Some(WhenBusy::Steer)),
+            Move::Steer => self.prompt("not so", Some(BusyPolicy::Steer)),
             Move::SlashUndo => self.prompt("/undo", None),
-            Move::SlashCompact => self.prompt("/compact", Some(WhenBusy::Steer)),
+            Move::SlashCompact => self.prompt("/compact", Some(BusyPolicy::Steer)),
             Move::CtlUndo => drop(self.deliver(Input::Undo(RestoreDirection::Undo))),
             Move::Cancel => drop(self.deliver(Input::Cancel(requester()))),
             Move::WithdrawLast => {
@@ -306,15 +307,15 @@ impl World {
             Move::Expanded => {
                 if self.work.expanding {
                     self.work.expanding = false;
-                    self.deliver(Input::PromptExpanded(Prepared::default()));
+                    self.deliver(Input::PromptExpanded(PreparedPrompt::default()));
                 }
             }
             Move::SteeringExpanded => {
                 if let Some(prompt) = self.work.steering.pop_front() {
-                    self.deliver(Input::SteeringExpanded { prompt, prepared: Prepared::default() });
+                    self.deliver(Input::SteeringExpanded { prompt, prepared: PreparedPrompt::default() });
                 }
             }
-            Move::TurnSpeaks => self.turn(TurnReport::Said { message: "m".into(), text: "x".to_owned() }),
+            Move::TurnSpeaks => self.turn(TurnReport::Text { message: "m".into(), text: "x".to_owned() }),
             Move::TurnCalls => self.turn(called()),
             Move::TurnCallsTwice => {
                 if let Some(turn) = self.work.backend.clone().filter(|_| !self.is_silent()) {
@@ -400,8 +401,8 @@ impl World {
     }
 }
 
-fn origin() -> Origin {
-    Origin { connection: "c".into(), bridge: None, request: "1".to_owned() }
+fn origin() -> PromptOrigin {
+    PromptOrigin { connection: "c".into(), bridge: None, request: "1".to_owned() }
 }
 
 fn requester() -> Requester {

@@ -1,10 +1,10 @@
 //! The running turn: what it reports, how it is stopped, and how it ends.
 
 use super::activity::{Activity, RunningTurn};
-use super::effect::{Effect, Purpose, TurnOrder};
+use super::effect::{Effect, Purpose, TurnInput};
 use super::eviction::Requester;
 use super::hosted::AgentTurn;
-use super::input::{Spent, TurnReport};
+use super::input::{RequestUsage, TurnReport};
 use super::machine::SessionMachine;
 use super::sub_agents::SubAgents;
 use crate::event::Setting;
@@ -26,12 +26,12 @@ impl SessionMachine {
         matches!(&self.activity, Activity::Turn(running) if running.id == *turn)
     }
 
-    pub(super) fn take_report(&mut self, turn: TurnId, report: TurnReport) {
+    pub(super) fn handle_turn_report(&mut self, turn: TurnId, report: TurnReport) {
         if !self.is_running_turn(&turn) {
             return;
         }
         match report {
-            TurnReport::Said { message, text } => {
+            TurnReport::Text { message, text } => {
                 self.append(EventKind::AgentText { message, text });
             }
             TurnReport::Thought { message, text } => {
@@ -40,7 +40,7 @@ impl SessionMachine {
             TurnReport::Sealed { message, seal } => {
                 self.append(EventKind::ResponseSealed { message, seal });
             }
-            TurnReport::Begun { call, message, tool, title } => {
+            TurnReport::CallBegun { call, message, tool, title } => {
                 self.append(EventKind::CallBegun { call, message, tool, title });
             }
             TurnReport::Requested { message, calls } => {
@@ -51,12 +51,12 @@ impl SessionMachine {
                 self.drop_begun_calls(&[]);
                 self.append(EventKind::Abandoned { message });
             }
-            TurnReport::Nudged { text } => {
+            TurnReport::Reminder { text } => {
                 self.drop_begun_calls(&[]);
-                self.nudge(turn, text);
+                self.remind(turn, text);
             }
-            TurnReport::Noticed { text } => self.notice_passing(text),
-            TurnReport::Barred { call, message, request, reason } => {
+            TurnReport::Notice { text } => self.notice_passing(text),
+            TurnReport::CallRejected { call, message, request, reason } => {
                 let refusal = PlanRefusal { kind: ToolKind::Other, title: request.tool.clone(), reason };
                 self.record_refusal(call, message, request, refusal, None);
             }
@@ -68,15 +68,15 @@ impl SessionMachine {
                 let compaction = Some(message);
                 self.append(EventKind::Compacted { summary, kept_from, kept_of_user, compaction });
                 let conversation = self.state.conversation.clone();
-                self.order(TurnOrder::Compacted { conversation });
+                self.send_to_turn(TurnInput::Compacted { conversation });
             }
             TurnReport::Called { call, message, request } => self.start_call(call, message, request, None),
             TurnReport::Planned { call, message, entries } => {
                 self.append(EventKind::Planned { call: call.clone(), message, entries });
-                self.order_call_ended(call, false);
+                self.send_call_ended(call, false);
             }
-            TurnReport::Used { usage, window, price, estimated } => {
-                self.pay(Spent { usage, price, estimated }, usage.total(), window);
+            TurnReport::Usage { usage, window, price, estimated } => {
+                self.record_usage(RequestUsage { usage, price, estimated }, usage.total(), window);
             }
             TurnReport::Ended { reason, fallback } => self.consider_end(turn, reason, fallback),
             TurnReport::Died => {
@@ -86,7 +86,8 @@ impl SessionMachine {
         }
     }
 
-    /// Handles the end of the model's work. The turn ends unless another model takes over or a hook objects.
+    /// Handles the end of the model's work. The turn ends unless another model takes over or a hook
+    /// objects.
     fn consider_end(&mut self, turn: TurnId, reason: StopReason, fallback: Option<ModelId>) {
         if self.fall_back(&reason, fallback) || self.continue_with_steering(&reason) {
             return;
@@ -97,10 +98,10 @@ impl SessionMachine {
         if let Activity::Turn(running) = &mut self.activity {
             running.ending = Some(reason.clone());
         }
-        self.effect(Effect::ConsultHooks { turn, reason });
+        self.effect(Effect::RunHooks { turn, reason });
     }
 
-    pub(super) fn take_hook_verdict(&mut self, turn: TurnId, refusal: Option<String>) {
+    pub(super) fn handle_hook_verdict(&mut self, turn: TurnId, refusal: Option<String>) {
         let Activity::Turn(running) = &mut self.activity else { return };
         if running.id != turn {
             return;
@@ -109,17 +110,17 @@ impl SessionMachine {
         if let Some(why) = refusal.filter(|_| reason == StopReason::EndTurn) {
             running.sent_back += 1;
             if running.sent_back <= SENT_BACK {
-                return self.nudge(turn, format!("A hook did not let the turn end: {why}"));
+                return self.remind(turn, format!("A hook did not let the turn end: {why}"));
             }
         }
-        // A message may have arrived while the hooks were consulted.
+        // A message may have arrived while the hooks were verdict.
         if !self.continue_with_steering(&reason) {
             self.end_turn(reason);
         }
     }
 
     /// Continues the turn with this text as if the user had written it, and shows it as a notice.
-    fn nudge(&mut self, turn: TurnId, text: String) {
+    fn remind(&mut self, turn: TurnId, text: String) {
         self.notice_passing(text.clone());
         self.continue_with(turn, text);
     }
@@ -137,14 +138,14 @@ impl SessionMachine {
         });
         self.insert_steering();
         let (at, conversation) = (self.sync_point, self.state.conversation.clone());
-        self.order(TurnOrder::Continue { at, conversation });
+        self.send_to_turn(TurnInput::Continue { at, conversation });
     }
 
     /// Clears the outcomes of these calls from the conversation, and continues the turn.
     fn clear_results(&mut self, calls: Vec<CallId>) {
         self.append(EventKind::ResultsCleared { calls });
         let (at, conversation) = (self.sync_point, self.state.conversation.clone());
-        self.order(TurnOrder::Continue { at, conversation });
+        self.send_to_turn(TurnInput::Continue { at, conversation });
     }
 
     /// Continues with a listed model if the provider does not know the default one; once per turn.
@@ -163,7 +164,7 @@ impl SessionMachine {
         self.set_model(other);
         self.notice_passing(text);
         let (at, conversation) = (self.sync_point, self.state.conversation.clone());
-        self.order(TurnOrder::Continue { at, conversation });
+        self.send_to_turn(TurnInput::Continue { at, conversation });
         true
     }
 
@@ -180,16 +181,16 @@ impl SessionMachine {
         }
     }
 
-    pub(super) fn order_call_ended(&mut self, call: CallId, failed: bool) {
+    pub(super) fn send_call_ended(&mut self, call: CallId, failed: bool) {
         if matches!(self.activity, Activity::Turn(_)) {
             self.insert_steering();
             let (at, conversation) = (self.sync_point, self.state.conversation.clone());
-            self.order(TurnOrder::CallEnded { call, failed, at, conversation });
+            self.send_to_turn(TurnInput::CallEnded { call, failed, at, conversation });
         }
     }
 
-    pub(super) fn pay(&mut self, spent: Spent, window_used: u64, window: u64) {
-        let Spent { usage, price, estimated } = spent;
+    pub(super) fn record_usage(&mut self, spent: RequestUsage, window_used: u64, window: u64) {
+        let RequestUsage { usage, price, estimated } = spent;
         let cost = price.map(|price| self.cost_with(&price, &usage));
         self.append(EventKind::Used { usage, window_used, window, cost, estimated });
     }
@@ -235,7 +236,8 @@ impl SessionMachine {
         }
     }
 
-    /// Ends the activity early. A turn's model is dropped at once, its tools are cancelled, and it ends when they have.
+    /// Ends the activity early. A turn's model is dropped at once, its tools are cancelled, and it
+    /// ends when they have.
     pub(super) fn stop_turn(&mut self, reason: StopReason) {
         if reason == StopReason::Cancelled {
             self.queue.give_up_steering();
@@ -256,7 +258,8 @@ impl SessionMachine {
             Activity::Waiting(turn) => {
                 self.stop_running(RunningTurn::new(turn, Purpose::Answer), reason, self.evicting)
             }
-            // A turn that is being suspended continues in the next daemon, unless a user cancels it.
+            // A turn that is being suspended continues in the next daemon, unless a user cancels
+            // it.
             Activity::Suspending(running) if reason == StopReason::Cancelled => {
                 self.stop_running(running, reason, false);
             }
@@ -268,7 +271,8 @@ impl SessionMachine {
         }
     }
 
-    /// Stops a running turn. `unanswered` means that its questions were not rejected, because the daemon stops.
+    /// Stops a running turn. `unanswered` means that its questions were not rejected, because the
+    /// daemon stops.
     fn stop_running(&mut self, mut running: RunningTurn, reason: StopReason, unanswered: bool) {
         if reason == StopReason::Cancelled {
             self.effect(Effect::CancelBackground(running.id.clone()));
@@ -313,7 +317,7 @@ impl SessionMachine {
         {
             let (turn, reason) = (running.id.clone(), reason.clone());
             if reason != StopReason::EndTurn {
-                self.effect(Effect::InformHooks { turn, reason: reason.clone() });
+                self.effect(Effect::NotifyHooks { turn, reason: reason.clone() });
             }
             self.end_turn(reason);
         }

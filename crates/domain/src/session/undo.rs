@@ -1,7 +1,8 @@
-//! Undo and redo: when they may run, and what is recorded about them. The toolbox restores the files.
+//! Undo and redo: when they may run, and what is recorded about them. The toolbox restores the
+//! files.
 
 use super::activity::{Activity, Restoration};
-use super::effect::{Effect, Reply, UndoReply};
+use super::effect::{Effect, InputReply, UndoReply};
 use super::machine::SessionMachine;
 use crate::checkpoint::{RestoreDirection, Restored};
 use crate::{EventKind, MessageId, StopReason, TurnId};
@@ -15,13 +16,13 @@ impl SessionMachine {
     /// Carries out `ctl undo`, which has no turn of its own.
     pub(super) fn undo(&mut self, direction: RestoreDirection) {
         if !self.activity.is_idle() || self.evicting {
-            return self.reply(Reply::Undo(UndoReply::Busy));
+            return self.reply(InputReply::Undo(UndoReply::Busy));
         }
         if self.restore(None, direction) {
-            self.reply(Reply::Undo(UndoReply::Started));
+            self.reply(InputReply::Undo(UndoReply::Started));
         } else {
             self.consider_eviction();
-            self.reply(Reply::Undo(UndoReply::Nothing));
+            self.reply(InputReply::Undo(UndoReply::Nothing));
         }
     }
 
@@ -68,8 +69,9 @@ impl SessionMachine {
         }
     }
 
-    /// Records a cancelled restoration. The turn counts as undone if at least one file was reached: the opposite
-    /// direction then leads back to where it began. If no file was touched, it can be tried again at once.
+    /// Records a cancelled restoration. The turn counts as undone if at least one file was reached:
+    /// the opposite direction then leads back to where it began. If no file was touched, it can be
+    /// tried again at once.
     fn record_cut_short(&mut self, turn: TurnId, direction: RestoreDirection, files: &[Restored]) {
         let reached = |file: &Restored| file.left.as_deref() != Some(NOT_REACHED);
         if files.iter().any(reached) {
@@ -84,8 +86,8 @@ impl SessionMachine {
         }
     }
 
-    /// Records a restoration. The turn counts as undone even if every file was left unchanged, so that earlier turns
-    /// can be reached.
+    /// Records a restoration. The turn counts as undone even if every file was left unchanged, so
+    /// that earlier turns can be reached.
     fn record_restored(&mut self, turn: TurnId, direction: RestoreDirection, files: &[Restored]) {
         let done = files.iter().filter(|file| file.left.is_none()).map(|file| file.path.clone()).collect();
         self.append(EventKind::Restored { message: MessageId::new(), turn, way: direction, files: done });

@@ -1,11 +1,12 @@
-//! `/worktree`: when a session may move, what is recorded, and what the user reads. The port runs git.
+//! `/worktree`: when a session may move, what is recorded, and what the user reads. The port runs
+//! git.
 
 use super::activity::Activity;
 use super::effect::Effect;
 use super::input::PromptMessage;
 use super::machine::SessionMachine;
 use super::slash::{self, SlashCommand, WorktreeCommand};
-use crate::mcp::Prepared;
+use crate::mcp::PreparedPrompt;
 use crate::worktree::{EnteredWorktree, RemovedWorktree, Worktree, WorktreeError, WorktreeStatus};
 use crate::{EventKind, MessageId};
 
@@ -38,8 +39,8 @@ impl SessionMachine {
         self.end_slash_command(text, None);
     }
 
-    /// Answers `/worktree` in a hosted session, unless the child has a slash command of that name. Returns whether the
-    /// prompt has been answered.
+    /// Answers `/worktree` in a hosted session, unless the child has a slash command of that name.
+    /// Returns whether the prompt has been answered.
     pub(super) fn refuse_worktree(&mut self, message: &PromptMessage) -> bool {
         let is_ours = matches!(slash::read(&message.content), Some(SlashCommand::Worktree(_)));
         let offer = self.state.settings.hosted.as_ref().and_then(|hosted| hosted.offer.commands.as_ref());
@@ -49,7 +50,7 @@ impl SessionMachine {
             return false;
         }
         self.activity = Activity::SlashCommand(message.turn.clone());
-        self.record_message(message.clone(), true, Prepared::default(), None);
+        self.record_message(message.clone(), true, PreparedPrompt::default(), None);
         self.end_slash_command(HOSTED.to_owned(), None);
         true
     }

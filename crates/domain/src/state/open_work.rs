@@ -8,8 +8,8 @@ use crate::event::{RequestedCall, SteeringPrompt};
 use crate::hosted::{CallFields, CallStatus, HostedEvent};
 use crate::tool::{AGENT, OutcomeKind};
 use crate::{
-    CallId, Decision, Event, EventKind, MessageId, Millis, Origin, Outcome, Question, StopReason, ToolCard, TurnId,
-    Usage,
+    CallId, Decision, Event, EventKind, MessageId, Millis, Outcome, PromptOrigin, Question, StopReason, ToolCard,
+    TurnId, Usage,
 };
 
 /// The outcome of a call that the model did not finish writing.
@@ -26,7 +26,7 @@ pub struct OpenWork {
     /// Calls of the current response that have not been taken up yet, in the model's order.
     pub queued: Vec<RequestedCall>,
     /// The open questions, oldest first.
-    pub questions: Vec<Asked>,
+    pub questions: Vec<AskedQuestion>,
     /// The commands and sub-agents that work in the background, by their handles.
     pub background: BTreeMap<String, BackgroundWork>,
 }
@@ -35,7 +35,7 @@ pub struct OpenWork {
 #[derive(Clone, Debug)]
 pub struct OpenTurn {
     pub id: TurnId,
-    pub origin: Origin,
+    pub origin: PromptOrigin,
     pub started: Millis,
     /// The number of the event that started the turn.
     pub number: u64,
@@ -47,7 +47,8 @@ pub struct OpenTurn {
     pub usage: Usage,
     /// The prompts that joined it.
     pub steering: Vec<SteeringPrompt>,
-    /// The number of the event since which a child agent waits for the user to answer a form, if it does.
+    /// The number of the event since which a child agent waits for the user to answer a form, if it
+    /// does.
     pub paused: Option<u64>,
 }
 
@@ -60,7 +61,7 @@ impl OpenTurn {
 
 /// An open question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct AskedQuestion {
     /// The number of the event that asked the question.
     pub at: u64,
     pub question: Question,
@@ -143,7 +144,7 @@ impl OpenWork {
             }
             EventKind::Planned { call, .. } => self.queued.retain(|queued| queued.call != *call),
             EventKind::PermissionAsked { question } => {
-                self.questions.push(Asked { at: event.number, question: question.clone() });
+                self.questions.push(AskedQuestion { at: event.number, question: question.clone() });
             }
             EventKind::PermissionAnswered { question, .. } => {
                 self.questions.retain(|open| open.question.id != *question);
@@ -268,12 +269,14 @@ impl OpenWork {
         kinds
     }
 
-    /// Returns the events that end all work in the background, which does not outlive its session in memory.
+    /// Returns the events that end all work in the background, which does not outlive its session
+    /// in memory.
     pub fn ending_background(&self) -> Vec<EventKind> {
         self.background.keys().map(|handle| background_ended(handle)).collect()
     }
 
-    /// Returns the events that end the sub-agents in the background, which do not outlive their turn.
+    /// Returns the events that end the sub-agents in the background, which do not outlive their
+    /// turn.
     pub(super) fn ending_agents(&self) -> impl Iterator<Item = EventKind> {
         self.background.iter().filter(|(_, work)| work.is_agent()).map(|(handle, _)| background_ended(handle))
     }
@@ -310,7 +313,7 @@ fn never_run(call: &CallId, verdict: OutcomeKind, text: &str) -> EventKind {
 }
 
 /// Builds the event that closes a question without an answer.
-pub(super) fn unanswered(Asked { question, .. }: &Asked) -> EventKind {
+pub(super) fn unanswered(AskedQuestion { question, .. }: &AskedQuestion) -> EventKind {
     EventKind::PermissionAnswered {
         question: question.id.clone(),
         call: question.call.clone(),

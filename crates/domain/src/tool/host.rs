@@ -9,8 +9,8 @@ use crate::{CallId, Mode};
 
 /// The services that a session offers to a running tool.
 pub trait ToolHost: Send + Sync + 'static {
-    /// Runs a sub-agent on a task and returns its report, or what else the request asks for. Dropping
-    /// the future ends a sub-agent that does not work in the background.
+    /// Runs a sub-agent on a task and returns its report, or what else the request asks for.
+    /// Dropping the future ends a sub-agent that does not work in the background.
     fn delegate(&self, _request: SubAgentRequest) -> BoxFuture<'static, Outcome> {
         Box::pin(std::future::ready(Outcome::failed("There are no sub-agents here.")))
     }

@@ -1,5 +1,5 @@
-//! Notices calls of a turn that lead nowhere: those that keep failing, and those that are made again and again with the
-//! same outcome. Pure.
+//! Notices calls of a turn that lead nowhere: those that keep failing, and those that are made
+//! again and again with the same outcome. Pure.
 
 use crate::tool::{AGENT, ToolRequest, UPDATE_PLAN};
 

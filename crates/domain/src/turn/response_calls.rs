@@ -27,7 +27,7 @@ pub enum NextStep {
     /// Wait: calls are running.
     Wait,
     /// Hand over these calls, in this order. They may run side by side.
-    HandOver(Vec<NextCall>),
+    StartCalls(Vec<NextCall>),
     /// Ask the model: every call has its outcome.
     AskModel,
 }
@@ -103,7 +103,7 @@ impl ResponseCalls {
                 break;
             }
         }
-        if batch.is_empty() { NextStep::AskModel } else { NextStep::HandOver(batch) }
+        if batch.is_empty() { NextStep::AskModel } else { NextStep::StartCalls(batch) }
     }
 
     fn step(&self, request: &ToolRequest) -> CallStep {
@@ -169,7 +169,7 @@ mod tests {
 
     fn take(calls: &mut ResponseCalls) -> Vec<(String, CallStep)> {
         match calls.next(&tools()) {
-            NextStep::HandOver(batch) => batch.into_iter().map(|next| (next.call.to_string(), next.step)).collect(),
+            NextStep::StartCalls(batch) => batch.into_iter().map(|next| (next.call.to_string(), next.step)).collect(),
             NextStep::Wait | NextStep::AskModel => Vec::new(),
         }
     }
@@ -221,7 +221,7 @@ mod tests {
                         let call: CallId = running.remove(which.index(running.len()));
                         calls.end(&call, failed, "", &tools);
                     }
-                    NextStep::HandOver(batch) => {
+                    NextStep::StartCalls(batch) => {
                         prop_assert!(running.is_empty(), "calls start beside others");
                         let kind = |tool: &str| match tool { READ | UPDATE_PLAN => 0, AGENT => 1, _ => 2 };
                         let first = kind(&batch[0].request.tool);

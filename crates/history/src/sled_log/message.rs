@@ -1,7 +1,7 @@
 //! The messages of a sled log, segment by segment.
 //!
-//! A segment begins with 20 bytes: a checksum, its position in the log, and the position up to which the log was safe
-//! when the segment was begun. Its messages follow without gaps:
+//! A segment begins with 20 bytes: a checksum, its position in the log, and the position up to
+//! which the log was safe when the segment was begun. Its messages follow without gaps:
 //!
 //! | bytes | what |
 //! |---|---|
@@ -12,8 +12,9 @@
 //! | 1 to 9 | page |
 //! | length | contents |
 //!
-//! Every message names its segment, so it can be recognised wherever reading begins: after damage, and in a segment
-//! whose own header is damaged. Messages that are left over in a reused segment name another segment.
+//! Every message names its segment, so it can be recognised wherever reading begins: after damage,
+//! and in a segment whose own header is damaged. Messages that are left over in a reused segment
+//! name another segment.
 
 use std::fs::File;
 use std::io;
@@ -84,10 +85,12 @@ fn number_in_message(bytes: &[u8]) -> Option<u64> {
     (SEGMENT_HEADER..bytes.len()).find_map(|at| parse(bytes, at, None, &mut waste)).map(|found| found.segment)
 }
 
-/// Whether one of the segments from the number `from` on has a message that changed after it was written.
+/// Whether one of the segments from the number `from` on has a message that changed after it was
+/// written.
 ///
-/// What a crash leaves behind does not count: the log ends there, or a part of it was never written and is zeros or
-/// what the segment had before. Damage leaves most of a message as it was, and the log continues after it.
+/// What a crash leaves behind does not count: the log ends there, or a part of it was never written
+/// and is zeros or what the segment had before. Damage leaves most of a message as it was, and the
+/// log continues after it.
 pub(super) fn is_any_damaged(file: &File, from: u64) -> io::Result<bool> {
     let segments = segments(file)?;
     let last = segments.last().map(|segment| segment.number);
@@ -143,7 +146,8 @@ fn end_of_damaged(bytes: &[u8], at: usize) -> Option<usize> {
     Some(bytes.len() - rest.0.len())
 }
 
-/// Reads the messages of one segment, in order. After a damaged one, it looks for the next message at every byte.
+/// Reads the messages of one segment, in order. After a damaged one, it looks for the next message
+/// at every byte.
 pub(super) fn read_segment(file: &File, segment: Segment, keep: &mut impl FnMut(Message)) {
     let bytes = load(file, segment.offset);
     let mut waste = 0;
@@ -180,7 +184,8 @@ fn parse(bytes: &[u8], at: usize, segment: Option<u64>, waste: &mut usize) -> Op
         4 => Kind::Free,
         8 => Kind::Node,
         10 => Kind::Link,
-        // The kinds 9 and 11 are nodes and links in files of their own, which only values larger than ours need.
+        // The kinds 9 and 11 are nodes and links in files of their own, which only values larger
+        // than ours need.
         _ => return None,
     };
     let len = usize::try_from(rest.number()?).ok()?;

@@ -1,10 +1,10 @@
 //! The contents of a page: nodes and links.
 //!
-//! Numbers have 1 to 9 bytes (the first one says how many), and byte strings follow their length. A **node** is: the
-//! next page, a page that is being merged, a flag, the length of the keys' common prefix (one byte), the first key that
-//! it covers, the first one beyond (empty in the last page), 0 for a leaf or 1 for an index, the number of keys, the
-//! keys, the values. A **link** is 0, a key and a value; or 1 and a key that was deleted; or something about index
-//! pages.
+//! Numbers have 1 to 9 bytes (the first one says how many), and byte strings follow their length. A
+//! **node** is: the next page, a page that is being merged, a flag, the length of the keys' common
+//! prefix (one byte), the first key that it covers, the first one beyond (empty in the last page),
+//! 0 for a leaf or 1 for an index, the number of keys, the keys, the values. A **link** is 0, a key
+//! and a value; or 1 and a key that was deleted; or something about index pages.
 //!
 //! Keys lack the common prefix, which is the beginning of the node's first key.
 
@@ -58,8 +58,8 @@ impl Leaf {
         Some(leaf)
     }
 
-    /// Applies a link. It is ignored if its key is outside the page: it may belong to another state of the page, whose
-    /// node is lost.
+    /// Applies a link. It is ignored if its key is outside the page: it may belong to another state
+    /// of the page, whose node is lost.
     pub(super) fn apply(&mut self, link: &PageLink<'_>, position: u64) {
         let (key, value) = match link {
             PageLink::Set(key, value) => (key, Some(value.to_vec())),
@@ -79,7 +79,8 @@ impl Leaf {
         self.versions.first_key_value().map(|(key, _)| key.as_slice())
     }
 
-    /// Removes and returns the version of a key. A leaf that covers a key but lacks it says that the key does not exist.
+    /// Removes and returns the version of a key. A leaf that covers a key but lacks it says that
+    /// the key does not exist.
     pub(super) fn take(&mut self, key: &[u8]) -> Option<KeyVersion> {
         let version = self.versions.remove(key);
         version.or_else(|| self.covers(key).then_some(KeyVersion { position: self.position, value: None }))

@@ -8,7 +8,7 @@ use tempfile::tempdir;
 
 use super::*;
 use crate::database::Database;
-use crate::store::Settings;
+use crate::store::StoreSettings;
 
 type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -31,7 +31,8 @@ fn key(choice: u16) -> Vec<u8> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
-    /// Whatever sled has done (sets, deletions, splits, merges, reused segments), this reads what sled reads.
+    /// Whatever sled has done (sets, deletions, splits, merges, reused segments), this reads what
+    /// sled reads.
     #[test]
     fn an_undamaged_log_is_read_as_sled_reads_it(
         seed in proptest::collection::vec((any::<u16>(), any::<bool>(), 0..2000_usize), 1..400),
@@ -41,7 +42,7 @@ proptest! {
         let folder = home.path().join("db");
         let mut expected = Contents::new();
         for round in 0..rounds {
-            let db = Database::open(&folder, &Settings::default()).unwrap().db;
+            let db = Database::open(&folder, &StoreSettings::default()).unwrap().db;
             let mut batch = sled::Batch::default();
             for (choice, is_set, len) in &seed {
                 let key = key(choice.wrapping_mul(round + 1));

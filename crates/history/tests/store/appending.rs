@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use domain::history::{History, Settled};
+use domain::history::{CommitLevel, History};
 use tempfile::tempdir;
 
 use crate::support::{append, compacted, delete, events, id, keep, meta, numbers, open, outcome, prompt, submit, text};
@@ -91,7 +91,7 @@ async fn a_deleted_session_is_gone_and_its_neighbours_stay() {
     }
     // The second record is still queued when the deletion is, so both may be in one commit.
     let late = submit(&store, append(meta("a", 20, 3), vec![text(3, "late")]));
-    assert_eq!(keep(&store, delete("a")), Ok(Settled::Written));
+    assert_eq!(keep(&store, delete("a")), Ok(CommitLevel::Written));
     outcome(&late).unwrap();
     keep(&store, delete("never-was")).unwrap();
     drop(store);
@@ -120,7 +120,8 @@ async fn records_of_each_session_keep_their_order_beside_other_sessions() {
                 let name = format!("s{session}");
                 let mut receipts = Vec::new();
                 for number in 1..=RECORDS {
-                    // Every record rewrites the same event, so only the right order ends with the right text.
+                    // Every record rewrites the same event, so only the right order ends with the
+                    // right text.
                     let said = match number % 50 {
                         0 => prompt(number, &number.to_string()),
                         _ => text(number, &number.to_string()),

@@ -167,7 +167,8 @@ impl Flipped {
     }
 }
 
-/// A page of the store holds up to seventeen values, so it belongs to two of these sessions at most.
+/// A page of the store holds up to seventeen values, so it belongs to two of these sessions at
+/// most.
 #[tokio::test]
 async fn a_flipped_bit_costs_two_sessions_at_most() {
     let home = tempdir().unwrap();
@@ -176,7 +177,8 @@ async fn a_flipped_bit_costs_two_sessions_at_most() {
     let mut flipped = Flipped::new(folder.clone());
     for trial in 0..60 {
         if trial == 30 {
-            // From now on there is a snapshot, and damage before it is found only when a page is read.
+            // From now on there is a snapshot, and damage before it is found only when a page is
+            // read.
             drop(open(&folder));
         }
         let copy = home.path().join("copy");

@@ -2,24 +2,24 @@
 
 use std::time::{Duration, Instant};
 
-use acpd_history::{Settings, Store};
-use domain::history::{History, HistoryError, Receipt, Record, Settled};
+use acpd_history::{Store, StoreSettings};
+use domain::history::{CommitLevel, History, HistoryError, Receipt, Record};
 use tempfile::tempdir;
 
 use crate::support::{append, compacted, events, keep, meta, numbers, open, outcome, prompt, submit, text};
 
 /// Opens a store that would let text wait forever.
 fn patient(folder: &std::path::Path) -> Store {
-    Store::open(folder.to_owned(), Settings { soon: Duration::from_secs(3600), ..Settings::default() })
+    Store::open(folder.to_owned(), StoreSettings { soon: Duration::from_secs(3600), ..StoreSettings::default() })
 }
 
 #[test]
 fn a_receipt_reports_the_durability_of_its_batch() {
     let home = tempdir().unwrap();
     let store = patient(&home.path().join("history"));
-    assert_eq!(keep(&store, append(meta("a", 1, 1), vec![compacted(1)])), Ok(Settled::Written));
-    assert_eq!(keep(&store, append(meta("a", 2, 2), vec![prompt(2, "hello")])), Ok(Settled::Synced));
-    assert_eq!(keep(&store, append(meta("a", 3, 2), vec![])), Ok(Settled::Written));
+    assert_eq!(keep(&store, append(meta("a", 1, 1), vec![compacted(1)])), Ok(CommitLevel::Written));
+    assert_eq!(keep(&store, append(meta("a", 2, 2), vec![prompt(2, "hello")])), Ok(CommitLevel::Synced));
+    assert_eq!(keep(&store, append(meta("a", 3, 2), vec![])), Ok(CommitLevel::Written));
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn text_is_written_soon_and_goes_along_with_what_is_urgent() {
     let store = open(&home.path().join("history"));
     keep(&store, append(meta("a", 1, 1), vec![compacted(1)])).unwrap();
     let since = Instant::now();
-    assert_eq!(keep(&store, append(meta("a", 2, 2), vec![text(2, "x")])), Ok(Settled::Written));
+    assert_eq!(keep(&store, append(meta("a", 2, 2), vec![text(2, "x")])), Ok(CommitLevel::Written));
     let waited = since.elapsed();
     assert!(waited >= Duration::from_millis(150), "{waited:?}");
 
@@ -36,7 +36,7 @@ fn text_is_written_soon_and_goes_along_with_what_is_urgent() {
     let soon = submit(&store, append(meta("a", 1, 1), vec![text(1, "x")]));
     keep(&store, append(meta("b", 1, 1), vec![prompt(1, "hello")])).unwrap();
     // The first record came first, so it is in the same batch or in one before.
-    assert_eq!(soon.try_recv(), Ok(Ok(Settled::Synced)));
+    assert_eq!(soon.try_recv(), Ok(Ok(CommitLevel::Synced)));
 }
 
 #[test]
@@ -46,8 +46,8 @@ fn too_much_text_does_not_wait() {
     let receipts: Vec<_> = (1..=9)
         .map(|number| submit(&store, append(meta("a", number, number), vec![text(number, &"x".repeat(1 << 20))])))
         .collect();
-    assert_eq!(outcome(&receipts[0]), Ok(Settled::Written));
-    assert_eq!(outcome(&receipts[3]), Ok(Settled::Written));
+    assert_eq!(outcome(&receipts[0]), Ok(CommitLevel::Written));
+    assert_eq!(outcome(&receipts[3]), Ok(CommitLevel::Written));
 }
 
 #[tokio::test]
@@ -57,7 +57,7 @@ async fn closing_commits_queued_records_and_refuses_later_ones() {
     let store = patient(&folder);
     let queued = submit(&store, append(meta("a", 1, 1), vec![text(1, "x")]));
     store.close();
-    assert_eq!(queued.try_recv(), Ok(Ok(Settled::Written)));
+    assert_eq!(queued.try_recv(), Ok(Ok(CommitLevel::Written)));
     let refused = HistoryError::Write("the store is closed".to_owned());
     assert_eq!(keep(&store, append(meta("a", 2, 2), vec![text(2, "y")])), Err(refused));
     assert!(matches!(store.read(domain::SessionId::from("a"), 0, 1).await, Err(HistoryError::Open(_))));

@@ -38,7 +38,8 @@ fn a_prompt_beside_a_flood_of_text_waits_for_two_commits_only() {
         let prompted = submit(&store, append(meta("other", 1, number), vec![prompt(number, "hello")]));
         outcome(&prompted).unwrap();
         let meanwhile = written.load(Ordering::SeqCst) - before;
-        // A session that was served just now waits for one round of the others, which is one commit here.
+        // A session that was served just now waits for one round of the others, which is one commit
+        // here.
         assert!(meanwhile <= (COMMITS + 1) * PER_COMMIT, "prompt {number} waited for {meanwhile} records");
     }
     let last = keep(&store, append(meta("flood", 1, RECORDS + 1), vec![prompt(RECORDS + 1, "last")]));

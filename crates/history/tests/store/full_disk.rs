@@ -1,16 +1,17 @@
 //! A full disk: writes are refused and nothing is lost, reads work, and writes work again when
 //! there is room.
 //!
-//! The disk is a limit on the size of this process's files, which the kernel enforces with an error in the middle of a
-//! write, like a disk without room.
+//! The disk is a limit on the size of this process's files, which the kernel enforces with an error
+//! in the middle of a write, like a disk without room.
 
-use domain::history::{History, HistoryError, Settled, StoreStatus};
+use domain::history::{CommitLevel, History, HistoryError, StoreStatus};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tempfile::tempdir;
 
 use crate::support::{append, child, child_folder, keep, meta, numbers, open, prompt, settled_status, text};
 
-/// sled fills its file in pieces of this size, so a limit at the end of one leaves what is stored readable.
+/// sled fills its file in pieces of this size, so a limit at the end of one leaves what is stored
+/// readable.
 const SEGMENT: u64 = 512 * 1024;
 
 fn limit(bytes: Option<u64>) {
@@ -38,7 +39,7 @@ async fn full_disk_child() {
         let (refused, error) = loop {
             let (number, outcome) = submit(&store);
             match outcome {
-                Ok(settled) => assert_eq!(settled, Settled::Synced),
+                Ok(settled) => assert_eq!(settled, CommitLevel::Synced),
                 Err(error) => break (number, error),
             }
             assert!(number < 10_000, "the limit was never reached");

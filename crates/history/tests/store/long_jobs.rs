@@ -4,7 +4,7 @@
 use std::sync::mpsc;
 
 use domain::SessionId;
-use domain::history::{History, HistoryError, ListQuery, Receipt, Record, RecordEntry, Settled};
+use domain::history::{CommitLevel, History, HistoryError, ListQuery, Receipt, Record, RecordEntry};
 use tempfile::tempdir;
 
 use crate::support::{append, delete, events, id, keep, meta, numbers, open, outcome, prompt, submit, text};
@@ -29,7 +29,7 @@ async fn a_copy_equals_its_original_and_is_visible_only_when_complete() {
     let store = open(&folder);
     keep(&store, append(meta("a", 10, 100), long(1, 100))).unwrap();
     keep(&store, append(meta("ab", 11, 1), vec![prompt(1, "a neighbour")])).unwrap();
-    assert_eq!(keep(&store, copy("a", "b", 90)), Ok(Settled::Written));
+    assert_eq!(keep(&store, copy("a", "b", 90)), Ok(CommitLevel::Written));
     assert_eq!(store.find(id("b")).await.unwrap(), None);
     assert_eq!(store.leftovers().await.unwrap(), [id("b")]);
     let listed = async || -> Vec<SessionId> {
@@ -66,14 +66,14 @@ async fn others_are_written_while_a_long_copy_is_under_way() {
     let home = tempdir().unwrap();
     let store = open(&home.path().join("history"));
     keep(&store, append(meta("a", 10, 600), long(1, 600))).unwrap();
-    let (stamped, receipts) = mpsc::channel();
+    let (resolved, receipts) = mpsc::channel();
     for (session, entry) in [copy("a", "b", 600), append(meta("c", 11, 1), vec![prompt(1, "short")])] {
-        let (stamped, name) = (stamped.clone(), session.clone());
-        let receipt = Receipt::new(move |outcome| stamped.send((name, outcome)).unwrap());
+        let (resolved, name) = (resolved.clone(), session.clone());
+        let receipt = Receipt::new(move |outcome| resolved.send((name, outcome)).unwrap());
         store.submit(Record { session, entry, receipt });
     }
     let order: Vec<(SessionId, _)> = receipts.iter().take(2).collect();
-    assert_eq!(order, [(id("c"), Ok(Settled::Synced)), (id("b"), Ok(Settled::Written))]);
+    assert_eq!(order, [(id("c"), Ok(CommitLevel::Synced)), (id("b"), Ok(CommitLevel::Written))]);
 }
 
 #[tokio::test]
@@ -117,8 +117,8 @@ async fn a_long_deletion_hides_its_session_at_once_and_delays_no_other() {
     store.submit(Record { session: id("a"), entry: RecordEntry::Delete, receipt: note("deletion") });
     let (session, entry) = append(meta("b", 11, 1), vec![prompt(1, "meanwhile")]);
     store.submit(Record { session, entry, receipt: note("other") });
-    assert_eq!(order.recv().unwrap(), ("other", Ok(Settled::Synced)));
-    assert_eq!(order.recv().unwrap(), ("deletion", Ok(Settled::Written)));
+    assert_eq!(order.recv().unwrap(), ("other", Ok(CommitLevel::Synced)));
+    assert_eq!(order.recv().unwrap(), ("deletion", Ok(CommitLevel::Written)));
     assert_eq!(store.find(id("a")).await.unwrap(), None);
     assert_eq!(numbers(&store, "a").await, Vec::<u64>::new());
     assert_eq!(store.leftovers().await.unwrap(), Vec::<SessionId>::new());

@@ -1,7 +1,8 @@
 //! The store on a real disk: what it keeps, in which order, and what it survives.
 //!
-//! One test binary, one file per topic. Some tests start this binary again as a child process that may be killed or
-//! limited; such a child is a test that does nothing unless an environment variable asks for it.
+//! One test binary, one file per topic. Some tests start this binary again as a child process that
+//! may be killed or limited; such a child is a test that does nothing unless an environment
+//! variable asks for it.
 
 #[cfg(test)]
 mod appending;

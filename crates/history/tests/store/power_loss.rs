@@ -9,8 +9,8 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use acpd_history::{Settings, Store, SyncFile};
-use domain::history::Settled;
+use acpd_history::{Store, StoreSettings, SyncFile};
+use domain::history::CommitLevel;
 use tempfile::tempdir;
 
 use crate::support::{append, compacted, events, keep, meta, open, prompt, text};
@@ -28,7 +28,7 @@ fn recording(folder: &Path) -> (Store, Image) {
         *disk.lock().unwrap() = bytes;
         Ok(())
     });
-    (Store::open(folder.to_owned(), Settings { sync, ..Settings::default() }), image)
+    (Store::open(folder.to_owned(), StoreSettings { sync, ..StoreSettings::default() }), image)
 }
 
 /// Opens the store as it is after the power is back.
@@ -53,7 +53,7 @@ async fn everything_that_a_receipt_calls_synced_survives_the_loss_of_power() {
             let number = event.number;
             keep(&store, append(meta("a", number, number), vec![event])).unwrap()
         });
-        assert_eq!(durability[2], Settled::Synced);
+        assert_eq!(durability[2], CommitLevel::Synced);
         expected.extend(records);
         // Events of another session that are only written may be lost, but synced ones must not be
         // lost with them.
@@ -69,7 +69,7 @@ async fn written_records_are_neither_synced_nor_reported_as_synced() {
     let folder = home.path().join("history");
     let (store, image) = recording(&folder);
     keep(&store, append(meta("a", 1, 1), vec![prompt(1, "x")])).unwrap();
-    assert_eq!(keep(&store, append(meta("a", 2, 2), vec![compacted(2)])), Ok(Settled::Written));
+    assert_eq!(keep(&store, append(meta("a", 2, 2), vec![compacted(2)])), Ok(CommitLevel::Written));
     let back = after_power_loss(&folder, &image, &home.path().join("after"));
     assert_eq!(events(&back, "a").await, [prompt(1, "x")], "the image is of the last sync");
 }

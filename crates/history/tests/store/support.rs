@@ -6,22 +6,22 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use acpd_history::{Settings, Store};
-use domain::history::{History, HistoryError, Receipt, Record, RecordEntry, SessionMeta, Settled, StoreStatus};
+use acpd_history::{Store, StoreSettings};
+use domain::history::{CommitLevel, History, HistoryError, Receipt, Record, RecordEntry, SessionMeta, StoreStatus};
 use domain::{Content, Event, EventKind, MessageId, Millis, SessionId, TurnId};
 
 /// No test waits longer than this for anything.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
-pub(crate) type Outcome = Result<Settled, HistoryError>;
+pub(crate) type Outcome = Result<CommitLevel, HistoryError>;
 
 pub(crate) fn open(folder: &Path) -> Store {
-    Store::open(folder.to_owned(), Settings::default())
+    Store::open(folder.to_owned(), StoreSettings::default())
 }
 
 /// The database of a store that is closed. sled's threads keep its lock for some milliseconds.
 pub(crate) fn open_sled(folder: &Path) -> sled::Db {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         match sled::Config::new().path(folder).flush_every_ms(None).open() {
             Ok(db) => return db,
@@ -97,17 +97,17 @@ pub(crate) fn delete(session: &str) -> (SessionId, RecordEntry) {
 
 /// Submits a record and returns the channel for its receipt.
 pub(crate) fn submit(store: &Store, (session, entry): (SessionId, RecordEntry)) -> mpsc::Receiver<Outcome> {
-    let (stamped, receipt) = mpsc::channel();
+    let (resolved, receipt) = mpsc::channel();
     let receipt_of = Receipt::new(move |outcome| {
         // A test may drop the receiver when it has seen enough.
-        let _ = stamped.send(outcome);
+        let _ = resolved.send(outcome);
     });
     store.submit(Record { session, entry, receipt: receipt_of });
     receipt
 }
 
 pub(crate) fn outcome(receipt: &mpsc::Receiver<Outcome>) -> Outcome {
-    receipt.recv_timeout(PATIENCE).expect("the receipt is stamped in time")
+    receipt.recv_timeout(TIMEOUT).expect("the receipt is resolved in time")
 }
 
 pub(crate) fn keep(store: &Store, record: (SessionId, RecordEntry)) -> Outcome {
@@ -125,7 +125,7 @@ pub(crate) async fn numbers(store: &Store, session: &str) -> Vec<u64> {
 
 /// Waits until the store has been opened or has failed to open, and returns its status.
 pub(crate) fn settled_status(store: &Store) -> StoreStatus {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while store.status() == StoreStatus::Opening {
         assert!(Instant::now() < deadline, "the store is still opening");
         std::thread::sleep(Duration::from_millis(1));
@@ -135,7 +135,8 @@ pub(crate) fn settled_status(store: &Store) -> StoreStatus {
 
 /// This test binary again, to run one test that finds its folder in `ACPD_HISTORY_CHILD`.
 pub(crate) fn child(test: &str, folder: &Path) -> Command {
-    // A limit on file sizes must give an error and not a signal; what the shell ignores stays ignored after the exec.
+    // A limit on file sizes must give an error and not a signal; what the shell ignores stays
+    // ignored after the exec.
     let mut command = Command::new("sh");
     command
         .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""])

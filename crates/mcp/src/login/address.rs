@@ -3,14 +3,15 @@
 use reqwest::Url;
 use url::Host;
 
-/// Reads the address of a server. Tokens are sent to it, so it needs TLS unless it is on this machine.
+/// Reads the address of a server. Tokens are sent to it, so it needs TLS unless it is on this
+/// machine.
 pub(crate) fn server(text: &str) -> Option<Url> {
     let url = Url::parse(text).ok()?;
     (url.has_host() && may_use(&url, &url)).then_some(url)
 }
 
-/// Returns whether a login to this server may use an address that the server names. A remote server must not lead acpd
-/// to services on this machine.
+/// Returns whether a login to this server may use an address that the server names. A remote server
+/// must not lead acpd to services on this machine.
 pub(crate) fn may_use(address: &Url, server: &Url) -> bool {
     match address.scheme() {
         "https" => !is_loopback(address) || is_loopback(server),

@@ -40,8 +40,8 @@ pub(crate) enum Renewal {
 }
 
 impl Bearer {
-    /// Returns None for a server that must not get a token: its address is not safe, or the configuration has a key for
-    /// it.
+    /// Returns None for a server that must not get a token: its address is not safe, or the
+    /// configuration has a key for it.
     pub(crate) fn new(logins: &Arc<StoredLogins>, url: &str, headers: &[(String, String)]) -> Option<Self> {
         let has_key = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(AUTHORIZATION.as_str()));
         if has_key || address::server(url).is_none() {
@@ -75,8 +75,8 @@ impl Bearer {
 
     /// Returns another token, after the server refused this one or because it is about to expire.
     pub(crate) async fn renewed(&self, refused: &str) -> Renewal {
-        // The old refresh token is usually invalid as soon as the server answers. The answer must therefore be stored
-        // even if the request that needed the token is cancelled meanwhile.
+        // The old refresh token is usually invalid as soon as the server answers. The answer must
+        // therefore be stored even if the request that needed the token is cancelled meanwhile.
         let (this, refused) = (self.clone(), refused.to_owned());
         let renewing = tokio::spawn(async move { this.renew(&refused).await });
         match renewing.await {
@@ -89,7 +89,8 @@ impl Bearer {
     async fn renew(&self, refused: &str) -> io::Result<Renewal> {
         let renewing = self.logins.renewing(&self.server);
         let _renewing = renewing.lock().await;
-        // Another connection may have renewed it in the meantime, or the user may have logged in again.
+        // Another connection may have renewed it in the meantime, or the user may have logged in
+        // again.
         let Some(login) = self.logins.load(&self.server).await? else { return Ok(Renewal::NeedsLogin) };
         let now = SystemTime::now();
         if login.access_token != refused && !login.is_due(now) {
@@ -194,7 +195,8 @@ pub(crate) mod tests {
 
     type Requests = Arc<Mutex<Vec<String>>>;
 
-    /// A server that answers each request with what the function returns for it. A response to `/sse` stays open.
+    /// A server that answers each request with what the function returns for it. A response to
+    /// `/sse` stays open.
     pub(crate) async fn serve(answer: fn(&str) -> String) -> (String, Requests) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());

@@ -1,5 +1,5 @@
-//! A login from its beginning to its tokens. rmcp finds the authorization server, registers acpd, builds the page for
-//! the browser with PKCE and `state`, and exchanges the code.
+//! A login from its beginning to its tokens. rmcp finds the authorization server, registers acpd,
+//! builds the page for the browser with PKCE and `state`, and exchanges the code.
 
 use std::fmt;
 use std::sync::Arc;
@@ -150,7 +150,8 @@ fn parameters(page: &str) -> Result<[String; 2], LoginError> {
     Ok([of("state").ok_or_else(missing)?, of("resource").ok_or_else(missing)?])
 }
 
-/// Returns whether the client's secret belongs into the body of requests: the header is the default.
+/// Returns whether the client's secret belongs into the body of requests: the header is the
+/// default.
 fn takes_secret_in_body(metadata: &AuthorizationMetadata) -> bool {
     let methods = metadata.additional_fields.get("token_endpoint_auth_methods_supported");
     let has = |name: &str| {
@@ -165,7 +166,8 @@ impl From<AuthError> for LoginError {
     }
 }
 
-/// Describes an error without its secrets. They are removed first, because a part of one might be left at the limit.
+/// Describes an error without its secrets. They are removed first, because a part of one might be
+/// left at the limit.
 fn described(error: AuthError, scrub: impl Fn(&str) -> String) -> LoginError {
     match error {
         AuthError::NoAuthorizationSupport => LoginError::NoMetadata,

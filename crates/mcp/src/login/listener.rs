@@ -1,7 +1,8 @@
 //! The address on this machine to which the browser is sent at the end of a login.
 //!
-//! It listens on 127.0.0.1 while the user's command waits. Other programs and pages can reach it, too, so it takes only
-//! the answer with the `state` of this login, and limits everything that it reads.
+//! It listens on 127.0.0.1 while the user's command waits. Other programs and pages can reach it,
+//! too, so it takes only the answer with the `state` of this login, and limits everything that it
+//! reads.
 
 use std::time::Duration;
 

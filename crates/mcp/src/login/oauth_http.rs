@@ -1,5 +1,5 @@
-//! The HTTP client of a login. It uses the configured proxy and certificates, follows no redirects, and limits the time
-//! and the size of every answer. rmcp's own client has none of that.
+//! The HTTP client of a login. It uses the configured proxy and certificates, follows no redirects,
+//! and limits the time and the size of every answer. rmcp's own client has none of that.
 
 use std::time::Duration;
 
@@ -69,7 +69,8 @@ impl OauthHttp {
         tokio::time::timeout(PATIENCE, exchange).await.unwrap_or(Err(ExchangeError::Late))
     }
 
-    /// Asks the server for its challenge by beginning a session without a token. Returns the status and the challenge.
+    /// Asks the server for its challenge by beginning a session without a token. Returns the status
+    /// and the challenge.
     pub(super) async fn challenge(&self) -> Result<(u16, Option<String>), LoginError> {
         let begin = serde_json::json!({
             "jsonrpc": "2.0", "id": 0, "method": "initialize",
@@ -108,8 +109,8 @@ fn is_stream(response: &Response) -> bool {
 }
 
 impl OAuthHttpClient for OauthHttp {
-    /// Sends a request of the library. A redirect is returned as it is, whatever the library allows; it follows
-    /// redirects of metadata itself, within one origin.
+    /// Sends a request of the library. A redirect is returned as it is, whatever the library
+    /// allows; it follows redirects of metadata itself, within one origin.
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
         Box::pin(async move {
             let request = Request::try_from(request.request)?;

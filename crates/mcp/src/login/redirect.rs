@@ -9,7 +9,8 @@ use super::{LoginError, plain};
 /// The longest address that is read, in bytes.
 pub(crate) const LONGEST: usize = 16 << 10;
 
-/// What the authorization server reports through the browser. The code is secret, so `Debug` hides it.
+/// What the authorization server reports through the browser. The code is secret, so `Debug` hides
+/// it.
 pub struct Redirected {
     pub(crate) state: String,
     pub(crate) issuer: Option<String>,
@@ -24,7 +25,8 @@ impl fmt::Debug for Redirected {
 }
 
 impl Redirected {
-    /// Reads an address that a user pasted. It must be the one at which this login expects the browser.
+    /// Reads an address that a user pasted. It must be the one at which this login expects the
+    /// browser.
     ///
     /// # Errors
     ///
@@ -42,8 +44,8 @@ impl Redirected {
         Self::of(&url)
     }
 
-    /// Reads the parameters of an address. A parameter that is there twice is refused, because two readers could
-    /// understand it differently.
+    /// Reads the parameters of an address. A parameter that is there twice is refused, because two
+    /// readers could understand it differently.
     pub(crate) fn of(url: &Url) -> Result<Self, LoginError> {
         let mut found = [("code", None), ("state", None), ("iss", None), ("error", None), ("error_description", None)];
         for (name, value) in url.query_pairs() {

@@ -1,7 +1,8 @@
 //! Stores logins: one private file per server, in a private folder that is out of bounds for tools.
 //!
-//! The user's command and the daemon both write here, so a lock file orders them. A file's name is a hash of the
-//! server's address, and its content names the address, so a server whose address changes has no login.
+//! The user's command and the daemon both write here, so a lock file orders them. A file's name is
+//! a hash of the server's address, and its content names the address, so a server whose address
+//! changes has no login.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -26,15 +27,16 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const SUFFIX: &str = "json";
 const LOCK: &str = "lock";
 
-/// The logins of the user. Each call reads the files again, because another process may change them.
+/// The logins of the user. Each call reads the files again, because another process may change
+/// them.
 #[derive(Debug, Default)]
 pub struct StoredLogins {
     /// None stores nothing.
     folder: Option<PathBuf>,
     /// Held while a login is renewed, per server: a refresh token is often valid only once.
     renewing: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
-    /// Renewed logins that could not be written, each with the one on the disk that it replaces. The server has already
-    /// forgotten that one, so a full disk must not cost the user the login.
+    /// Renewed logins that could not be written, each with the one on the disk that it replaces.
+    /// The server has already forgotten that one, so a full disk must not cost the user the login.
     unsaved: Mutex<HashMap<String, (Login, Login)>>,
 }
 
@@ -50,7 +52,8 @@ impl StoredLogins {
         Self { folder: folder.into(), ..Self::default() }
     }
 
-    /// Stores a login in place of an earlier one at the same server, and returns the path of its file. Blocks.
+    /// Stores a login in place of an earlier one at the same server, and returns the path of its
+    /// file. Blocks.
     ///
     /// # Errors
     ///
@@ -77,7 +80,8 @@ impl StoredLogins {
         private_file::remove(&path(folder, server))
     }
 
-    /// Lists the addresses of the servers with a login. Files that cannot be read are left out. Blocks.
+    /// Lists the addresses of the servers with a login. Files that cannot be read are left out.
+    /// Blocks.
     pub fn servers(&self) -> Vec<String> {
         let entries = self.folder.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
         let files = entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == SUFFIX));
@@ -192,7 +196,8 @@ fn guard<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
     what.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits until no other process changes the logins. The lock ends when the returned file is dropped.
+/// Waits until no other process changes the logins. The lock ends when the returned file is
+/// dropped.
 fn lock(folder: &Path) -> io::Result<File> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(folder.join(LOCK))?;

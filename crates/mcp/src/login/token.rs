@@ -1,4 +1,5 @@
-//! A login as it is stored, the answers of a token endpoint, and the request that renews a token. Pure.
+//! A login as it is stored, the answers of a token endpoint, and the request that renews a token.
+//! Pure.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -14,14 +15,16 @@ const MARGIN: u64 = 30;
 /// The longest lifetime of a token that is believed.
 const LONGEST_LIFETIME: u64 = 10 * 365 * 24 * 3600;
 
-/// A login to a server: its tokens, and what renewing them takes. It contains secrets, so `Debug` hides it.
+/// A login to a server: its tokens, and what renewing them takes. It contains secrets, so `Debug`
+/// hides it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Login {
     /// The exact address of the server. The tokens are sent to no other.
     pub(crate) server: String,
     /// The resource for which the tokens were issued, as the server spells it.
     pub(crate) resource: String,
-    /// Where tokens are renewed. A refresh token is sent to no other address, whatever the server publishes later.
+    /// Where tokens are renewed. A refresh token is sent to no other address, whatever the server
+    /// publishes later.
     pub(crate) token_endpoint: String,
     pub(crate) client_id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -32,7 +35,8 @@ pub struct Login {
     pub(crate) access_token: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) refresh_token: Option<String>,
-    /// When the access token should be renewed, in seconds since 1970; None if its lifetime is unknown.
+    /// When the access token should be renewed, in seconds since 1970; None if its lifetime is
+    /// unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) renew_at: Option<u64>,
 }
@@ -49,7 +53,8 @@ impl Login {
         self.refresh_token.is_some() && self.renew_at.is_some_and(|at| seconds(now) >= at)
     }
 
-    /// Takes over the tokens of an answer. A server that sends no new refresh token lets us keep the old one.
+    /// Takes over the tokens of an answer. A server that sends no new refresh token lets us keep
+    /// the old one.
     pub(crate) fn renew(&mut self, answer: TokenAnswer, now: SystemTime) {
         self.access_token = answer.access_token;
         self.refresh_token = answer.refresh_token.or(self.refresh_token.take());
@@ -68,8 +73,8 @@ impl Login {
         hidden::scrub(text, secrets.into_iter().flatten().chain(&pairs).map(String::as_str))
     }
 
-    /// Returns the form that renews the access token, and the client's name and secret for the header if they belong
-    /// there. None without a refresh token.
+    /// Returns the form that renews the access token, and the client's name and secret for the
+    /// header if they belong there. None without a refresh token.
     pub(crate) fn renewal(&self) -> Option<(String, Option<(String, String)>)> {
         let refresh_token = self.refresh_token.as_deref()?;
         let mut form = url::form_urlencoded::Serializer::new(String::new());
@@ -155,7 +160,8 @@ impl TokenAnswer {
         Ok(self)
     }
 
-    /// Reads the answer of a token endpoint. Apart from the reason that the server gives, no error contains a part of the body, which may hold tokens.
+    /// Reads the answer of a token endpoint. Apart from the reason that the server gives, no error
+    /// contains a part of the body, which may hold tokens.
     pub(crate) fn read(status: u16, body: &[u8]) -> Result<Self, TokenFailure> {
         if (200..300).contains(&status) {
             let read = serde_json::from_slice::<Self>(body).ok().and_then(|answer| answer.checked().ok());
@@ -178,7 +184,8 @@ fn seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// Returns when a token of this lifetime should be renewed: a little before its end, but not before half of its time.
+/// Returns when a token of this lifetime should be renewed: a little before its end, but not before
+/// half of its time.
 pub(crate) fn renew_at(lifetime: Duration, now: SystemTime) -> u64 {
     let lifetime = lifetime.as_secs().min(LONGEST_LIFETIME);
     seconds(now) + lifetime - MARGIN.min(lifetime / 2)

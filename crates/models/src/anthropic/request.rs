@@ -5,10 +5,10 @@ use domain::model::{ModelInfo, ModelRequest};
 use domain::{Content, ThoughtLevel};
 use serde_json::{Value, json};
 
-use crate::exchange::Concession;
+use crate::exchange::Adjustment;
 use crate::json::{Json, object};
-use crate::media::{self, Medium, is_about_images, replace_blocks};
-use crate::outline::{Answered, OutlineEntry, current_loop, outline};
+use crate::media::{self, MediaKind, is_about_images, replace_blocks};
+use crate::normalize::{CallOutcome, NormalizedMessage, current_loop, normalize};
 use crate::partial_call::{as_object, own_id};
 use crate::service::Service;
 use crate::spec::{Spec, Thinking};
@@ -42,7 +42,7 @@ pub(crate) fn vertex_body<'a>(spec: &'a Spec, service: &Service, request: &'a Mo
 
 /// Adds all fields of a request except the model.
 fn add_rest<'a>(body: &mut Json<'a>, spec: &'a Spec, service: &Service, request: &'a ModelRequest) {
-    let entries = outline(&request.messages);
+    let entries = normalize(&request.messages);
     let most = spec.output.unwrap_or(DEFAULT_OUTPUT);
     body.add("max_tokens", most);
     body.add("stream", true);
@@ -73,13 +73,13 @@ fn add_rest<'a>(body: &mut Json<'a>, spec: &'a Spec, service: &Service, request:
     }
 }
 
-fn messages<'a>(entry: &OutlineEntry<'a>, info: &ModelInfo, provider: &str) -> Vec<Blocks<'a>> {
+fn messages<'a>(entry: &NormalizedMessage<'a>, info: &ModelInfo, provider: &str) -> Vec<Blocks<'a>> {
     match entry {
-        OutlineEntry::User(content) => {
+        NormalizedMessage::User(content) => {
             let blocks = content.iter().map(|content| block(content, info)).collect();
             vec![Blocks { role: "user", blocks }]
         }
-        OutlineEntry::Assistant { parts, results } => {
+        NormalizedMessage::Assistant { parts, results } => {
             let said = Blocks { role: "assistant", blocks: response(parts, provider) };
             let outcomes = results.iter().map(|result| {
                 let id = own_id(result.origin, provider).unwrap_or(result.call.as_str());
@@ -94,7 +94,7 @@ fn messages<'a>(entry: &OutlineEntry<'a>, info: &ModelInfo, provider: &str) -> V
 
 /// Builds a tool result. It is plain text if there is nothing else, because some servers with this
 /// API accept only text. A failure is always text: the API refuses images in it.
-fn outcome<'a>(result: &Answered<'a>, info: &ModelInfo) -> Json<'a> {
+fn outcome<'a>(result: &CallOutcome<'a>, info: &ModelInfo) -> Json<'a> {
     if result.images.is_empty() {
         return result.text.into();
     }
@@ -121,11 +121,11 @@ fn block<'a>(content: &'a Content, info: &ModelInfo) -> Json<'a> {
         object! { "type": "base64", "media_type": mime, "data": data }
     }
     match media::sort(content, info) {
-        Medium::Text(text) => object! { "type": "text", "text": text },
-        Medium::Image { mime, data } => object! { "type": "image", "source": source(mime, data) },
-        Medium::Pdf { data } => object! { "type": "document", "source": source("application/pdf", data) },
+        MediaKind::Text(text) => object! { "type": "text", "text": text },
+        MediaKind::Image { mime, data } => object! { "type": "image", "source": source(mime, data) },
+        MediaKind::Pdf { data } => object! { "type": "document", "source": source("application/pdf", data) },
         // This API does not accept audio.
-        Medium::Audio { .. } => object! { "type": "text", "text": content.as_text() },
+        MediaKind::Audio { .. } => object! { "type": "text", "text": content.as_text() },
     }
 }
 
@@ -162,12 +162,12 @@ fn unseal<'a>(seal: &'a Value, thought: &'a str, provider: &str) -> Option<Json<
 }
 
 /// Whether the current loop began with a thought of this provider. An empty loop has not begun.
-fn thinks_so_far(entries: &[OutlineEntry<'_>], provider: &str) -> bool {
+fn thinks_so_far(entries: &[NormalizedMessage<'_>], provider: &str) -> bool {
     match current_loop(entries).first() {
-        Some(OutlineEntry::Assistant { parts, .. }) => {
+        Some(NormalizedMessage::Assistant { parts, .. }) => {
             parts.iter().any(|part| matches!(part, Part::Seal(seal) if unseal(seal, "", provider).is_some()))
         }
-        Some(OutlineEntry::User(_)) | None => true,
+        Some(NormalizedMessage::User(_)) | None => true,
     }
 }
 
@@ -213,29 +213,29 @@ fn mark_for_cache(system: &mut [Json<'_>], tools: &mut [Json<'_>], messages: &mu
 
 /// Changes the part of the request that the API complains about: thoughts, images, the effort, or
 /// how thinking is requested. Models differ in the last, and the guess for a new name may be wrong.
-pub(crate) fn concede(body: &mut Value, complaint: &str) -> Concession {
-    let complaint = complaint.to_ascii_lowercase();
-    if (complaint.contains("signature") || complaint.contains("thinking block")) && strip_thoughts(body) {
+pub(crate) fn adjust(body: &mut Value, refusal: &str) -> Adjustment {
+    let refusal = refusal.to_ascii_lowercase();
+    if (refusal.contains("signature") || refusal.contains("thinking block")) && strip_thoughts(body) {
         // The thoughts are from another model or key, or out of date. The next loop has its own.
-        return Concession::Once;
+        return Adjustment::Once;
     }
-    if is_about_images(&complaint) {
-        return Concession::lasting(replace_blocks(body, "image"));
+    if is_about_images(&refusal) {
+        return Adjustment::lasting(replace_blocks(body, "image"));
     }
-    let Some(fields) = body.as_object_mut() else { return Concession::Nothing };
-    if complaint.contains("effort") && !complaint.contains("thinking") {
-        return Concession::lasting(fields.remove("output_config").is_some());
+    let Some(fields) = body.as_object_mut() else { return Adjustment::Nothing };
+    if refusal.contains("effort") && !refusal.contains("thinking") {
+        return Adjustment::lasting(fields.remove("output_config").is_some());
     }
-    if !complaint.contains("thinking") || !fields.contains_key("thinking") {
-        return Concession::Nothing;
+    if !refusal.contains("thinking") || !fields.contains_key("thinking") {
+        return Adjustment::Nothing;
     }
     let was_budget = fields["thinking"]["type"] == "enabled";
     fields.remove("thinking");
     fields.remove("output_config");
-    if was_budget && complaint.contains("adaptive") {
+    if was_budget && refusal.contains("adaptive") {
         fields.insert("thinking".to_owned(), json!({ "type": "adaptive", "display": "summarized" }));
     }
-    Concession::Lasting
+    Adjustment::Lasting
 }
 
 /// Removes the thoughts from a request and turns thinking off, because a loop thinks from its start

@@ -61,13 +61,13 @@ impl ResponseReader {
     pub(super) async fn advance(
         &mut self,
         deltas: &mut VecDeque<Delta>,
-        patience: &ProviderTimeouts,
+        timeouts: &ProviderTimeouts,
     ) -> Result<ReadProgress, Failure> {
         while deltas.is_empty() {
             let limit = match (self.fold.has_stopped(), self.has_events) {
-                (true, _) => patience.idle().min(AFTER_STOP),
-                (false, true) => patience.idle(),
-                (false, false) => patience.first(),
+                (true, _) => timeouts.idle().min(AFTER_STOP),
+                (false, true) => timeouts.idle(),
+                (false, false) => timeouts.first(),
             };
             let failure = match tokio::time::timeout(limit, self.response.chunk()).await {
                 Ok(Ok(Some(bytes))) => {
@@ -137,7 +137,7 @@ impl ResponseReader {
 
     /// Reads the rest of the body in the background, so that the connection can serve the next
     /// request.
-    pub(super) fn let_go(mut self) {
+    pub(super) fn drain_in_background(mut self) {
         const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
         tokio::spawn(async move {
             let rest = async { while let Ok(Some(_)) = self.response.chunk().await {} };

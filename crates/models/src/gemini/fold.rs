@@ -27,7 +27,7 @@ impl GeminiFold {
         Self { provider: provider.to_owned(), ..Self::default() }
     }
 
-    fn take_part(&mut self, part: &Value, deltas: &mut VecDeque<Delta>) -> Result<(), Failure> {
+    fn fold_part(&mut self, part: &Value, deltas: &mut VecDeque<Delta>) -> Result<(), Failure> {
         let signature = part.get(SIGNATURE).filter(|signature| signature.is_string());
         if let Some(signature) = signature {
             self.meter.begin(signature.to_string().len())?;
@@ -95,7 +95,7 @@ impl Fold for GeminiFold {
         }
         let candidate = &event["candidates"][0];
         for part in candidate["content"]["parts"].as_array().into_iter().flatten() {
-            self.take_part(part, deltas)?;
+            self.fold_part(part, deltas)?;
         }
         if let Some(reason) = candidate["finishReason"].as_str() {
             self.stop = Some(stop_reason(reason)?);
@@ -134,8 +134,8 @@ fn stop_reason(reason: &str) -> Result<StopReason, Failure> {
         | "MALFORMED_RESPONSE"
         | "MISSING_THOUGHT_SIGNATURE"
         | "OTHER" => {
-            let complaint = ErrorBody { message: format!("the answer ended with {reason}"), ..ErrorBody::default() };
-            return Err(Failure::of_status(500, &complaint, None));
+            let refusal = ErrorBody { message: format!("the answer ended with {reason}"), ..ErrorBody::default() };
+            return Err(Failure::of_status(500, &refusal, None));
         }
         _ => StopReason::EndTurn,
     })

@@ -6,10 +6,10 @@ use domain::{Content, ThoughtLevel};
 use serde_json::{Value, json};
 
 use super::{FOLLOWING, FOREIGN_SIGNATURE, SIGNATURE, TEXT_BYTES};
-use crate::exchange::Concession;
+use crate::exchange::Adjustment;
 use crate::json::{Json, object};
-use crate::media::{self, Medium, is_about_images};
-use crate::outline::{Answered, OutlineEntry, outline};
+use crate::media::{self, MediaKind, is_about_images};
+use crate::normalize::{CallOutcome, NormalizedMessage, normalize};
 use crate::partial_call::{as_object, own_id};
 use crate::service::Service;
 use crate::spec::Spec;
@@ -47,7 +47,7 @@ pub(crate) fn body<'a>(spec: &'a Spec, service: &Service, request: &'a ModelRequ
         let parts = vec![object! { "text": &request.system }];
         body.add("systemInstruction", object! { "parts": parts });
     }
-    let entries = outline(&request.messages);
+    let entries = normalize(&request.messages);
     let contents = entries.iter().flat_map(|entry| contents(entry, &spec.info, &service.name)).fold(Vec::new(), join);
     let contents = contents.into_iter().map(|Parts { role, parts }| {
         let parts: Json = parts.into_iter().map(Json::from).collect();
@@ -91,13 +91,13 @@ fn thinking(model: &str, level: ThoughtLevel) -> Value {
     }
 }
 
-fn contents<'a>(entry: &OutlineEntry<'a>, info: &ModelInfo, provider: &str) -> Vec<Parts<'a>> {
+fn contents<'a>(entry: &NormalizedMessage<'a>, info: &ModelInfo, provider: &str) -> Vec<Parts<'a>> {
     match entry {
-        OutlineEntry::User(content) => {
+        NormalizedMessage::User(content) => {
             let parts = content.iter().map(|content| PartJson::Whole(part(content, info))).collect();
             vec![Parts { role: "user", parts }]
         }
-        OutlineEntry::Assistant { parts, results } => {
+        NormalizedMessage::Assistant { parts, results } => {
             let said = Parts { role: "model", parts: response(parts, provider) };
             if results.is_empty() {
                 return vec![said];
@@ -193,7 +193,7 @@ fn call<'a>(tool: &'a str, input: &'a Value, own: Option<&'a CallOrigin>, is_fir
     part
 }
 
-fn outcome<'a>(result: &Answered<'a>, tool: &'a str, info: &ModelInfo, provider: &str) -> Vec<Json<'a>> {
+fn outcome<'a>(result: &CallOutcome<'a>, tool: &'a str, info: &ModelInfo, provider: &str) -> Vec<Json<'a>> {
     let text = match result.failed {
         true => object! { "error": result.text },
         false => object! { "output": result.text },
@@ -211,21 +211,21 @@ fn part<'a>(content: &'a Content, info: &ModelInfo) -> Json<'a> {
         object! { "inlineData": object! { "mimeType": mime.into(), "data": data } }
     }
     match media::sort(content, info) {
-        Medium::Text(text) => object! { "text": text },
-        Medium::Image { mime, data } => inline(mime, data),
-        Medium::Pdf { data } => inline("application/pdf", data),
-        Medium::Audio { format, data } => inline(format!("audio/{format}"), data),
+        MediaKind::Text(text) => object! { "text": text },
+        MediaKind::Image { mime, data } => inline(mime, data),
+        MediaKind::Pdf { data } => inline("application/pdf", data),
+        MediaKind::Audio { format, data } => inline(format!("audio/{format}"), data),
     }
 }
 
 /// Changes what the model does not accept: images, the thinking level, or a foreign or missing
 /// signature.
-pub(crate) fn concede(body: &mut Value, complaint: &str) -> Concession {
-    let complaint = complaint.to_ascii_lowercase();
-    if complaint.contains("signature") && complaint.contains("missing") {
-        return if sign_first_calls(body) { Concession::Once } else { Concession::Nothing };
+pub(crate) fn adjust(body: &mut Value, refusal: &str) -> Adjustment {
+    let refusal = refusal.to_ascii_lowercase();
+    if refusal.contains("signature") && refusal.contains("missing") {
+        return if sign_first_calls(body) { Adjustment::Once } else { Adjustment::Nothing };
     }
-    if complaint.contains("signature") {
+    if refusal.contains("signature") {
         let mut is_changed = false;
         for content in body["contents"].as_array_mut().into_iter().flatten() {
             for part in content["parts"].as_array_mut().into_iter().flatten() {
@@ -241,16 +241,16 @@ pub(crate) fn concede(body: &mut Value, complaint: &str) -> Concession {
                 }
             }
         }
-        return if is_changed { Concession::Once } else { Concession::Nothing };
+        return if is_changed { Adjustment::Once } else { Adjustment::Nothing };
     }
-    if is_about_images(&complaint) {
-        return Concession::lasting(without_images(body));
+    if is_about_images(&refusal) {
+        return Adjustment::lasting(without_images(body));
     }
-    let Some(fields) = body.as_object_mut() else { return Concession::Nothing };
-    if complaint.contains("thinking") || complaint.contains("thought") {
-        return Concession::lasting(fields.remove("generationConfig").is_some());
+    let Some(fields) = body.as_object_mut() else { return Adjustment::Nothing };
+    if refusal.contains("thinking") || refusal.contains("thought") {
+        return Adjustment::lasting(fields.remove("generationConfig").is_some());
     }
-    Concession::Nothing
+    Adjustment::Nothing
 }
 
 /// Gives the first call of each response a placeholder if it has no signature, such as a call of an

@@ -26,7 +26,7 @@ impl OllamaFold {
         Self { provider: provider.to_owned(), ..Self::default() }
     }
 
-    fn take_message(&mut self, message: &Value, deltas: &mut VecDeque<Delta>) -> Result<(), Failure> {
+    fn fold_message(&mut self, message: &Value, deltas: &mut VecDeque<Delta>) -> Result<(), Failure> {
         if let Some(text) = message["thinking"].as_str().filter(|text| !text.is_empty()) {
             deltas.push_back(Delta::Thought(text.to_owned()));
         }
@@ -56,7 +56,7 @@ impl Fold for OllamaFold {
         if !line["message"].is_object() && line["done"] != true {
             return Err(Failure::garbled());
         }
-        self.take_message(&line["message"], deltas)?;
+        self.fold_message(&line["message"], deltas)?;
         if line["done"] == true {
             self.stop = Some(if line["done_reason"] == "length" { StopReason::MaxTokens } else { StopReason::EndTurn });
             self.usage = Usage {

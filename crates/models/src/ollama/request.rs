@@ -7,10 +7,10 @@ use domain::model::{CallOrigin, ModelInfo, ModelRequest};
 use domain::{CallId, Content, ThoughtLevel};
 use serde_json::{Value, json};
 
-use crate::exchange::Concession;
+use crate::exchange::Adjustment;
 use crate::json::{Json, joined, object};
-use crate::media::{self, Medium, is_about_images};
-use crate::outline::{OutlineEntry, outline};
+use crate::media::{self, MediaKind, is_about_images};
+use crate::normalize::{NormalizedMessage, normalize};
 use crate::partial_call::{as_object, own_id, short_id};
 use crate::service::Service;
 use crate::spec::Spec;
@@ -26,13 +26,13 @@ pub(crate) fn body<'a>(spec: &'a Spec, service: &Service, request: &'a ModelRequ
     if !request.system.trim().is_empty() {
         messages.push(object! { "role": "system", "content": &request.system });
     }
-    for entry in &outline(&request.messages) {
+    for entry in &normalize(&request.messages) {
         match entry {
-            OutlineEntry::User(content) => {
+            NormalizedMessage::User(content) => {
                 let Message { texts, images } = sorted(content.iter().copied(), &spec.info);
                 messages.push(message("user", joined(texts, "\n\n"), images));
             }
-            OutlineEntry::Assistant { parts, results } => {
+            NormalizedMessage::Assistant { parts, results } => {
                 messages.push(response(parts, &service.name));
                 for (result, tool) in results.iter().zip(parts.iter().copied().filter_map(call_name)) {
                     let Message { texts, images } = sorted(result.images.iter(), &spec.info);
@@ -77,9 +77,9 @@ fn sorted<'a>(content: impl Iterator<Item = &'a Content>, info: &ModelInfo) -> M
     let (mut texts, mut images) = (Vec::new(), Vec::new());
     for content in content {
         match media::sort(content, info) {
-            Medium::Text(text) => texts.push(text),
-            Medium::Image { data, .. } => images.push(data.into()),
-            Medium::Pdf { .. } | Medium::Audio { .. } => texts.push(content.as_text().into()),
+            MediaKind::Text(text) => texts.push(text),
+            MediaKind::Image { data, .. } => images.push(data.into()),
+            MediaKind::Pdf { .. } | MediaKind::Audio { .. } => texts.push(content.as_text().into()),
         }
     }
     Message { texts, images }
@@ -131,15 +131,15 @@ fn response<'a>(parts: &[&'a Part], provider: &str) -> Json<'a> {
 }
 
 /// Removes what the model does not accept: thinking or images.
-pub(crate) fn concede(body: &mut Value, complaint: &str) -> Concession {
-    let complaint = complaint.to_ascii_lowercase();
-    if is_about_images(&complaint) {
+pub(crate) fn adjust(body: &mut Value, refusal: &str) -> Adjustment {
+    let refusal = refusal.to_ascii_lowercase();
+    if is_about_images(&refusal) {
         let messages = body["messages"].as_array_mut().into_iter().flatten();
         let changed = messages.filter_map(without_images).count();
-        return Concession::lasting(changed > 0);
+        return Adjustment::lasting(changed > 0);
     }
-    let Some(fields) = body.as_object_mut() else { return Concession::Nothing };
-    Concession::lasting(complaint.contains("think") && fields.remove("think").is_some())
+    let Some(fields) = body.as_object_mut() else { return Adjustment::Nothing };
+    Adjustment::lasting(refusal.contains("think") && fields.remove("think").is_some())
 }
 
 fn without_images(message: &mut Value) -> Option<()> {
@@ -155,7 +155,7 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
-    use crate::config::Kind;
+    use crate::config::ProviderKind;
     use crate::fixtures::{agent, call, check, read_file, request, results, user};
     use crate::spec;
 
@@ -173,7 +173,7 @@ mod tests {
         request.tools = vec![read_file()];
         let mut spec = spec::spec("p", "qwen3:8b");
         spec.info.thinks = true;
-        let mut built = Value::from(body(&spec, &Service::stub(Kind::OpenAi), &request));
+        let mut built = Value::from(body(&spec, &Service::stub(ProviderKind::OpenAi), &request));
         check(
             &built,
             expect![[r#"
@@ -230,7 +230,7 @@ mod tests {
               "think": true
             }"#]],
         );
-        assert_eq!(concede(&mut built, "\"qwen3:8b\" does not support thinking"), Concession::Lasting);
+        assert_eq!(adjust(&mut built, "\"qwen3:8b\" does not support thinking"), Adjustment::Lasting);
         assert_eq!(built.get("think"), None);
         assert_eq!(think("gpt-oss:20b", ThoughtLevel::High), "high");
     }
@@ -247,7 +247,7 @@ mod tests {
             agent(vec![own("1", "call_a", "p"), own("2", "call_b", "p"), own("3", "foreign", "q")]),
             results(&[("3", "three", false), ("1", "one", false), ("2", "two", false)]),
         ]);
-        let built = Value::from(body(&spec::spec("p", "qwen3:8b"), &Service::stub(Kind::Ollama), &request));
+        let built = Value::from(body(&spec::spec("p", "qwen3:8b"), &Service::stub(ProviderKind::Ollama), &request));
         let calls: Vec<&Value> =
             built["messages"][2]["tool_calls"].as_array().unwrap().iter().map(|call| &call["id"]).collect();
         assert_eq!(calls[..2], ["call_a", "call_b"]);
@@ -262,11 +262,11 @@ mod tests {
     fn images_that_the_model_refuses_become_markers() {
         let mut body = json!({ "messages": [{ "role": "user", "content": "see", "images": ["AA"] },
             { "role": "user", "content": "", "images": ["AA"] }] });
-        let complaint = "this model does not support image input";
-        assert_eq!(concede(&mut body, complaint), Concession::Lasting);
+        let refusal = "this model does not support image input";
+        assert_eq!(adjust(&mut body, refusal), Adjustment::Lasting);
         let marked = format!("see\n\n{}", media::NOT_TAKEN);
         let message = |content: &str| json!({ "role": "user", "content": content });
         assert_eq!(body["messages"], json!([message(&marked), message(media::NOT_TAKEN)]));
-        assert_eq!(concede(&mut body, complaint), Concession::Nothing);
+        assert_eq!(adjust(&mut body, refusal), Adjustment::Nothing);
     }
 }

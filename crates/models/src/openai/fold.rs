@@ -40,7 +40,7 @@ impl OpenAiFold {
         Self { provider: provider.to_owned(), ..Self::default() }
     }
 
-    fn take_delta(&mut self, delta: &Value, deltas: &mut VecDeque<Delta>) -> Result<(), Failure> {
+    fn fold_delta(&mut self, delta: &Value, deltas: &mut VecDeque<Delta>) -> Result<(), Failure> {
         // Servers use one of these fields, and some repeat one in the other.
         let thought = REASONING_FIELDS.into_iter().find_map(|field| {
             let text = delta[field].as_str().filter(|text| !text.is_empty())?;
@@ -189,7 +189,7 @@ impl Fold for OpenAiFold {
         let choice = &event["choices"][0];
         // A server that does not stream sends the whole message instead.
         let delta = if choice["delta"].is_object() { &choice["delta"] } else { &choice["message"] };
-        self.take_delta(delta, deltas)?;
+        self.fold_delta(delta, deltas)?;
         if let Some(reason) = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty()) {
             if reason == "error" {
                 return Err(Failure::of_event(choice));

@@ -8,17 +8,17 @@ use domain::model::{ModelInfo, ModelRequest};
 use serde_json::{Map, Value, json};
 
 use super::REASONING_FIELDS;
-use crate::exchange::Concession;
+use crate::exchange::Adjustment;
 use crate::gemini::FOREIGN_SIGNATURE;
 use crate::json::{Json, joined, object};
-use crate::media::{self, Medium, is_about_images, replace_blocks};
-use crate::outline::{Answered, OutlineEntry, outline, with_calls};
+use crate::media::{self, MediaKind, is_about_images, replace_blocks};
+use crate::normalize::{CallOutcome, NormalizedMessage, normalize, with_calls};
 use crate::partial_call::{as_object, own_id, short_id};
 use crate::service::{Service, is_openrouter};
 use crate::spec::Spec;
 
 pub(crate) fn body<'a>(spec: &'a Spec, service: &Service, base: &str, request: &'a ModelRequest) -> Json<'a> {
-    let entries = outline(&request.messages);
+    let entries = normalize(&request.messages);
     let mut messages = Vec::new();
     if !request.system.trim().is_empty() {
         messages.push(object! { "role": "system", "content": &request.system });
@@ -29,11 +29,11 @@ pub(crate) fn body<'a>(spec: &'a Spec, service: &Service, base: &str, request: &
     let mut pictures: Vec<&Content> = Vec::new();
     for (at, entry) in entries.iter().enumerate() {
         match entry {
-            OutlineEntry::User(content) => {
+            NormalizedMessage::User(content) => {
                 let content: Vec<&Content> = pictures.drain(..).chain(content.iter().copied()).collect();
                 messages.push(object! { "role": "user", "content": user(&content, &spec.info) });
             }
-            OutlineEntry::Assistant { parts, results } => {
+            NormalizedMessage::Assistant { parts, results } => {
                 show(&mut pictures, &mut messages, &spec.info);
                 // Some servers refuse a later request without the reasoning that led to calls, and
                 // some refuse or ignore reasoning without calls (api-docs.deepseek.com, "Thinking
@@ -75,15 +75,15 @@ pub(crate) fn body<'a>(spec: &'a Spec, service: &Service, base: &str, request: &
 
 /// Returns the text of an outcome. Images that the model can accept go to `pictures`; others become
 /// markers.
-fn outcome<'a>(result: &Answered<'a>, info: &ModelInfo, pictures: &mut Vec<&'a Content>) -> Cow<'a, str> {
+fn outcome<'a>(result: &CallOutcome<'a>, info: &ModelInfo, pictures: &mut Vec<&'a Content>) -> Cow<'a, str> {
     let mut texts: Vec<Cow<'a, str>> = Vec::new();
     if !result.text.is_empty() {
         texts.push(result.text.into());
     }
     for image in result.images {
         match media::sort(image, info) {
-            Medium::Text(marker) => texts.push(marker),
-            Medium::Image { .. } | Medium::Pdf { .. } | Medium::Audio { .. } => {
+            MediaKind::Text(marker) => texts.push(marker),
+            MediaKind::Image { .. } | MediaKind::Pdf { .. } | MediaKind::Audio { .. } => {
                 texts.push(format!("{} follows", image.as_text()).into());
                 pictures.push(image);
             }
@@ -102,24 +102,24 @@ fn show<'a>(pictures: &mut Vec<&'a Content>, messages: &mut Vec<Json<'a>>, info:
 /// Builds a user message. It is plain text if there is nothing else, because small servers accept
 /// only text.
 fn user<'a>(content: &[&'a Content], info: &ModelInfo) -> Json<'a> {
-    let media: Vec<Medium<'a>> = content.iter().map(|content| media::sort(content, info)).collect();
-    if media.iter().all(|medium| matches!(medium, Medium::Text(_))) {
+    let media: Vec<MediaKind<'a>> = content.iter().map(|content| media::sort(content, info)).collect();
+    if media.iter().all(|medium| matches!(medium, MediaKind::Text(_))) {
         let texts = media.into_iter().filter_map(|medium| match medium {
-            Medium::Text(text) => Some(text),
-            Medium::Image { .. } | Medium::Pdf { .. } | Medium::Audio { .. } => None,
+            MediaKind::Text(text) => Some(text),
+            MediaKind::Image { .. } | MediaKind::Pdf { .. } | MediaKind::Audio { .. } => None,
         });
         return joined(texts.collect(), "\n\n").into();
     }
     let parts = media.into_iter().zip(content).map(|(medium, content)| match medium {
-        Medium::Text(text) => object! { "type": "text", "text": text },
-        Medium::Image { mime, data } => {
+        MediaKind::Text(text) => object! { "type": "text", "text": text },
+        MediaKind::Image { mime, data } => {
             object! { "type": "image_url", "image_url": object! { "url": format!("data:{mime};base64,{data}") } }
         }
-        Medium::Audio { format, data } => {
+        MediaKind::Audio { format, data } => {
             object! { "type": "input_audio", "input_audio": object! { "data": data, "format": format } }
         }
         // Few servers of this API accept files.
-        Medium::Pdf { .. } => object! { "type": "text", "text": content.as_text() },
+        MediaKind::Pdf { .. } => object! { "type": "text", "text": content.as_text() },
     });
     parts.collect()
 }
@@ -173,39 +173,38 @@ fn response<'a>(parts: &[&'a Part], provider: Option<&str>, own: &str) -> Json<'
 }
 
 /// Removes what a server does not accept. OpenAI's newer models accept tools here only with the
-/// effort `none`, even if no effort was sent; their complaint says so.
-pub(crate) fn concede(body: &mut Value, complaint: &str) -> Concession {
-    if is_about_images(complaint) {
-        return Concession::lasting(replace_blocks(body, "image_url"));
+/// effort `none`, even if no effort was sent; their refusal says so.
+pub(crate) fn adjust(body: &mut Value, refusal: &str) -> Adjustment {
+    if is_about_images(refusal) {
+        return Adjustment::lasting(replace_blocks(body, "image_url"));
     }
-    if complaint.contains("role 'user' after role 'tool'") {
-        return Concession::lasting(part_tools_from_users(body));
+    if refusal.contains("role 'user' after role 'tool'") {
+        return Adjustment::lasting(part_tools_from_users(body));
     }
-    if complaint.contains("reasoning_content") && ["passed back", "issing"].iter().any(|sign| complaint.contains(sign))
-    {
-        return Concession::lasting(add_empty_reasoning(body));
+    if refusal.contains("reasoning_content") && ["passed back", "issing"].iter().any(|sign| refusal.contains(sign)) {
+        return Adjustment::lasting(add_empty_reasoning(body));
     }
-    if complaint.contains("signature") && complaint.contains("missing") {
-        return if sign_first_calls(body) { Concession::Once } else { Concession::Nothing };
+    if refusal.contains("signature") && refusal.contains("missing") {
+        return if sign_first_calls(body) { Adjustment::Once } else { Adjustment::Nothing };
     }
-    if complaint.contains("signature") {
+    if refusal.contains("signature") {
         // Claude behind a router refuses thoughts that came from another server of the model.
-        return if remove_reasoning(body) { Concession::Once } else { Concession::Nothing };
+        return if remove_reasoning(body) { Adjustment::Once } else { Adjustment::Nothing };
     }
-    let Some(fields) = body.as_object_mut() else { return Concession::Nothing };
+    let Some(fields) = body.as_object_mut() else { return Adjustment::Nothing };
     // xAI names the field in its own spelling.
-    let complaint = complaint.replace("reasoningEffort", "reasoning_effort");
-    if complaint.contains("reasoning_effort") && complaint.contains("'none'") {
+    let refusal = refusal.replace("reasoningEffort", "reasoning_effort");
+    if refusal.contains("reasoning_effort") && refusal.contains("'none'") {
         let before = fields.insert("reasoning_effort".to_owned(), json!("none"));
-        return Concession::lasting(before != Some(json!("none")));
+        return Adjustment::lasting(before != Some(json!("none")));
     }
     let optional = ["reasoning_effort", "stream_options"];
-    if optional.into_iter().any(|name| complaint.contains(name) && fields.remove(name).is_some()) {
-        return Concession::Lasting;
+    if optional.into_iter().any(|name| refusal.contains(name) && fields.remove(name).is_some()) {
+        return Adjustment::Lasting;
     }
     // Groq refuses the reasoning of its models that think when one that does not is asked.
-    let is_refused = ["support", "permitted"].iter().any(|sign| complaint.contains(sign));
-    Concession::lasting(is_refused && complaint.contains("reasoning") && remove_reasoning(body))
+    let is_refused = ["support", "permitted"].iter().any(|sign| refusal.contains(sign));
+    Adjustment::lasting(is_refused && refusal.contains("reasoning") && remove_reasoning(body))
 }
 
 fn remove_reasoning(body: &mut Value) -> bool {
@@ -214,8 +213,8 @@ fn remove_reasoning(body: &mut Value) -> bool {
     messages.map(|message| fields.clone().filter_map(|name| message.remove(name)).count()).sum::<usize>() > 0
 }
 
-/// Gives the first call of each response a placeholder if it has no signature, for Gemini's compatible
-/// API, which refuses the calls of other models without one.
+/// Gives the first call of each response a placeholder if it has no signature, for Gemini's
+/// compatible API, which refuses the calls of other models without one.
 fn sign_first_calls(body: &mut Value) -> bool {
     let messages = body["messages"].as_array_mut().into_iter().flatten();
     let first_calls = messages.filter_map(|message| message.get_mut("tool_calls")?.get_mut(0));
@@ -250,8 +249,8 @@ fn part_tools_from_users(body: &mut Value) -> bool {
 
 /// Marks the prefixes to cache, for Claude behind OpenRouter, which caches only what is marked: the
 /// system text, and what the user and the tools said before and after the last response. Each
-/// request then reads what the one before it wrote. A part of a user's or a tool's message takes the
-/// mark (openrouter 1.3.84, `ChatToolMessage` and `ChatContentText`, November 2026).
+/// request then reads what the one before it wrote. A part of a user's or a tool's message takes
+/// the mark (openrouter 1.3.84, `ChatToolMessage` and `ChatContentText`, November 2026).
 fn mark_for_cache(messages: &mut [Json<'_>], cached: &Value) {
     // Only text takes a mark.
     let mark = |message: &mut Json<'_>| {

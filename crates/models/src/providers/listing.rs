@@ -14,11 +14,11 @@ use crate::key::Key;
 use crate::limits;
 use crate::secret::Secret;
 use crate::service::{ProviderEndpoint, Service};
-use crate::spec::{Facts, Spec};
+use crate::spec::{ModelFacts, Spec};
 
 /// Words in the names of entries in OpenAI's own list that are not chat models. In other lists they
 /// mean nothing: many makers call their chat models `-instruct`.
-const NOT_FOR_TALK: [&str; 17] = [
+const NOT_CHAT: [&str; 17] = [
     "audio",
     "babbage",
     "dall",
@@ -39,7 +39,7 @@ const NOT_FOR_TALK: [&str; 17] = [
 ];
 
 /// Words in the names of models that are never chat models and must not become a default.
-const NEVER_FOR_TALK: [&str; 7] = ["embed", "embedding", "embeddings", "rerank", "reranker", "tts", "whisper"];
+const NEVER_CHAT: [&str; 7] = ["embed", "embedding", "embeddings", "rerank", "reranker", "tts", "whisper"];
 
 pub(super) async fn fetch(service: &Service, path: &str, environment: &Environment) -> Result<Vec<Spec>, ModelError> {
     let line = service.reach(environment).await.map_err(|failure| service.error("", failure, None, 1))?;
@@ -75,8 +75,8 @@ async fn ask(service: &Service, line: &ProviderEndpoint, path: &str) -> Result<V
 /// Fetches a JSON document from the provider, within the size limit of a list of models.
 pub(super) async fn get_json(service: &Service, line: &ProviderEndpoint, path: &str) -> Result<Value, Failure> {
     let request = service.get(line, path)?.send();
-    let response = tokio::time::timeout(service.patience.idle(), request).await;
-    let response = response.map_err(|_| Failure::stalled(service.patience.idle()))?;
+    let response = tokio::time::timeout(service.timeouts.idle(), request).await;
+    let response = response.map_err(|_| Failure::stalled(service.timeouts.idle()))?;
     let mut response = response.map_err(|error| Failure::unreachable(causes(error)))?;
     let status = response.status();
     if !status.is_success() {
@@ -93,9 +93,9 @@ pub(super) async fn get_json(service: &Service, line: &ProviderEndpoint, path: &
 }
 
 async fn next_piece(service: &Service, response: &mut Response) -> Result<Option<Bytes>, Failure> {
-    match tokio::time::timeout(service.patience.idle(), response.chunk()).await {
+    match tokio::time::timeout(service.timeouts.idle(), response.chunk()).await {
         Ok(piece) => piece.map_err(|_| Failure::cut()),
-        Err(_) => Err(Failure::stalled(service.patience.idle())),
+        Err(_) => Err(Failure::stalled(service.timeouts.idle())),
     }
 }
 
@@ -108,7 +108,7 @@ fn read(service: &Service, list: &Value, names: Names) -> Vec<Spec> {
     let models = rows.filter_map(|row| {
         let id = row["id"].as_str().or(row["name"].as_str()).filter(|id| !id.trim().is_empty())?;
         let id = id.strip_prefix("models/").unwrap_or(id);
-        let is_hidden = names == Names::OpenAi && has_word(id, &NOT_FOR_TALK);
+        let is_hidden = names == Names::OpenAi && has_word(id, &NOT_CHAT);
         // Anthropic's list keeps models that no longer answer.
         let is_retired = row["lifecycle"] == "retired";
         (!is_hidden && !is_retired && takes_tools(row)).then(|| listed(service, id, facts(row)))
@@ -117,8 +117,8 @@ fn read(service: &Service, list: &Value, names: Names) -> Vec<Spec> {
 }
 
 /// Returns whether a model may be a new session's default, judged by its name.
-pub(super) fn is_for_talk(model: &str) -> bool {
-    !has_word(model, &NEVER_FOR_TALK)
+pub(super) fn is_chat_model(model: &str) -> bool {
+    !has_word(model, &NEVER_CHAT)
 }
 
 /// Returns whether one of the words is a whole word of the name.
@@ -147,7 +147,7 @@ fn takes_tools(row: &Value) -> bool {
         && talks
 }
 
-fn facts(row: &Value) -> Facts {
+fn facts(row: &Value) -> ModelFacts {
     let number = |paths: &[&str]| paths.iter().find_map(|path| row.pointer(path).and_then(Value::as_u64));
     let senses = ["/architecture/input_modalities", "/supported_input_modalities"];
     let senses = senses.iter().find_map(|path| row.pointer(path).and_then(Value::as_array));
@@ -166,7 +166,7 @@ fn facts(row: &Value) -> Facts {
         .as_str()
         .or(row["displayName"].as_str())
         .or_else(|| row["name"].as_str().filter(|_| row["id"].is_string()));
-    Facts {
+    ModelFacts {
         name: name.map(str::to_owned),
         window: number(&[
             "/context_length",
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     fn stub() -> Service {
-        Service::stub(crate::config::Kind::OpenAi)
+        Service::stub(crate::config::ProviderKind::OpenAi)
     }
 
     #[test]
@@ -289,8 +289,8 @@ mod tests {
         assert_eq!(names(Names::Any), ids);
         // vLLM 0.11 and Ollama 0.12 list what they serve under these names (2025-10).
         for name in ["Qwen/Qwen2.5-Coder-32B-Instruct", "llama3.1:8b-instruct-q4_K_M", "imagenet-chat", "research-1"] {
-            assert!(is_for_talk(name), "{name}");
+            assert!(is_chat_model(name), "{name}");
         }
-        assert!(!is_for_talk("nomic-embed-text") && !is_for_talk("bge-reranker"));
+        assert!(!is_chat_model("nomic-embed-text") && !is_chat_model("bge-reranker"));
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! A model that was trained for 128k tokens is often loaded with 4k. Both servers report the real
 //! number at separate addresses beside `/v1`: llama.cpp at `/props` (`tools/server/README.md`), LM
-//! Studio at `/api/v1/models` and, before version 0.4, at `/api/v0/models`. Without an answer there,
-//! the list's value stands.
+//! Studio at `/api/v1/models` and, before version 0.4, at `/api/v0/models`. Without an answer
+//! there, the list's value stands.
 
 use serde_json::{Value, json};
 use tracing::debug;

@@ -11,9 +11,9 @@ use tracing::debug;
 
 use super::listing;
 use super::setup::spec;
-use crate::config::Kind;
+use crate::config::ProviderKind;
 use crate::service::Service;
-use crate::spec::{Facts, Spec};
+use crate::spec::{ModelFacts, Spec};
 
 /// How long a list is fresh. A later read fetches it again.
 const FRESH: Duration = Duration::from_secs(3600);
@@ -58,8 +58,8 @@ pub(super) struct Provider {
     /// Whether it is in the configuration, whatever its role is.
     pub(super) is_configured: bool,
     /// Models that are configured or well known, with the facts about them. The first is the
-    /// favourite.
-    named: Vec<(String, Facts)>,
+    /// preferred_model.
+    named: Vec<(String, ModelFacts)>,
     /// Whether the provider is asked for its list.
     discovers: bool,
     /// The lists by address, because two sessions may reach a provider at different addresses.
@@ -106,14 +106,14 @@ impl Drop for Pending {
 }
 
 impl Provider {
-    pub(super) fn new(service: Service, role: Role, named: Vec<(String, Facts)>, discovers: bool) -> Self {
+    pub(super) fn new(service: Service, role: Role, named: Vec<(String, ModelFacts)>, discovers: bool) -> Self {
         let list_path = match service.kind {
-            Kind::Anthropic => "/v1/models?limit=1000",
-            Kind::OpenAi | Kind::Responses => "/models",
+            ProviderKind::Anthropic => "/v1/models?limit=1000",
+            ProviderKind::OpenAi | ProviderKind::Responses => "/models",
             // The list is never fetched: see `discovers`.
-            Kind::Vertex => "/publishers/anthropic/models",
-            Kind::Gemini => "/models?pageSize=1000",
-            Kind::Ollama => "/api/tags",
+            ProviderKind::Vertex => "/publishers/anthropic/models",
+            ProviderKind::Gemini => "/models?pageSize=1000",
+            ProviderKind::Ollama => "/api/tags",
         };
         let (service, list_path) = (Arc::new(service), list_path.to_owned());
         Self {
@@ -172,11 +172,11 @@ impl Provider {
     }
 
     /// Returns the model that a new session uses.
-    pub(super) fn favourite(&self, environment: &Environment) -> Option<Spec> {
+    pub(super) fn preferred_model(&self, environment: &Environment) -> Option<Spec> {
         let models = self.models(environment);
         let named = self.named.iter().find_map(|(name, _)| models.iter().find(|spec| spec.api_name == *name));
-        let for_talk = || models.iter().find(|spec| listing::is_for_talk(&spec.api_name));
-        named.or_else(for_talk).or(models.first()).cloned()
+        let chat = || models.iter().find(|spec| listing::is_chat_model(&spec.api_name));
+        named.or_else(chat).or(models.first()).cloned()
     }
 
     /// Returns any model by its name, whether or not a list has it.
@@ -189,7 +189,7 @@ impl Provider {
         let lists = self.lock();
         let listed =
             lists.values().filter_map(|list| list.models.as_ref()).flatten().find(|spec| spec.api_name == model);
-        listed.cloned().unwrap_or_else(|| spec(&self.service, model, Facts::default()))
+        listed.cloned().unwrap_or_else(|| spec(&self.service, model, ModelFacts::default()))
     }
 
     /// Whether the provider has answered with a list that lacks this model.
@@ -226,7 +226,7 @@ impl Provider {
     /// Returns why its models cannot be used, without its name, whether or not the user set it up.
     pub(super) fn fault(&self, environment: &Environment) -> Option<String> {
         if !self.is_ready(environment) {
-            return Some(format!("no key was found (looked at: {})", self.service.keys.places()));
+            return Some(format!("no key was found (looked at: {})", self.service.keys.describe()));
         }
         let trouble = self.lock().get(&self.service.address.of(environment))?.trouble.clone()?;
         let name = format!("{}: ", self.service.name);
@@ -295,7 +295,7 @@ impl Provider {
             provider.service.keys.look().await;
             let is_usable = provider.role == Role::Local || provider.is_ready(&environment);
             if !provider.discovers || !is_usable {
-                return provider.put_off(address);
+                return provider.defer_refresh(address);
             }
             let fetched = listing::fetch(&provider.service, &provider.list_path, &environment);
             let models = match tokio::time::timeout(deadline, fetched).await {
@@ -307,7 +307,7 @@ impl Provider {
     }
 
     /// Schedules the next refresh when the provider could not be asked.
-    fn put_off(&self, address: &str) {
+    fn defer_refresh(&self, address: &str) {
         if let Some(list) = self.lock().get_mut(address) {
             list.again = Instant::now() + UNREADY;
         }

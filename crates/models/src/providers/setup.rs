@@ -9,16 +9,16 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::ConfigError;
 use super::provider::{Provider, Role};
-use crate::account::Accounts;
 use crate::catalogue;
-use crate::config::{CacheTtl, Kind, ModelsConfig, ProviderConfig};
+use crate::config::{CacheTtl, ModelsConfig, ProviderConfig, ProviderKind};
 use crate::conversion::Conversions;
 use crate::http::Http;
-use crate::key::{KeyConfig, Keyring};
+use crate::key::{KeyConfig, KeySources};
+use crate::key_store::KeyStore;
 use crate::overrides::{self, Overrides};
 use crate::secret::Secret;
 use crate::service::{Address, Service, tidy};
-use crate::spec::{self, Facts, Spec};
+use crate::spec::{self, ModelFacts, Spec};
 
 const ANTHROPIC: &str = "https://api.anthropic.com";
 const OPENAI: &str = "https://api.openai.com/v1";
@@ -27,7 +27,7 @@ const OLLAMA: &str = "http://127.0.0.1:11434";
 const GITHUB: &str = "https://models.github.ai/inference";
 const GITHUB_LIST: &str = "https://models.github.ai/catalog/models";
 
-/// The models that are offered until the provider's list has arrived, the favourite first.
+/// The models that are offered until the provider's list has arrived, the preferred_model first.
 const ANTHROPIC_MODELS: [&str; 7] = [
     "claude-sonnet-5-5",
     "claude-opus-5-5",
@@ -43,13 +43,13 @@ const GITHUB_MODELS: [&str; 2] = ["openai/gpt-4.1", "openai/gpt-4o"];
 
 pub(super) fn providers(
     config: &ModelsConfig,
-    accounts: Option<&Accounts>,
+    key_store: Option<&KeyStore>,
     conversions: &Arc<Conversions>,
 ) -> Result<Vec<Arc<Provider>>, ConfigError> {
     let builder = ProviderBuilder {
         config,
-        accounts,
-        http: Arc::new(Http::new(&config.patience)),
+        key_store,
+        http: Arc::new(Http::new(&config.timeouts)),
         conversions: conversions.clone(),
         overrides: Arc::new(Overrides::new(&config.overrides)?),
     };
@@ -58,16 +58,16 @@ pub(super) fn providers(
         providers.push(builder.configured(name, provider)?);
     }
     providers.extend([
-        builder.hosted("anthropic", Kind::Anthropic, &ANTHROPIC_MODELS),
-        builder.hosted("openai", Kind::OpenAi, &OPENAI_MODELS),
-        builder.hosted("gemini", Kind::Gemini, &GEMINI_MODELS),
+        builder.hosted("anthropic", ProviderKind::Anthropic, &ANTHROPIC_MODELS),
+        builder.hosted("openai", ProviderKind::OpenAi, &OPENAI_MODELS),
+        builder.hosted("gemini", ProviderKind::Gemini, &GEMINI_MODELS),
         builder.github(),
     ]);
     if config.local.probe {
-        let ollama = check_address("local.ollama", &config.local.ollama, Kind::Ollama)?;
-        let llama_cpp = check_address("local.llama_cpp", &config.local.llama_cpp, Kind::OpenAi)?;
-        providers.push(builder.local("ollama", Kind::Ollama, ollama));
-        providers.push(builder.local("llama.cpp", Kind::OpenAi, format!("{llama_cpp}/v1")));
+        let ollama = check_address("local.ollama", &config.local.ollama, ProviderKind::Ollama)?;
+        let llama_cpp = check_address("local.llama_cpp", &config.local.llama_cpp, ProviderKind::OpenAi)?;
+        providers.push(builder.local("ollama", ProviderKind::Ollama, ollama));
+        providers.push(builder.local("llama.cpp", ProviderKind::OpenAi, format!("{llama_cpp}/v1")));
     }
     // A configured provider replaces an unconfigured one of the same name.
     let mut taken = Vec::new();
@@ -81,7 +81,7 @@ pub(super) fn providers(
 
 struct ProviderBuilder<'a> {
     config: &'a ModelsConfig,
-    accounts: Option<&'a Accounts>,
+    key_store: Option<&'a KeyStore>,
     http: Arc<Http>,
     conversions: Arc<Conversions>,
     overrides: Arc<Overrides>,
@@ -96,14 +96,14 @@ impl ProviderBuilder<'_> {
         }
         let own = match (&provider.base_url, provider.kind) {
             (Some(address), kind) => check_address(&setting("base_url"), address, kind)?,
-            (None, Kind::Vertex) => {
+            (None, ProviderKind::Vertex) => {
                 let reason =
                     "a Vertex provider needs its address: https://REGION-aiplatform.googleapis.com/v1/projects/\
                               PROJECT/locations/REGION"
                         .to_owned();
                 return Err(ConfigError { setting: setting("base_url"), reason });
             }
-            (None, kind) => makers_own(kind).to_owned(),
+            (None, kind) => vendor_address(kind).to_owned(),
         };
         let mut models = Vec::new();
         for model in &provider.models {
@@ -115,27 +115,28 @@ impl ProviderBuilder<'_> {
         }
         let service = Service {
             headers: check_headers(&setting("headers"), &provider.headers)?,
-            patience: provider.patience.unwrap_or(self.config.patience),
+            timeouts: provider.timeouts.unwrap_or(self.config.timeouts),
             stream_usage: provider.stream_usage,
             prompt_caching: provider.prompt_caching,
             prompt_cache_ttl: provider.prompt_cache_ttl,
             ..self.service(name, provider.kind, own, provider.key.clone())
         };
         // Vertex has no list of the models that a project may use.
-        let discovers = provider.discover.unwrap_or(provider.models.is_empty() && provider.kind != Kind::Vertex);
-        if models.is_empty() && provider.kind == Kind::Vertex {
+        let discovers =
+            provider.discover.unwrap_or(provider.models.is_empty() && provider.kind != ProviderKind::Vertex);
+        if models.is_empty() && provider.kind == ProviderKind::Vertex {
             models = plain(&ANTHROPIC_MODELS);
         }
         // The address of an Azure deployment has no list; the deployment is the model.
         let deployment = azure_deployment(&service.address.own).filter(|_| models.is_empty()).map(str::to_owned);
         let discovers = discovers && deployment.is_none();
-        models.extend(deployment.map(|name| (name, Facts::default())));
+        models.extend(deployment.map(|name| (name, ModelFacts::default())));
         // The maker's own address without configured models is the well-known provider with a key
         // from another source.
         let well_known: &[&str] = match (&provider.base_url, provider.kind) {
-            (None, Kind::Anthropic) if models.is_empty() => &ANTHROPIC_MODELS,
-            (None, Kind::OpenAi | Kind::Responses) if models.is_empty() => &OPENAI_MODELS,
-            (None, Kind::Gemini) if models.is_empty() => &GEMINI_MODELS,
+            (None, ProviderKind::Anthropic) if models.is_empty() => &ANTHROPIC_MODELS,
+            (None, ProviderKind::OpenAi | ProviderKind::Responses) if models.is_empty() => &OPENAI_MODELS,
+            (None, ProviderKind::Gemini) if models.is_empty() => &GEMINI_MODELS,
             (None | Some(_), _) => return Ok(Provider::new(service, Role::Configured, models, discovers)),
         };
         let mut provider = Provider::new(service, Role::Hosted, plain(well_known), discovers);
@@ -144,16 +145,18 @@ impl ProviderBuilder<'_> {
     }
 
     /// Builds a well-known provider, which is usable when the session has a key or one is stored.
-    fn hosted(&self, name: &str, kind: Kind, models: &[&str]) -> Provider {
+    fn hosted(&self, name: &str, kind: ProviderKind, models: &[&str]) -> Provider {
         let (key, address, also) = match kind {
-            Kind::Anthropic => ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", Some(("ANTHROPIC_AUTH_TOKEN", true))),
-            Kind::OpenAi | Kind::Responses => ("OPENAI_API_KEY", "OPENAI_BASE_URL", None),
-            Kind::Gemini => ("GEMINI_API_KEY", "GEMINI_BASE_URL", Some(("GOOGLE_API_KEY", false))),
-            Kind::Vertex => ("VERTEX_ACCESS_TOKEN", "VERTEX_BASE_URL", None),
-            Kind::Ollama => ("OLLAMA_API_KEY", "OLLAMA_BASE_URL", None),
+            ProviderKind::Anthropic => {
+                ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", Some(("ANTHROPIC_AUTH_TOKEN", true)))
+            }
+            ProviderKind::OpenAi | ProviderKind::Responses => ("OPENAI_API_KEY", "OPENAI_BASE_URL", None),
+            ProviderKind::Gemini => ("GEMINI_API_KEY", "GEMINI_BASE_URL", Some(("GOOGLE_API_KEY", false))),
+            ProviderKind::Vertex => ("VERTEX_ACCESS_TOKEN", "VERTEX_BASE_URL", None),
+            ProviderKind::Ollama => ("OLLAMA_API_KEY", "OLLAMA_BASE_URL", None),
         };
         let key = KeyConfig { env: Some(key.to_owned()), ..KeyConfig::default() };
-        let mut service = self.service(name, kind, makers_own(kind).to_owned(), key);
+        let mut service = self.service(name, kind, vendor_address(kind).to_owned(), key);
         if let Some((also, is_token)) = also {
             service.keys = service.keys.or_variable(also, is_token);
         }
@@ -165,21 +168,21 @@ impl ProviderBuilder<'_> {
     /// Builds GitHub's provider, which is usable after the device flow. Its list is at another
     /// address than its models.
     fn github(&self) -> Provider {
-        let mut service = self.service("github", Kind::OpenAi, GITHUB.to_owned(), KeyConfig::default());
+        let mut service = self.service("github", ProviderKind::OpenAi, GITHUB.to_owned(), KeyConfig::default());
         service.needs_key = true;
         let mut provider = Provider::new(service, Role::Hosted, plain(&GITHUB_MODELS), true);
         provider.list_path = GITHUB_LIST.to_owned();
         provider
     }
 
-    fn local(&self, name: &str, kind: Kind, address: String) -> Provider {
+    fn local(&self, name: &str, kind: ProviderKind, address: String) -> Provider {
         let service = self.service(name, kind, address, KeyConfig::default());
         Provider::new(service, Role::Local, Vec::new(), true)
     }
 
-    fn service(&self, name: &str, kind: Kind, own: String, key: KeyConfig) -> Service {
-        let stored = self.accounts.map(|accounts| accounts.path(name));
-        let keys = Keyring::new(key, stored);
+    fn service(&self, name: &str, kind: ProviderKind, own: String, key: KeyConfig) -> Service {
+        let stored = self.key_store.map(|key_store| key_store.path(name));
+        let keys = KeySources::new(key, stored);
         Service {
             name: name.to_owned(),
             kind,
@@ -187,7 +190,7 @@ impl ProviderBuilder<'_> {
             needs_key: keys.expects_key(),
             keys,
             headers: HeaderMap::new(),
-            patience: self.config.patience,
+            timeouts: self.config.timeouts,
             retry: self.config.retry,
             stream_usage: true,
             prompt_caching: true,
@@ -201,28 +204,28 @@ impl ProviderBuilder<'_> {
     }
 }
 
-/// Returns the deployment that an address such as `https://NAME.openai.azure.com/openai/deployments/
-/// DEPLOYMENT?api-version=...` names.
+/// Returns the deployment that an address such as
+/// `https://NAME.openai.azure.com/openai/deployments/ DEPLOYMENT?api-version=...` names.
 fn azure_deployment(address: &str) -> Option<&str> {
     let path = address.split('?').next().unwrap_or(address);
     let (_, name) = path.split_once("/openai/deployments/")?;
     Some(name.trim_matches('/')).filter(|name| !name.is_empty() && !name.contains('/'))
 }
 
-fn plain(models: &[&str]) -> Vec<(String, Facts)> {
-    models.iter().map(|model| ((*model).to_owned(), Facts::default())).collect()
+fn plain(models: &[&str]) -> Vec<(String, ModelFacts)> {
+    models.iter().map(|model| ((*model).to_owned(), ModelFacts::default())).collect()
 }
 
 /// Returns the address of a dialect's maker.
-fn makers_own(kind: Kind) -> &'static str {
+fn vendor_address(kind: ProviderKind) -> &'static str {
     match kind {
-        Kind::Anthropic => ANTHROPIC,
-        Kind::OpenAi | Kind::Responses => OPENAI,
-        Kind::Gemini => GEMINI,
+        ProviderKind::Anthropic => ANTHROPIC,
+        ProviderKind::OpenAi | ProviderKind::Responses => OPENAI,
+        ProviderKind::Gemini => GEMINI,
         // Vertex's address names the project, so there is no common one; the configuration requires
         // it.
-        Kind::Vertex => "https://aiplatform.googleapis.com/v1",
-        Kind::Ollama => OLLAMA,
+        ProviderKind::Vertex => "https://aiplatform.googleapis.com/v1",
+        ProviderKind::Ollama => OLLAMA,
     }
 }
 
@@ -230,13 +233,13 @@ fn makers_own(kind: Kind) -> &'static str {
 const MODEST_WINDOW: u64 = 32_768;
 
 /// Builds a model from its name and the facts that the configuration has at its provider.
-pub(super) fn spec(service: &Service, model: &str, facts: Facts) -> Spec {
+pub(super) fn spec(service: &Service, model: &str, facts: ModelFacts) -> Spec {
     let overrides = service.overrides.find(&service.name, model);
     unlisted(service, model).with(overrides).with(facts)
 }
 
 /// Builds a model from its name and the facts of its provider's list.
-pub(super) fn listed(service: &Service, model: &str, facts: Facts) -> Spec {
+pub(super) fn listed(service: &Service, model: &str, facts: ModelFacts) -> Spec {
     let overrides = service.overrides.find(&service.name, model);
     unlisted(service, model).with(facts).with(overrides)
 }
@@ -248,13 +251,13 @@ fn unlisted(service: &Service, model: &str) -> Spec {
         // An hour's cache costs twice the input price to write, instead of 1.25 times.
         price.cached_write = 2.0 * price.input;
     }
-    if service.kind == Kind::Ollama {
+    if service.kind == ProviderKind::Ollama {
         spec.info.window = spec.info.window.min(MODEST_WINDOW);
     }
     spec
 }
 
-fn check_address(setting: &str, address: &str, kind: Kind) -> Result<String, ConfigError> {
+fn check_address(setting: &str, address: &str, kind: ProviderKind) -> Result<String, ConfigError> {
     let address = tidy(address, kind);
     let url = Url::parse(&address).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     match url {

@@ -57,7 +57,7 @@ fn uri_of(payload: &Payload) -> Option<&str> {
 
 /// Returns the path of a `file:` URI, if it can be part of a sentence.
 fn file_path(uri: &str) -> Option<String> {
-    let path = domain::link::file_path(uri)?.into_os_string().into_string().ok()?;
+    let path = domain::resource_link::file_path(uri)?.into_os_string().into_string().ok()?;
     (!path.contains(['`', '\n'])).then_some(path)
 }
 

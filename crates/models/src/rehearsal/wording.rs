@@ -3,7 +3,7 @@
 //! Pure. They claim nothing that the model did not see: no result is paraphrased, and every failure
 //! or denial is reported.
 
-use domain::briefing::environment_facts;
+use domain::instructions::environment_facts;
 use domain::model::NO_MODEL_CONFIGURED;
 use domain::{Content, Outcome, Payload};
 

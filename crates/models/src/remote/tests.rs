@@ -8,7 +8,7 @@ use domain::model::CallOrigin;
 use serde_json::json;
 
 use super::*;
-use crate::config::Kind;
+use crate::config::ProviderKind;
 use crate::fixtures::{agent, read_file, request, results, user};
 use crate::spec;
 
@@ -17,8 +17,8 @@ const ALL: [Dialect; 6] =
 
 /// Returns the events of an answer with two calls, each cut in two where the API cuts calls.
 ///
-/// The shapes are those of the SDKs: anthropic 2.9.0 and openai 3.51.0 (`types`), google-genai 3.3.0
-/// (`types.py`) and ollama fb3076099 (`api/types.go`), compared in November 2026.
+/// The shapes are those of the SDKs: anthropic 2.9.0 and openai 3.51.0 (`types`), google-genai
+/// 3.3.0 (`types.py`) and ollama fb3076099 (`api/types.go`), compared in November 2026.
 fn calls(dialect: Dialect) -> Vec<Value> {
     let arguments = |path: &str| [r#"{"path":"#.to_owned(), format!("\"{path}\"}}")];
     let inputs = [("a", arguments("a.txt")), ("b", arguments("b.txt"))].into_iter().enumerate();
@@ -136,7 +136,7 @@ fn turn(dialect: Dialect, number: usize) -> Vec<Message> {
 fn the_beginning_of_requests_is_the_same_to_the_byte_across_turns() {
     for dialect in ALL {
         // Marks for the cache move on with the conversation.
-        let service = Service { prompt_caching: false, ..Service::stub(Kind::OpenAi) };
+        let service = Service { prompt_caching: false, ..Service::stub(ProviderKind::OpenAi) };
         let spec = spec::spec("p", "claude-sonnet-5");
         let field = match dialect {
             Dialect::Anthropic | Dialect::Vertex | Dialect::Chat | Dialect::Ollama => "messages",
@@ -155,7 +155,8 @@ fn the_beginning_of_requests_is_the_same_to_the_byte_across_turns() {
             let list = list.strip_suffix(']').unwrap().to_owned();
             if let Some((rest, beginning)) = &before {
                 assert_eq!(body, *rest, "{dialect:?}");
-                // In Anthropic's and Gemini's API, what the user says after an outcome joins its message.
+                // In Anthropic's and Gemini's API, what the user says after an outcome joins its
+                // message.
                 assert!(list.starts_with(beginning), "{dialect:?}:\n{beginning}\n{list}");
             }
             before = Some((body, list));
@@ -176,7 +177,7 @@ fn no_dialect_copies_the_texts_of_a_conversation() {
         let tool =
             domain::tool::ToolSpec { description: long("tool"), schema: json!({ "a": long("schema") }), ..read_file() };
         let request = ModelRequest { system: long("system"), tools: vec![tool], ..request(messages) };
-        let (spec, service) = (spec::spec("p", "claude-sonnet-5"), Service::stub(Kind::OpenAi));
+        let (spec, service) = (spec::spec("p", "claude-sonnet-5"), Service::stub(ProviderKind::OpenAi));
         let body = dialect.body(&spec, &service, "http://127.0.0.1:9", &request);
         let (len, copied) = (body.to_bytes().unwrap().len(), body.copied());
         assert!(len > 90_000, "{dialect:?}: {len} bytes hold the texts");

@@ -8,10 +8,10 @@ use domain::model::{CallOrigin, ModelInfo, ModelRequest};
 use serde_json::{Map, Value, json};
 
 use super::{PHASE, REASONING};
-use crate::exchange::Concession;
+use crate::exchange::Adjustment;
 use crate::json::{Json, object};
-use crate::media::{self, Medium, is_about_images};
-use crate::outline::{Answered, OutlineEntry, outline};
+use crate::media::{self, MediaKind, is_about_images};
+use crate::normalize::{CallOutcome, NormalizedMessage, normalize};
 use crate::partial_call::{as_object, fingerprint, own_id, short_id};
 use crate::service::Service;
 use crate::spec::Spec;
@@ -21,7 +21,7 @@ pub(crate) fn body<'a>(spec: &'a Spec, service: &Service, request: &'a ModelRequ
     if !request.system.trim().is_empty() {
         body.add("instructions", &request.system);
     }
-    let entries = outline(&request.messages);
+    let entries = normalize(&request.messages);
     let input = entries.iter().flat_map(|entry| items(entry, &spec.info, &service.name));
     body.add("input", input.collect::<Json>());
     if !request.tools.is_empty() {
@@ -51,13 +51,13 @@ fn cache_key(request: &ModelRequest) -> String {
     format!("acpd-{:016x}", fingerprint(&request.cache_key))
 }
 
-fn items<'a>(entry: &OutlineEntry<'a>, info: &ModelInfo, provider: &str) -> Vec<Json<'a>> {
+fn items<'a>(entry: &NormalizedMessage<'a>, info: &ModelInfo, provider: &str) -> Vec<Json<'a>> {
     match entry {
-        OutlineEntry::User(content) => {
+        NormalizedMessage::User(content) => {
             let content: Json = content.iter().map(|content| input(content, info)).collect();
             vec![object! { "type": "message", "role": "user", "content": content }]
         }
-        OutlineEntry::Assistant { parts, results } => {
+        NormalizedMessage::Assistant { parts, results } => {
             let said = parts.iter().enumerate().flat_map(|(at, part)| {
                 let before = at.checked_sub(1).map(|before| parts[before]);
                 said(part, before.and_then(|before| phase(before, provider)), provider)
@@ -71,7 +71,7 @@ fn items<'a>(entry: &OutlineEntry<'a>, info: &ModelInfo, provider: &str) -> Vec<
     }
 }
 
-fn call_id<'a>(result: &Answered<'a>, provider: &str) -> Cow<'a, str> {
+fn call_id<'a>(result: &CallOutcome<'a>, provider: &str) -> Cow<'a, str> {
     own_id(result.origin, provider).map_or_else(|| short_id(result.call).into(), Cow::from)
 }
 
@@ -115,21 +115,21 @@ fn reasoning(sealed: &Value) -> impl Iterator<Item = Json<'_>> {
 
 fn input<'a>(content: &'a Content, info: &ModelInfo) -> Json<'a> {
     match media::sort(content, info) {
-        Medium::Text(text) => object! { "type": "input_text", "text": text },
-        Medium::Image { mime, data } => {
+        MediaKind::Text(text) => object! { "type": "input_text", "text": text },
+        MediaKind::Image { mime, data } => {
             object! { "type": "input_image", "image_url": format!("data:{mime};base64,{data}") }
         }
-        Medium::Pdf { data } => {
+        MediaKind::Pdf { data } => {
             let data = format!("data:application/pdf;base64,{data}");
             object! { "type": "input_file", "filename": "document.pdf", "file_data": data }
         }
         // This API does not accept audio.
-        Medium::Audio { .. } => object! { "type": "input_text", "text": content.as_text() },
+        MediaKind::Audio { .. } => object! { "type": "input_text", "text": content.as_text() },
     }
 }
 
 /// Builds the output of a call. It is plain text if there is nothing else.
-fn output<'a>(result: &Answered<'a>, info: &ModelInfo) -> Json<'a> {
+fn output<'a>(result: &CallOutcome<'a>, info: &ModelInfo) -> Json<'a> {
     if result.images.is_empty() {
         return result.text.into();
     }
@@ -139,27 +139,27 @@ fn output<'a>(result: &Answered<'a>, info: &ModelInfo) -> Json<'a> {
 
 /// Removes what the model does not accept. Reasoning that cannot be decrypted, because another key
 /// or model made it, is removed from this body only.
-pub(crate) fn concede(body: &mut Value, complaint: &str) -> Concession {
-    let complaint = complaint.to_ascii_lowercase();
-    if complaint.contains("encrypted") || complaint.contains("decrypt") || complaint.contains("reasoning' item") {
-        return if remove_reasoning(body) { Concession::Once } else { Concession::Nothing };
+pub(crate) fn adjust(body: &mut Value, refusal: &str) -> Adjustment {
+    let refusal = refusal.to_ascii_lowercase();
+    if refusal.contains("encrypted") || refusal.contains("decrypt") || refusal.contains("reasoning' item") {
+        return if remove_reasoning(body) { Adjustment::Once } else { Adjustment::Nothing };
     }
     // A model that does not think refuses the reasoning of one that does.
-    if complaint.contains("reasoning input items") {
-        return Concession::lasting(remove_reasoning(body));
+    if refusal.contains("reasoning input items") {
+        return Adjustment::lasting(remove_reasoning(body));
     }
-    if names(&complaint, PHASE) && remove_phases(body) {
-        return Concession::Lasting;
+    if names(&refusal, PHASE) && remove_phases(body) {
+        return Adjustment::Lasting;
     }
-    if is_about_images(&complaint) {
-        return Concession::lasting(without_images(body));
+    if is_about_images(&refusal) {
+        return Adjustment::lasting(without_images(body));
     }
-    let Some(fields) = body.as_object_mut() else { return Concession::Nothing };
-    if complaint.contains("effort") || complaint.contains("reasoning") || complaint.contains("summary") {
-        return Concession::lasting(lower_reasoning(fields, &complaint));
+    let Some(fields) = body.as_object_mut() else { return Adjustment::Nothing };
+    if refusal.contains("effort") || refusal.contains("reasoning") || refusal.contains("summary") {
+        return Adjustment::lasting(lower_reasoning(fields, &refusal));
     }
-    let is_changed = complaint.contains("prompt_cache_key") && fields.remove("prompt_cache_key").is_some();
-    Concession::lasting(is_changed)
+    let is_changed = refusal.contains("prompt_cache_key") && fields.remove("prompt_cache_key").is_some();
+    Adjustment::lasting(is_changed)
 }
 
 fn remove_reasoning(body: &mut Value) -> bool {
@@ -169,9 +169,9 @@ fn remove_reasoning(body: &mut Value) -> bool {
     items.len() < before
 }
 
-/// Whether a complaint contains this word, such as the last of `input[3].phase`.
-fn names(complaint: &str, word: &str) -> bool {
-    complaint.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').any(|known| known == word)
+/// Whether a refusal contains this word, such as the last of `input[3].phase`.
+fn names(refusal: &str, word: &str) -> bool {
+    refusal.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').any(|known| known == word)
 }
 
 /// Removes the phases of messages, which servers other than OpenAI's may not know.
@@ -181,9 +181,9 @@ fn remove_phases(body: &mut Value) -> bool {
 }
 
 /// Lowers the request for reasoning by one step: no summary, then the next lower effort, then none.
-fn lower_reasoning(fields: &mut Map<String, Value>, complaint: &str) -> bool {
+fn lower_reasoning(fields: &mut Map<String, Value>, refusal: &str) -> bool {
     let Some(reasoning) = fields.get_mut("reasoning").and_then(Value::as_object_mut) else { return false };
-    if complaint.contains("summary") && reasoning.remove("summary").is_some() {
+    if refusal.contains("summary") && reasoning.remove("summary").is_some() {
         return true;
     }
     let lower = match reasoning.get("effort").and_then(Value::as_str) {

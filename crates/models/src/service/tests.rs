@@ -10,7 +10,7 @@ fn environment(pairs: &[(&str, &str)]) -> Environment {
 
 #[tokio::test]
 async fn a_stored_key_is_not_sent_to_an_address_from_the_environment() {
-    let service = Service::stub(Kind::OpenAi);
+    let service = Service::stub(ProviderKind::OpenAi);
     let elsewhere = environment(&[("P_BASE_URL", "http://evil.example/v1/")]);
     let kept =
         Key { secret: Secret::new("k"), source: "stored key".to_owned(), from_environment: false, is_token: false };
@@ -21,7 +21,7 @@ async fn a_stored_key_is_not_sent_to_an_address_from_the_environment() {
 
 #[tokio::test]
 async fn a_missing_key_or_broken_address_fails_before_anything_is_sent() {
-    let service = Service::stub(Kind::Anthropic);
+    let service = Service::stub(ProviderKind::Anthropic);
     let failure = service.reach(&Environment::default()).await.unwrap_err();
     let error = service.error("m", failure, None, 1);
     assert_eq!(error.kind, domain::turn::FailureKind::Authentication);
@@ -33,7 +33,7 @@ async fn a_missing_key_or_broken_address_fails_before_anything_is_sent() {
 
 #[tokio::test]
 async fn a_key_with_strange_letters_is_refused_and_not_quoted() {
-    let service = Service::stub(Kind::OpenAi);
+    let service = Service::stub(ProviderKind::OpenAi);
     let line = service.reach(&environment(&[("P_KEY", "ge\u{7}heim")])).await.unwrap();
     let failure = service.get(&line, "/models").unwrap_err();
     let error = service.error("m", failure, line.key(), 1);
@@ -43,12 +43,12 @@ async fn a_key_with_strange_letters_is_refused_and_not_quoted() {
 
 #[test]
 fn a_key_is_scrubbed_also_where_a_long_text_is_cut() {
-    let service = Service::stub(Kind::OpenAi);
+    let service = Service::stub(ProviderKind::OpenAi);
     let key =
         Key { secret: Secret::new("k".repeat(50)), source: "x".to_owned(), from_environment: true, is_token: false };
     let message = format!("{}{} is no key", "a".repeat(580), key.secret.expose());
-    let complaint = crate::failure::ErrorBody { message, ..Default::default() };
-    let error = service.error("m", Failure::of_status(500, &complaint, None), Some(&key), 1);
+    let refusal = crate::failure::ErrorBody { message, ..Default::default() };
+    let error = service.error("m", Failure::of_status(500, &refusal, None), Some(&key), 1);
     let detail = error.data["detail"].as_str().unwrap();
     assert_eq!(detail, format!("{}[key] is no key", "a".repeat(580)));
 }
@@ -56,10 +56,10 @@ fn a_key_is_scrubbed_also_where_a_long_text_is_cut() {
 #[test]
 fn addresses_are_tidied() {
     for (address, kind, tidied) in [
-        ("https://api.anthropic.com/", Kind::Anthropic, "https://api.anthropic.com"),
-        (" https://proxy/v1/", Kind::Anthropic, "https://proxy"),
-        ("https://api.openai.com/v1/", Kind::OpenAi, "https://api.openai.com/v1"),
-        ("http://127.0.0.1:11434/v1", Kind::Ollama, "http://127.0.0.1:11434"),
+        ("https://api.anthropic.com/", ProviderKind::Anthropic, "https://api.anthropic.com"),
+        (" https://proxy/v1/", ProviderKind::Anthropic, "https://proxy"),
+        ("https://api.openai.com/v1/", ProviderKind::OpenAi, "https://api.openai.com/v1"),
+        ("http://127.0.0.1:11434/v1", ProviderKind::Ollama, "http://127.0.0.1:11434"),
     ] {
         assert_eq!(tidy(address, kind), tidied);
     }
@@ -78,7 +78,7 @@ const OPENAI: &str = "https://api.openai.com/v1";
 
 #[test]
 fn responses_is_the_usual_dialect_only_at_openais_own_address() {
-    let service = Service::stub(Kind::OpenAi);
+    let service = Service::stub(ProviderKind::OpenAi);
     for (base, model, expected) in [
         (OPENAI, "gpt-5.1", Dialect::Responses),
         (OPENAI, "a-name-nobody-knows", Dialect::Responses),
@@ -91,17 +91,17 @@ fn responses_is_the_usual_dialect_only_at_openais_own_address() {
     }
     let chosen = spec::Spec { dialect: Some(ModelApi::Chat), ..spec::spec("p", "gpt-5.1") };
     assert_eq!(service.dialect(OPENAI, &chosen), Dialect::Chat);
-    assert_eq!(dialect(&Service::stub(Kind::Responses), "http://127.0.0.1:8000/v1", "m"), Dialect::Responses);
+    assert_eq!(dialect(&Service::stub(ProviderKind::Responses), "http://127.0.0.1:8000/v1", "m"), Dialect::Responses);
 }
 
-/// The complaints are OpenAI's own (users' quotations in issues of openai-python, 2025).
+/// The refusals are OpenAI's own (users' quotations in issues of openai-python, 2025).
 #[test]
 fn a_provider_that_names_the_other_api_gets_it_for_this_model_at_this_address() {
-    let service = Service::stub(Kind::OpenAi);
-    let complaint = |message: &str| ErrorBody { message: message.to_owned(), ..ErrorBody::default() };
-    let to_responses = complaint("This model is only supported in v1/responses and not in v1/chat/completions.");
-    let to_chat = complaint("This model is only supported in v1/chat/completions and not in v1/responses.");
-    assert!(!service.note_dialect(Dialect::Chat, "http://a", "m", &complaint("no such model")));
+    let service = Service::stub(ProviderKind::OpenAi);
+    let refusal = |message: &str| ErrorBody { message: message.to_owned(), ..ErrorBody::default() };
+    let to_responses = refusal("This model is only supported in v1/responses and not in v1/chat/completions.");
+    let to_chat = refusal("This model is only supported in v1/chat/completions and not in v1/responses.");
+    assert!(!service.note_dialect(Dialect::Chat, "http://a", "m", &refusal("no such model")));
     assert!(!service.note_dialect(Dialect::Anthropic, "http://a", "m", &to_chat));
     assert!(service.note_dialect(Dialect::Chat, "http://a", "m", &to_responses));
     assert!(service.note_dialect(Dialect::Responses, OPENAI, "old", &to_chat));
@@ -123,7 +123,7 @@ fn a_provider_that_names_the_other_api_gets_it_for_this_model_at_this_address() 
 
 #[tokio::test(start_paused = true)]
 async fn a_complaint_is_remembered_for_an_hour_for_its_model_and_address() {
-    let service = Service::stub(Kind::OpenAi);
+    let service = Service::stub(ProviderKind::OpenAi);
     let line = |base: &'static str| {
         let environment = environment(&[("P_BASE_URL", base), ("P_KEY", "k")]);
         let service = &service;
@@ -143,7 +143,7 @@ async fn a_complaint_is_remembered_for_an_hour_for_its_model_and_address() {
 /// Azure's paths and header: openai-python 3.51.0, `lib/azure.py`, November 2026.
 #[tokio::test]
 async fn azure_gets_its_key_in_its_own_header_below_the_deployments_path() {
-    let service = Service::stub(Kind::OpenAi);
+    let service = Service::stub(ProviderKind::OpenAi);
     let request = async |base: &str| {
         let line = service.reach(&environment(&[("P_BASE_URL", base), ("P_KEY", "k")])).await.unwrap();
         let path = Dialect::Chat.path(&spec::spec("p", "m"));
@@ -166,8 +166,8 @@ async fn azure_gets_its_key_in_its_own_header_below_the_deployments_path() {
 /// 2026).
 #[tokio::test]
 async fn an_anthropic_token_is_a_bearer_and_an_anthropic_key_is_not() {
-    let keys = Keyring::new(crate::key::KeyConfig { env: Some("P_KEY".to_owned()), ..Default::default() }, None);
-    let service = Service { keys: keys.or_variable("P_TOKEN", true), ..Service::stub(Kind::Anthropic) };
+    let keys = KeySources::new(crate::key::KeyConfig { env: Some("P_KEY".to_owned()), ..Default::default() }, None);
+    let service = Service { keys: keys.or_variable("P_TOKEN", true), ..Service::stub(ProviderKind::Anthropic) };
     for (variable, header, value) in [("P_TOKEN", "authorization", "Bearer k"), ("P_KEY", "x-api-key", "k")] {
         let line = service.reach(&environment(&[(variable, "k")])).await.unwrap();
         let sent = service.post(&line, "/v1/messages", bytes::Bytes::new()).unwrap().build().unwrap();

@@ -1,6 +1,6 @@
 //! Marks for the provider's cache, and what writing to it costs.
 
-use acpd_models::{CacheTtl, Kind, LocalConfig, ModelsConfig, ProviderConfig};
+use acpd_models::{CacheTtl, LocalConfig, ModelsConfig, ProviderConfig, ProviderKind};
 use domain::model::{Catalogue, ModelInfo};
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ fn marks(value: &Value, found: &mut Vec<Value>) {
 
 #[tokio::test]
 async fn claude_caches_for_an_hour_where_asked() {
-    for kind in [Kind::Anthropic, Kind::Vertex] {
+    for kind in [ProviderKind::Anthropic, ProviderKind::Vertex] {
         for (ttl, mark) in [
             (CacheTtl::FiveMinutes, json!({ "type": "ephemeral" })),
             (CacheTtl::OneHour, json!({ "type": "ephemeral", "ttl": "1h" })),
@@ -45,7 +45,11 @@ async fn claude_caches_for_an_hour_where_asked() {
 #[test]
 fn writing_to_an_hours_cache_costs_twice_the_input() {
     let info = |ttl: CacheTtl| -> ModelInfo {
-        let own = ProviderConfig { base_url: None, prompt_cache_ttl: ttl, ..ProviderConfig::new(Kind::Anthropic, "") };
+        let own = ProviderConfig {
+            base_url: None,
+            prompt_cache_ttl: ttl,
+            ..ProviderConfig::new(ProviderKind::Anthropic, "")
+        };
         let local = LocalConfig { probe: false, ..LocalConfig::default() };
         let config = ModelsConfig { providers: [("fake".to_owned(), own)].into(), local, ..ModelsConfig::default() };
         providers(&config).find(&"fake/claude-sonnet-4-5".into()).unwrap().info().clone()

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use acpd_models::{
-    Accounts, KeyConfig, Kind, LocalConfig, ModelConfig, ModelsConfig, ProviderConfig, Providers, Rehearsal, Secret,
+    KeyConfig, KeyStore, LocalConfig, ModelConfig, ModelsConfig, ProviderConfig, ProviderKind, Providers, Rehearsal,
+    Secret,
 };
 use domain::Environment;
 use domain::model::Catalogue;
@@ -53,15 +54,16 @@ async fn without_a_key_and_without_a_server_there_is_the_rehearsal() {
 #[tokio::test]
 async fn a_key_in_the_environment_selects_its_provider_and_address() {
     for (kind, name, variable, address) in [
-        (Kind::Anthropic, "anthropic", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
-        (Kind::OpenAi, "openai", "OPENAI_API_KEY", "OPENAI_BASE_URL"),
+        (ProviderKind::Anthropic, "anthropic", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
+        (ProviderKind::OpenAi, "openai", "OPENAI_API_KEY", "OPENAI_BASE_URL"),
     ] {
         let server = Server::with(move |seen, _| match seen.method.as_str() {
             "GET" => Reply::json(200, &models(&["claude-haiku-4-5", "gpt-4.1"])),
             _ => Reply::stream(&[&ModelAnswer::text("hi").sse(dialect(kind))]),
         });
         let providers = providers(&nothing_local());
-        let base = if kind == Kind::OpenAi { format!("{}/v1/", server.address) } else { server.address.clone() };
+        let base =
+            if kind == ProviderKind::OpenAi { format!("{}/v1/", server.address) } else { server.address.clone() };
         let environment = environment(&[(variable, KEY), (address, &base)]);
         assert!(providers.is_authenticated(&environment).await);
 
@@ -80,7 +82,7 @@ async fn a_key_in_the_environment_selects_its_provider_and_address() {
         let seen = server.requests();
         let paths: Vec<&str> = seen.iter().map(|seen| seen.path.as_str()).collect();
         match kind {
-            Kind::Anthropic => assert_eq!(paths, ["/v1/models?limit=1000", "/v1/messages"]),
+            ProviderKind::Anthropic => assert_eq!(paths, ["/v1/models?limit=1000", "/v1/messages"]),
             _ => assert_eq!(paths, ["/v1/models", "/v1/chat/completions"]),
         }
         assert!(
@@ -112,7 +114,7 @@ async fn a_server_on_this_machine_is_used_while_it_answers() {
 #[tokio::test]
 async fn a_model_server_that_hangs_delays_no_call() {
     let server = Server::script(vec![Reply(vec![Action::UntilClosed])]);
-    let mut config = config(Kind::OpenAi, &server.address);
+    let mut config = config(ProviderKind::OpenAi, &server.address);
     config.local = LocalConfig { probe: true, ollama: server.address.clone(), llama_cpp: server.address.clone() };
     let providers = providers(&config);
     let environment = environment(&[("FAKE_KEY", KEY)]);
@@ -126,14 +128,14 @@ async fn a_model_server_that_hangs_delays_no_call() {
 
 #[test]
 fn outside_of_a_runtime_nothing_is_asked_and_nothing_breaks() {
-    let providers = providers(&config(Kind::OpenAi, "http://127.0.0.1:9"));
+    let providers = providers(&config(ProviderKind::OpenAi, "http://127.0.0.1:9"));
     assert_eq!(ids(&providers, &environment(&[("FAKE_KEY", KEY)])), ["rehearsal"]);
 }
 
 #[tokio::test]
 async fn configured_models_are_offered_as_configured_and_others_beside_them_on_demand() {
     let server = Server::script(vec![Reply::json(200, &models(&["own", "other"]))]);
-    let mut config = config(Kind::OpenAi, &server.address);
+    let mut config = config(ProviderKind::OpenAi, &server.address);
     let provider = config.providers.get_mut("fake").unwrap();
     let own = ModelConfig { id: "own".into(), name: Some("My own".into()), window: Some(4096), ..Default::default() };
     provider.models = vec![own];
@@ -150,7 +152,7 @@ async fn configured_models_are_offered_as_configured_and_others_beside_them_on_d
 
 #[tokio::test]
 async fn a_model_is_found_by_provider_and_name_without_a_list() {
-    let providers = providers(&config(Kind::OpenAi, "http://127.0.0.1:9"));
+    let providers = providers(&config(ProviderKind::OpenAi, "http://127.0.0.1:9"));
     for id in ["rehearsal", "fake/some/deep/name", "anthropic/claude-sonnet-4-5", "openai/gpt-5"] {
         assert_eq!(providers.find(&id.into()).unwrap().info().id, id.into());
     }
@@ -163,7 +165,7 @@ async fn a_model_is_found_by_provider_and_name_without_a_list() {
 async fn a_configured_provider_takes_the_place_of_the_well_known_one() {
     let server = Server::script(vec![Reply::json(200, &models(&["mine"]))]);
     let mut config = nothing_local();
-    config.providers.insert("openai".into(), ProviderConfig::new(Kind::OpenAi, &server.address));
+    config.providers.insert("openai".into(), ProviderConfig::new(ProviderKind::OpenAi, &server.address));
     let providers = providers(&config);
     let none = Environment::default();
     until(|| ids(&providers, &none) == ["openai/mine", "rehearsal"]).await;
@@ -174,7 +176,7 @@ async fn a_configured_provider_takes_the_place_of_the_well_known_one() {
 fn a_makers_own_provider_needs_no_list_of_models() {
     let mut config = nothing_local();
     let key = KeyConfig { env: Some("WORK_KEY".into()), ..KeyConfig::default() };
-    let work = ProviderConfig { base_url: None, key, ..ProviderConfig::new(Kind::Anthropic, "") };
+    let work = ProviderConfig { base_url: None, key, ..ProviderConfig::new(ProviderKind::Anthropic, "") };
     config.providers.insert("work".into(), work);
     let providers = providers(&config);
     assert!(providers.default_model(&environment(&[("WORK_KEY", KEY)])).as_str().starts_with("work/claude-"));
@@ -187,20 +189,20 @@ fn a_broken_configuration_is_an_error_that_names_the_setting() {
         let built = Providers::new(config, None, vec![Arc::new(Rehearsal::new())]);
         built.err().map(|error| error.to_string()).unwrap_or_default()
     };
-    let mut broken = config(Kind::OpenAi, "localhost:1234");
+    let mut broken = config(ProviderKind::OpenAi, "localhost:1234");
     assert_eq!(build(&broken), "`providers.fake.base_url`: not an http or https address");
-    broken = config(Kind::OpenAi, "http://x");
+    broken = config(ProviderKind::OpenAi, "http://x");
     broken.default = Some("nobody/x".into());
     assert_eq!(build(&broken), "`default`: `nobody/x` is neither a model of a provider nor a built-in one");
     for (wrong, near) in [("fakke/some-model", "`fake/some-model`"), ("rehersal", "`rehearsal`")] {
         broken.default = Some(wrong.to_owned());
         assert!(build(&broken).ends_with(&format!("a built-in one; did you mean {near}?")), "{}", build(&broken));
     }
-    broken = config(Kind::OpenAi, "http://x");
+    broken = config(ProviderKind::OpenAi, "http://x");
     broken.providers.get_mut("fake").unwrap().headers = [("a b".to_owned(), Secret::new("hush"))].into();
     assert_eq!(build(&broken), "`providers.fake.headers.a b`: not a header");
     broken = nothing_local();
-    broken.providers.insert("a/b".into(), ProviderConfig::new(Kind::OpenAi, "http://x"));
+    broken.providers.insert("a/b".into(), ProviderConfig::new(ProviderKind::OpenAi, "http://x"));
     assert_eq!(build(&broken), "`providers.a/b`: a provider's name has no slash and no space");
 }
 
@@ -210,7 +212,7 @@ async fn a_key_can_be_checked_before_it_is_stored() {
         "good" => Reply::json(200, &models(&["claude-a", "claude-b"])),
         _ => Reply::json(401, &json!({ "error": { "type": "authentication_error", "message": "invalid x-api-key" } })),
     });
-    let providers = providers(&config(Kind::Anthropic, &server.address));
+    let providers = providers(&config(ProviderKind::Anthropic, &server.address));
     assert_eq!(providers.check("fake", &Secret::new("good")).await, Ok(2));
     let error = providers.check("fake", &Secret::new("bad-key")).await.unwrap_err();
     assert_eq!(error.message, "fake: the key was refused (401)");
@@ -224,14 +226,14 @@ async fn a_key_can_be_checked_before_it_is_stored() {
 #[tokio::test]
 async fn a_stored_key_makes_its_provider_usable() {
     let home = tempfile::tempdir().unwrap();
-    let accounts = Accounts::new(home.path());
-    let providers = Providers::new(&nothing_local(), Some(&accounts), vec![Arc::new(Rehearsal::new())]).unwrap();
+    let key_store = KeyStore::new(home.path());
+    let providers = Providers::new(&nothing_local(), Some(&key_store), vec![Arc::new(Rehearsal::new())]).unwrap();
     let none = Environment::default();
     // Nothing is requested here: the test must not use the real address.
     assert!(!providers.is_authenticated(&none).await);
-    accounts.store("github", &Secret::new("token")).unwrap();
+    key_store.store("github", &Secret::new("token")).unwrap();
     assert!(providers.is_authenticated(&none).await);
-    accounts.forget("github").unwrap();
+    key_store.forget("github").unwrap();
     assert!(!providers.is_authenticated(&none).await);
 }
 
@@ -246,7 +248,7 @@ async fn a_new_session_waits_for_the_list_and_gets_a_listed_model() {
     let base = format!("{}/v1", server.address);
     let environment = environment(&[("OPENAI_API_KEY", KEY), ("OPENAI_BASE_URL", &base)]);
     assert_eq!(providers.default_model(&environment), "openai/gpt-6-sol".into());
-    providers.settle(&environment, SOON).await;
+    providers.wait_for_lists(&environment, SOON).await;
     assert_eq!(providers.default_model(&environment), "openai/scripted".into());
     assert_eq!(providers.correction(&"openai/gpt-6-sol".into(), &environment), Some("openai/scripted".into()));
     assert_eq!(providers.correction(&"openai/scripted".into(), &environment), None);
@@ -259,12 +261,12 @@ async fn a_new_session_waits_for_the_list_and_gets_a_listed_model() {
 #[tokio::test]
 async fn waiting_for_a_list_ends_at_the_deadline_and_keeps_chosen_defaults() {
     let server = Server::script(vec![Reply(vec![Action::UntilClosed])]);
-    let mut config = config(Kind::OpenAi, &server.address);
+    let mut config = config(ProviderKind::OpenAi, &server.address);
     let environment = environment(&[("FAKE_KEY", KEY)]);
-    providers(&config).settle(&environment, Duration::from_millis(10)).await;
+    providers(&config).wait_for_lists(&environment, Duration::from_millis(10)).await;
     config.default = Some("fake/mine".into());
     let providers = providers(&config);
-    providers.settle(&environment, Duration::from_secs(86_400)).await;
+    providers.wait_for_lists(&environment, Duration::from_secs(86_400)).await;
     assert_eq!(providers.correction(&"fake/mine".into(), &environment), None);
     assert_eq!(providers.fallback(&"fake/mine".into(), &environment), None);
 }
@@ -273,9 +275,9 @@ async fn waiting_for_a_list_ends_at_the_deadline_and_keeps_chosen_defaults() {
 #[tokio::test]
 async fn a_provider_whose_list_hangs_is_named() {
     let server = Server::script(vec![Reply(vec![Action::UntilClosed])]);
-    let providers = providers(&config(Kind::OpenAi, &server.address));
+    let providers = providers(&config(ProviderKind::OpenAi, &server.address));
     let environment = environment(&[("FAKE_KEY", KEY)]);
-    providers.settle(&environment, Duration::from_millis(10)).await;
+    providers.wait_for_lists(&environment, Duration::from_millis(10)).await;
     let hangs = "fake: its list of models has not arrived yet";
     let remarks = providers.remarks(&"rehearsal".into(), &environment);
     assert_eq!(remarks.len(), 2);
@@ -296,9 +298,9 @@ async fn a_provider_without_models_and_its_substitute_are_named() {
         (refused, "fake: the key was refused (401)"),
     ] {
         let server = Server::script(vec![reply]);
-        let providers = providers(&config(Kind::OpenAi, &server.address));
+        let providers = providers(&config(ProviderKind::OpenAi, &server.address));
         let environment = environment(&[("FAKE_KEY", KEY)]);
-        providers.settle(&environment, SOON).await;
+        providers.wait_for_lists(&environment, SOON).await;
         assert_eq!(providers.default_model(&environment), "rehearsal".into());
         let remarks = providers.remarks(&"rehearsal".into(), &environment);
         assert_eq!(remarks.len(), 2);
@@ -314,17 +316,17 @@ async fn a_huge_model_list_is_truncated_and_every_model_stays_selectable() {
     let ids: Vec<String> = (0..200_000).map(|number| format!("m{number}")).collect();
     let list = models(&ids.iter().map(String::as_str).collect::<Vec<_>>());
     let server = Server::script(vec![Reply::json(200, &list)]);
-    let providers = providers(&config(Kind::OpenAi, &server.address));
+    let providers = providers(&config(ProviderKind::OpenAi, &server.address));
     let environment = environment(&[("FAKE_KEY", KEY)]);
-    providers.settle(&environment, Duration::from_secs(60)).await;
+    providers.wait_for_lists(&environment, Duration::from_secs(60)).await;
     assert_eq!(providers.list(&environment).len(), 1_001);
     assert!(providers.offers(&"fake/m150000".into(), &environment));
     assert!(!providers.offers(&"other/m1".into(), &environment));
     assert_eq!(providers.correction(&"fake/m150000".into(), &environment), None);
 }
 
-/// The lists and facts are those of llama.cpp (`tools/server/server.cpp`, `/v1/models` and `/props`)
-/// and LM Studio (its REST API v0), November 2025.
+/// The lists and facts are those of llama.cpp (`tools/server/server.cpp`, `/v1/models` and
+/// `/props`) and LM Studio (its REST API v0), November 2025.
 #[tokio::test]
 async fn the_window_loaded_by_a_local_server_is_requested_and_used() {
     let llama = Server::with(|seen, _| match seen.path.as_str() {
@@ -362,8 +364,8 @@ async fn the_window_loaded_by_a_local_server_is_requested_and_used() {
         vec![("fake/qwen2-vl-7b-instruct", 8_000, true), ("fake/meta-llama-3.1-8b-instruct", 32_768, false)];
     // LM Studio before version 0.4 knows only the older of its two addresses.
     for (server, expected, requests) in [(&llama, vec![("fake/qwen3.gguf", 4_096, true)], 2), (&studio, of_studio, 3)] {
-        let providers = providers(&config(Kind::OpenAi, &format!("{}/v1", server.address)));
-        providers.settle(&environment, SOON).await;
+        let providers = providers(&config(ProviderKind::OpenAi, &format!("{}/v1", server.address)));
+        providers.wait_for_lists(&environment, SOON).await;
         let listed = providers.list(&environment);
         let listed = listed.iter().filter(|info| info.id.as_str() != "rehearsal");
         let listed: Vec<(&str, u64, bool)> = listed.map(|info| (info.id.as_str(), info.window, info.images)).collect();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use acpd_models::Kind;
+use acpd_models::ProviderKind;
 use domain::StopReason;
 use domain::model::{Delta, Model};
 use serde_json::{Value, json};
@@ -40,14 +40,14 @@ async fn the_same_conversation_through_both_dialects_gives_the_same_deltas() {
 }
 
 /// Checks that the last request holds everything before it, in its dialect.
-fn check_requests(kind: Kind, server: &Server) {
+fn check_requests(kind: ProviderKind, server: &Server) {
     let seen = server.requests();
     let last = seen.last().unwrap();
     let body = last.json();
     let messages = body["messages"].as_array().unwrap();
     let roles: Vec<&str> = messages.iter().map(|message| message["role"].as_str().unwrap()).collect();
     match kind {
-        Kind::Anthropic => {
+        ProviderKind::Anthropic => {
             assert_eq!((last.path.as_str(), last.header("x-api-key")), ("/v1/messages", KEY));
             assert_eq!(last.header("anthropic-version"), "2023-06-01");
             assert_eq!(roles, ["user", "assistant", "user", "assistant", "user"]);
@@ -76,7 +76,7 @@ fn check_requests(kind: Kind, server: &Server) {
 }
 
 /// Builds a model that retries at once.
-fn impatient(kind: Kind, server: &Server) -> Arc<dyn Model> {
+fn with_short_timeouts(kind: ProviderKind, server: &Server) -> Arc<dyn Model> {
     let mut config = config(kind, &server.address);
     config.retry.first_ms = 0;
     model_of(&config, "claude-sonnet-4-5")
@@ -89,7 +89,7 @@ async fn where_the_pieces_of_a_stream_are_cut_does_not_matter() {
         let bytes = answer.sse(dialect(kind));
         let replies = (0..=bytes.len()).map(|at| Reply::stream(&[&bytes[..at], &bytes[at..]]));
         let server = Server::script(replies.collect());
-        let model = impatient(kind, &server);
+        let model = with_short_timeouts(kind, &server);
         for at in 0..=bytes.len() {
             let (deltas, error) = ask(&*model).await;
             assert_eq!((without_seals(deltas), error), (answer.deltas_of(dialect(kind)), None), "{kind:?} {at}");
@@ -111,7 +111,7 @@ async fn a_stream_that_breaks_anywhere_is_recognised_as_broken() {
             // For dialects with the same framing as another, every seventh byte is enough.
             let step = if BOTH.contains(&kind) { step } else { 7 * step };
             let (server, queue) = Server::queue();
-            let model = impatient(kind, &server);
+            let model = with_short_timeouts(kind, &server);
             for at in (0..bytes.len()).step_by(step) {
                 *queue.lock().unwrap() = [cut(&bytes[..at]), Reply::stream(&[&bytes])].into();
                 let (deltas, error) = ask(&*model).await;
@@ -132,18 +132,18 @@ async fn a_stream_that_breaks_anywhere_is_recognised_as_broken() {
     }
 }
 
-/// Every dialect that a server of this crate's tests can write, with the kind of provider that reads
-/// it.
-const WRITTEN: [(Kind, Dialect); 9] = [
-    (Kind::Anthropic, Dialect::Anthropic),
-    (Kind::Vertex, Dialect::Anthropic),
-    (Kind::OpenAi, Dialect::Chat),
-    (Kind::OpenAi, Dialect::Mistral),
-    (Kind::OpenAi, Dialect::OpenRouter),
-    (Kind::OpenAi, Dialect::GeminiChat),
-    (Kind::Responses, Dialect::Responses),
-    (Kind::Gemini, Dialect::Gemini),
-    (Kind::Ollama, Dialect::Ollama),
+/// Every dialect that a server of this crate's tests can write, with the kind of provider that
+/// reads it.
+const WRITTEN: [(ProviderKind, Dialect); 9] = [
+    (ProviderKind::Anthropic, Dialect::Anthropic),
+    (ProviderKind::Vertex, Dialect::Anthropic),
+    (ProviderKind::OpenAi, Dialect::Chat),
+    (ProviderKind::OpenAi, Dialect::Mistral),
+    (ProviderKind::OpenAi, Dialect::OpenRouter),
+    (ProviderKind::OpenAi, Dialect::GeminiChat),
+    (ProviderKind::Responses, Dialect::Responses),
+    (ProviderKind::Gemini, Dialect::Gemini),
+    (ProviderKind::Ollama, Dialect::Ollama),
 ];
 
 #[tokio::test]
@@ -153,7 +153,7 @@ async fn a_stream_of_single_bytes_is_read() {
         let bytes = answer.sse(dialect);
         let pieces: Vec<&[u8]> = bytes.chunks(1).collect();
         let server = Server::script(vec![Reply::stream(&pieces)]);
-        let (deltas, error) = ask(&*impatient(kind, &server)).await;
+        let (deltas, error) = ask(&*with_short_timeouts(kind, &server)).await;
         assert_eq!((without_seals(deltas), error), (answer.deltas_of(dialect), None), "{dialect:?}");
     }
 }
@@ -193,7 +193,7 @@ async fn a_cut_after_a_thought_a_text_half_a_call_or_one_call_is_asked_for_again
     for (kind, dialect) in WRITTEN {
         let bytes = answer.sse(dialect);
         let (server, queue) = Server::queue();
-        let model = impatient(kind, &server);
+        let model = with_short_timeouts(kind, &server);
         let mut seen = Vec::new();
         // All ends of lines, and the middles between them.
         let ends: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] == b'\n').collect();
@@ -240,9 +240,9 @@ async fn odd_streams_are_understood() {
         ("events after the end", format!("data: {}\n\ndata: [DONE]\n\ndata: {}\n\n", text("hi"), text("late"))),
     ] {
         let server = Server::script(vec![Reply::stream(&[stream.as_bytes()])]);
-        assert_eq!(ask(&*model(Kind::OpenAi, &server)).await, (expected.to_vec(), None), "{name}");
+        assert_eq!(ask(&*model(ProviderKind::OpenAi, &server)).await, (expected.to_vec(), None), "{name}");
         let server = Server::script(vec![Reply::unframed(stream.as_bytes())]);
-        assert_eq!(ask(&*model(Kind::OpenAi, &server)).await, (expected.to_vec(), None), "{name}, unframed");
+        assert_eq!(ask(&*model(ProviderKind::OpenAi, &server)).await, (expected.to_vec(), None), "{name}, unframed");
     }
 }
 
@@ -251,7 +251,7 @@ async fn a_server_that_does_not_stream_is_understood() {
     let whole = json!({ "choices": [{ "message": { "content": "hi" }, "finish_reason": "stop" }] });
     let server = Server::script(vec![Reply::json(200, &whole)]);
     let expected = vec![Delta::Text("hi".into()), Delta::Stopped(StopReason::EndTurn)];
-    assert_eq!(ask(&*model(Kind::OpenAi, &server)).await, (expected, None));
+    assert_eq!(ask(&*model(ProviderKind::OpenAi, &server)).await, (expected, None));
 }
 
 #[tokio::test]

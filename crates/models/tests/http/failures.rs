@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use acpd_models::{Kind, RetryPolicy};
+use acpd_models::{ProviderKind, RetryPolicy};
 use domain::conversation::Message;
 use domain::model::Delta;
 use domain::turn::FailureKind;
@@ -16,22 +16,22 @@ use testkit::answers::{Dialect, ModelAnswer};
 use testkit::provider::{Action, Reply, Server};
 use testkit::validation::PICTURE;
 
-fn error_body(kind: Kind, sort: &str, message: &str) -> Value {
+fn error_body(kind: ProviderKind, sort: &str, message: &str) -> Value {
     match kind {
-        Kind::Anthropic => json!({ "type": "error", "error": { "type": sort, "message": message } }),
+        ProviderKind::Anthropic => json!({ "type": "error", "error": { "type": sort, "message": message } }),
         _ => json!({ "error": { "code": sort, "message": message } }),
     }
 }
 
 /// Returns the beginning of an answer, up to the end of the event with its first words.
-fn half(kind: Kind) -> Vec<u8> {
+fn half(kind: ProviderKind) -> Vec<u8> {
     let answer = ModelAnswer::text("half an answer").sse(dialect(kind));
     let words = answer.windows(4).position(|window| window == b"half").unwrap();
     let end = words + answer[words..].windows(2).position(|window| window == b"\n\n").unwrap() + 2;
     answer[..end].to_vec()
 }
 
-fn whole(kind: Kind) -> Reply {
+fn whole(kind: ProviderKind) -> Reply {
     Reply::stream(&[&ModelAnswer::text("hi there").sse(dialect(kind))])
 }
 
@@ -64,8 +64,8 @@ async fn broken_servers_and_overload_are_tried_again_before_anything_is_shown() 
 #[tokio::test]
 async fn a_requested_retry_delay_is_respected_and_reported_when_long() {
     let busy = Reply::new(429, &[("retry-after", "1")], "{}");
-    let server = Server::script(vec![busy, whole(Kind::OpenAi)]);
-    let mut config = config(Kind::OpenAi, &server.address);
+    let server = Server::script(vec![busy, whole(ProviderKind::OpenAi)]);
+    let mut config = config(ProviderKind::OpenAi, &server.address);
     config.retry.notice_ms = 900;
     let begun = Instant::now();
     let (deltas, error) = ask(&*model_of(&config, "m")).await;
@@ -75,15 +75,15 @@ async fn a_requested_retry_delay_is_respected_and_reported_when_long() {
     assert_eq!(deltas[1..], ModelAnswer::text("hi there").deltas());
 
     let server = Server::script(vec![Reply::new(429, &[("retry-after", "3600")], "{}")]);
-    let (_, error) = ask(&*model(Kind::OpenAi, &server)).await;
+    let (_, error) = ask(&*model(ProviderKind::OpenAi, &server)).await;
     let message = "fake: too many requests (429); it asks to wait 3600 s";
     assert_eq!((error.unwrap().message.as_str(), server.requests().len()), (message, 1));
 }
 
 #[tokio::test]
 async fn after_the_last_try_the_error_names_provider_cause_and_remedy() {
-    let server = Server::script(vec![Reply::json(503, &error_body(Kind::OpenAi, "x", &format!("down {KEY}")))]);
-    let mut config = config(Kind::OpenAi, &server.address);
+    let server = Server::script(vec![Reply::json(503, &error_body(ProviderKind::OpenAi, "x", &format!("down {KEY}")))]);
+    let mut config = config(ProviderKind::OpenAi, &server.address);
     config.retry = RetryPolicy { tries: 3, ..config.retry };
     let (deltas, error) = ask(&*model_of(&config, "m")).await;
     let error = error.unwrap();
@@ -114,8 +114,8 @@ async fn a_wrong_key_is_reported_at_once_and_never_quoted() {
 #[tokio::test]
 async fn a_context_overflow_is_distinguished_from_other_refusals() {
     for (kind, sort, message) in [
-        (Kind::Anthropic, "invalid_request_error", "prompt is too long: 200001 tokens > 200000 maximum"),
-        (Kind::OpenAi, "context_length_exceeded", "This model's maximum context length is 8192 tokens."),
+        (ProviderKind::Anthropic, "invalid_request_error", "prompt is too long: 200001 tokens > 200000 maximum"),
+        (ProviderKind::OpenAi, "context_length_exceeded", "This model's maximum context length is 8192 tokens."),
     ] {
         let server = Server::script(vec![Reply::json(400, &error_body(kind, sort, message))]);
         let error = ask(&*model(kind, &server)).await.1.unwrap();
@@ -140,7 +140,7 @@ async fn a_response_interrupted_after_visible_output_is_void_and_requested_again
         assert_eq!(deltas[void + 2..], ModelAnswer::text("hi there").deltas());
         // The tokens that the first try reported are not lost.
         let counts = deltas.iter().filter(|delta| matches!(delta, Delta::Usage(_))).count();
-        assert_eq!(counts, if kind == Kind::Anthropic { 2 } else { 1 });
+        assert_eq!(counts, if kind == ProviderKind::Anthropic { 2 } else { 1 });
     }
 }
 
@@ -159,12 +159,12 @@ async fn a_refusal_after_a_break_voids_nothing_again() {
 
 #[tokio::test]
 async fn a_model_whose_providers_take_no_images_is_asked_without_them() {
-    let refusal = error_body(Kind::OpenAi, "not_found", "No endpoints found that support image input");
-    let server = Server::script(vec![Reply::json(404, &refusal), whole(Kind::OpenAi)]);
+    let refusal = error_body(ProviderKind::OpenAi, "not_found", "No endpoints found that support image input");
+    let server = Server::script(vec![Reply::json(404, &refusal), whole(ProviderKind::OpenAi)]);
     let image = Payload::Image { data: PICTURE.to_owned(), mime: "image/png".to_owned(), uri: None };
     let content = vec![Content::text("what is this?"), Content::from(image)];
     let asked = request(vec![Arc::new(Message::User { id: MessageId::new(), content })]);
-    let model = model_of(&config(Kind::OpenAi, &server.address), "gpt-5");
+    let model = model_of(&config(ProviderKind::OpenAi, &server.address), "gpt-5");
     let (_, error) = ask_with(&*model, asked).await;
     assert_eq!((error, server.requests().len()), (None, 2));
     let sent = |at: usize| server.requests()[at].json().to_string();
@@ -187,8 +187,8 @@ async fn a_response_that_always_breaks_off_fails_after_the_last_try() {
 #[tokio::test]
 async fn a_long_wait_is_counted_down() {
     let busy = Reply::new(429, &[("retry-after", "40")], "{}");
-    let server = Server::script(vec![busy, whole(Kind::OpenAi)]);
-    let mut stream = model(Kind::OpenAi, &server).respond(request(vec![user("hello")]));
+    let server = Server::script(vec![busy, whole(ProviderKind::OpenAi)]);
+    let mut stream = model(ProviderKind::OpenAi, &server).respond(request(vec![user("hello")]));
     let mut notices = Vec::new();
     while notices.len() < 3 {
         let Some(Ok(Delta::Notice(text))) = stream.next().await else { panic!("{notices:?}") };
@@ -211,10 +211,10 @@ async fn a_long_wait_is_counted_down() {
 #[tokio::test]
 async fn a_break_after_a_long_answer_is_asked_for_again() {
     let (open, gate) = tokio::sync::watch::channel(false);
-    let long = Reply::begun(&[&half(Kind::OpenAi)]).then(Action::UntilOpen(gate));
-    let server = Server::script(vec![long, whole(Kind::OpenAi)]);
-    let mut config = config(Kind::OpenAi, &server.address);
-    config.patience.idle_seconds = 3_600.0;
+    let long = Reply::begun(&[&half(ProviderKind::OpenAi)]).then(Action::UntilOpen(gate));
+    let server = Server::script(vec![long, whole(ProviderKind::OpenAi)]);
+    let mut config = config(ProviderKind::OpenAi, &server.address);
+    config.timeouts.idle_seconds = 3_600.0;
     let mut stream = model_of(&config, "m").respond(request(vec![user("hello")]));
     assert!(matches!(stream.next().await, Some(Ok(Delta::Text(_)))));
     tokio::time::pause();
@@ -231,8 +231,8 @@ async fn a_break_after_a_long_answer_is_asked_for_again() {
 async fn a_wait_that_gemini_asks_for_in_its_error_is_respected() {
     let retry = json!({ "@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "40s" });
     let error = json!({ "code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED", "details": [retry] });
-    let server = Server::script(vec![Reply::json(429, &json!({ "error": error })), whole(Kind::Gemini)]);
-    let mut stream = model(Kind::Gemini, &server).respond(request(vec![user("hello")]));
+    let server = Server::script(vec![Reply::json(429, &json!({ "error": error })), whole(ProviderKind::Gemini)]);
+    let mut stream = model(ProviderKind::Gemini, &server).respond(request(vec![user("hello")]));
     let Some(Ok(Delta::Notice(notice))) = stream.next().await else { panic!("no notice") };
     assert!(notice.contains("too many requests (429); trying again in 4"), "{notice}");
     tokio::time::pause();
@@ -245,10 +245,10 @@ async fn a_wait_that_gemini_asks_for_in_its_error_is_respected() {
 #[tokio::test]
 async fn only_remedies_that_helped_are_remembered() {
     let server = Server::with(|seen, _| match seen.json()["reasoning_effort"].as_str() {
-        Some(_) => Reply::json(400, &error_body(Kind::OpenAi, "invalid", "reasoning_effort is not supported")),
-        None => Reply::json(400, &error_body(Kind::OpenAi, "invalid", "tools are not supported, either")),
+        Some(_) => Reply::json(400, &error_body(ProviderKind::OpenAi, "invalid", "reasoning_effort is not supported")),
+        None => Reply::json(400, &error_body(ProviderKind::OpenAi, "invalid", "tools are not supported, either")),
     });
-    let model = model_of(&config(Kind::OpenAi, &server.address), "gpt-5");
+    let model = model_of(&config(ProviderKind::OpenAi, &server.address), "gpt-5");
     for requests in [2, 4] {
         assert_eq!(ask(&*model).await.1.unwrap().data["detail"], "tools are not supported, either");
         assert_eq!(server.requests().len(), requests);
@@ -268,8 +268,8 @@ async fn a_server_that_stalls_is_given_up() {
         ] {
             let server = Server::script(vec![reply]);
             let mut config = config(kind, &server.address);
-            config.patience.first_seconds = 0.05;
-            config.patience.idle_seconds = 0.05;
+            config.timeouts.first_seconds = 0.05;
+            config.timeouts.idle_seconds = 0.05;
             config.retry.tries = 1;
             let error = ask(&*model_of(&config, "claude-sonnet-4-5")).await.1.unwrap();
             assert_eq!(error.message, message);
@@ -291,9 +291,9 @@ async fn pings_keep_a_slow_answer_alive() {
     let reply = slowly(slowly(Reply::begun(&[])).then_piece(&answer[..event])).then_piece(&answer[event..]);
     let reply = reply.then(Action::Write(b"0\r\n\r\n".to_vec()));
     let server = Server::script(vec![reply]);
-    let mut config = config(Kind::OpenAi, &server.address);
-    config.patience.first_seconds = 0.2;
-    config.patience.idle_seconds = 0.2;
+    let mut config = config(ProviderKind::OpenAi, &server.address);
+    config.timeouts.first_seconds = 0.2;
+    config.timeouts.idle_seconds = 0.2;
     config.retry.tries = 1;
     assert_eq!(ask(&*model_of(&config, "m")).await, (ModelAnswer::text("hi there").deltas(), None));
 }
@@ -314,7 +314,7 @@ async fn a_dropped_stream_is_a_closed_connection() {
 #[tokio::test]
 async fn a_stream_dropped_before_its_answer_begins_is_a_closed_connection_too() {
     let server = Server::script(vec![Reply(vec![Action::UntilClosed])]);
-    let mut stream = model(Kind::OpenAi, &server).respond(request(vec![user("hello")]));
+    let mut stream = model(ProviderKind::OpenAi, &server).respond(request(vec![user("hello")]));
     let asking = tokio::time::timeout(Duration::from_millis(100), stream.next()).await;
     assert!(asking.is_err() && server.requests().len() == 1);
     drop(stream);
@@ -326,31 +326,31 @@ async fn a_refused_connection_is_reported_after_a_few_tries() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
-    let error = ask(&*model_of(&config(Kind::OpenAi, &address), "m")).await.1.unwrap();
+    let error = ask(&*model_of(&config(ProviderKind::OpenAi, &address), "m")).await.1.unwrap();
     assert_eq!((error.message.as_str(), error.data["tries"].as_u64()), ("fake: cannot be reached", Some(6)));
     assert!(error.data["detail"].as_str().unwrap().to_lowercase().contains("refused"), "{error:?}");
 }
 
 #[tokio::test]
 async fn a_redirect_is_not_followed_with_a_key() {
-    let other = Server::script(vec![whole(Kind::Anthropic)]);
+    let other = Server::script(vec![whole(ProviderKind::Anthropic)]);
     let server = Server::script(vec![Reply::new(307, &[("location", &other.address)], "")]);
-    let error = ask(&*model(Kind::Anthropic, &server)).await.1.unwrap();
+    let error = ask(&*model(ProviderKind::Anthropic, &server)).await.1.unwrap();
     assert_eq!(error.message, "fake: answered with a redirect (307)");
     assert!(other.requests().is_empty());
 }
 
 #[tokio::test]
 async fn a_field_that_a_server_refuses_is_removed_from_later_requests() {
-    let complaint = "Function tools with reasoning_effort are not supported for x. Set reasoning_effort to 'none'.";
+    let refusal = "Function tools with reasoning_effort are not supported for x. Set reasoning_effort to 'none'.";
     let server = Server::with(move |seen, _| {
         if seen.json()["reasoning_effort"] == "none" {
-            whole(Kind::OpenAi)
+            whole(ProviderKind::OpenAi)
         } else {
-            Reply::json(400, &error_body(Kind::OpenAi, "invalid_request_error", complaint))
+            Reply::json(400, &error_body(ProviderKind::OpenAi, "invalid_request_error", refusal))
         }
     });
-    let model = model_of(&config(Kind::OpenAi, &server.address), "gpt-5.9");
+    let model = model_of(&config(ProviderKind::OpenAi, &server.address), "gpt-5.9");
     for requests in [2, 3] {
         assert_eq!(ask(&*model).await, (ModelAnswer::text("hi there").deltas(), None));
         assert_eq!(server.requests().len(), requests);

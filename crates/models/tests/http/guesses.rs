@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use acpd_models::{Kind, ModelOverride};
+use acpd_models::{ModelOverride, ProviderKind};
 use domain::model::Catalogue;
 use serde_json::json;
 
@@ -22,7 +22,7 @@ async fn only_a_window_that_no_source_knows_is_reported_as_a_guess() {
         "GET" => Reply::json(200, &list),
         _ => Reply::stream(&[&ModelAnswer::text("hi").sse(Dialect::Chat)]),
     });
-    let mut config = config(Kind::OpenAi, &server.address);
+    let mut config = config(ProviderKind::OpenAi, &server.address);
     let known = ModelOverride { window: Some(9_000), ..ModelOverride::default() };
     config.overrides = [("our-configured".to_owned(), known)].into();
     let providers = providers(&config);

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
-use acpd_models::{Accounts, KeyConfig, Kind, Providers, Rehearsal, Secret};
+use acpd_models::{KeyConfig, KeyStore, ProviderKind, Providers, Rehearsal, Secret};
 use domain::model::Catalogue;
 use domain::turn::FailureKind;
 
@@ -21,7 +21,7 @@ async fn a_commands_key_that_has_run_out_is_fetched_anew_once() {
     let folder = tempfile::tempdir().unwrap();
     let count = folder.path().join("count");
     let command = format!("echo x >> {0}; echo key-$(wc -l < {0} | tr -d ' ')", count.display());
-    let mut config = config(Kind::OpenAi, &server.address);
+    let mut config = config(ProviderKind::OpenAi, &server.address);
     let provider = config.providers.get_mut("fake").unwrap();
     provider.key = KeyConfig { command: Some(command), ..KeyConfig::default() };
     let model = model_of(&config, "m");
@@ -40,7 +40,7 @@ async fn a_key_file_readable_by_others_is_refused_before_sending() {
     let file = folder.path().join("key");
     fs::write(&file, "from-file").unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
-    let mut config = config(Kind::Anthropic, &server.address);
+    let mut config = config(ProviderKind::Anthropic, &server.address);
     config.providers.get_mut("fake").unwrap().key = KeyConfig { file: Some(file.clone()), ..KeyConfig::default() };
     let error = ask(&*model_of(&config, "m")).await.1.unwrap();
     assert_eq!((error.kind, server.requests().len()), (FailureKind::Authentication, 0));
@@ -54,9 +54,9 @@ async fn a_key_file_readable_by_others_is_refused_before_sending() {
 async fn a_stored_key_serves_until_it_is_forgotten() {
     let server = Server::script(vec![Reply::stream(&[&ModelAnswer::text("hi").sse(Dialect::Chat)])]);
     let home = tempfile::tempdir().unwrap();
-    let accounts = Accounts::new(home.path().join("accounts"));
-    let config = config(Kind::OpenAi, &server.address);
-    let providers = Providers::new(&config, Some(&accounts), vec![Arc::new(Rehearsal::new())]).unwrap();
+    let key_store = KeyStore::new(home.path().join("key_store"));
+    let config = config(ProviderKind::OpenAi, &server.address);
+    let providers = Providers::new(&config, Some(&key_store), vec![Arc::new(Rehearsal::new())]).unwrap();
     let model = providers.find(&"fake/m".into()).unwrap();
     let mut request = request(vec![user("hello")]);
     request.environment = environment(&[]);
@@ -64,10 +64,10 @@ async fn a_stored_key_serves_until_it_is_forgotten() {
     let error = ask_with(&*model, request.clone()).await.1.unwrap();
     assert_eq!(error.kind, FailureKind::Authentication);
     assert!(error.message.starts_with("fake: no key was found (looked at: environment variable FAKE_KEY, stored key "));
-    accounts.store("fake", &Secret::new("stored-key")).unwrap();
+    key_store.store("fake", &Secret::new("stored-key")).unwrap();
     assert_eq!(ask_with(&*model, request.clone()).await, (ModelAnswer::text("hi").deltas(), None));
     assert_eq!(server.requests()[0].header("authorization"), "Bearer stored-key");
-    assert!(accounts.forget("fake").unwrap());
+    assert!(key_store.forget("fake").unwrap());
     assert_eq!(ask_with(&*model, request).await.1.unwrap().kind, FailureKind::Authentication);
 }
 
@@ -75,7 +75,7 @@ async fn a_stored_key_serves_until_it_is_forgotten() {
 async fn configured_headers_are_sent_and_have_the_last_word() {
     let echo = Reply::new(400, &[], "no use for Token abc-long-secret");
     let server = Server::script(vec![Reply::stream(&[&ModelAnswer::text("hi").sse(Dialect::Chat)]), echo]);
-    let mut config = config(Kind::OpenAi, &server.address);
+    let mut config = config(ProviderKind::OpenAi, &server.address);
     let provider = config.providers.get_mut("fake").unwrap();
     provider.headers = [("X-Title", "acpd"), ("Authorization", "Token abc-long-secret")]
         .map(|(name, value)| (name.to_owned(), Secret::new(value)))
@@ -90,7 +90,8 @@ async fn configured_headers_are_sent_and_have_the_last_word() {
 #[tokio::test]
 async fn anthropics_auth_token_goes_out_as_a_bearer_token() {
     let server = Server::script(vec![Reply::stream(&[&ModelAnswer::text("hi").sse(Dialect::Anthropic)])]);
-    let config = acpd_models::ModelsConfig { local: config(Kind::Anthropic, "http://x").local, ..Default::default() };
+    let config =
+        acpd_models::ModelsConfig { local: config(ProviderKind::Anthropic, "http://x").local, ..Default::default() };
     let model = crate::support::providers(&config).find(&"anthropic/claude-sonnet-4-5".into()).unwrap();
     for (variable, bearer, key) in [("ANTHROPIC_AUTH_TOKEN", "Bearer t-1", ""), ("ANTHROPIC_API_KEY", "", "t-1")] {
         let mut request = request(vec![user("hello")]);

@@ -1,7 +1,7 @@
 //! Servers that never stop: every answer, event, call, signature, list and error has a limit, and
 //! the error names it.
 
-use acpd_models::Kind;
+use acpd_models::ProviderKind;
 use serde_json::{Value, json};
 
 use crate::support::{BOTH, ask, config, model, providers};
@@ -15,9 +15,9 @@ fn event(event: &Value) -> Vec<u8> {
 }
 
 /// Returns the start of a call and a piece of its arguments.
-fn call(kind: Kind, piece: &str) -> [Vec<u8>; 2] {
+fn call(kind: ProviderKind, piece: &str) -> [Vec<u8>; 2] {
     match kind {
-        Kind::Anthropic => [
+        ProviderKind::Anthropic => [
             event(&json!({ "type": "content_block_start", "index": 0,
                 "content_block": { "type": "tool_use", "id": "t", "name": "read_file", "input": {} } })),
             event(&json!({ "type": "content_block_delta", "index": 0,
@@ -32,7 +32,7 @@ fn call(kind: Kind, piece: &str) -> [Vec<u8>; 2] {
     }
 }
 
-async fn refused(kind: Kind, reply: Reply) -> String {
+async fn refused(kind: ProviderKind, reply: Reply) -> String {
     let server = Server::script(vec![reply]);
     let (deltas, error) = ask(&*model(kind, &server)).await;
     assert_eq!((deltas, server.requests().len()), (vec![], 1), "{kind:?}");
@@ -60,11 +60,14 @@ async fn endless_signatures_and_reasoning_details_are_refused() {
     let piece = event(&json!({ "type": "content_block_delta", "index": 0,
         "delta": { "type": "signature_delta", "signature": "x".repeat(PIECE) } }));
     let reply = Reply::begun(&[&begin]).flood(&piece, 4_000);
-    assert_eq!(refused(Kind::Anthropic, reply).await, "fake: one tool call or signature exceeds 4 MiB");
+    assert_eq!(refused(ProviderKind::Anthropic, reply).await, "fake: one tool call or signature exceeds 4 MiB");
     let piece = event(&json!({ "choices": [{ "delta": { "reasoning_details": [
         { "type": "reasoning.encrypted", "index": 0, "data": "x".repeat(PIECE) }] } }] }));
     let reply = Reply::begun(&[]).flood(&piece, 4_000);
-    assert_eq!(refused(Kind::OpenAi, reply).await, "fake: the answer's tool calls and signatures exceed 16 MiB");
+    assert_eq!(
+        refused(ProviderKind::OpenAi, reply).await,
+        "fake: the answer's tool calls and signatures exceed 16 MiB"
+    );
 }
 
 #[tokio::test]
@@ -92,7 +95,7 @@ async fn a_line_and_an_event_without_end_are_refused() {
 async fn a_document_without_end_is_refused() {
     let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json\r\n\r\n{\"x\":\"";
     let reply = Reply(vec![Action::Write(head.into()), Action::Flood(vec![b'x'; PIECE], 4_000)]);
-    assert_eq!(refused(Kind::OpenAi, reply).await, "fake: the answer exceeds 16 MiB");
+    assert_eq!(refused(ProviderKind::OpenAi, reply).await, "fake: the answer exceeds 16 MiB");
 }
 
 #[tokio::test]
@@ -100,7 +103,7 @@ async fn only_the_beginning_of_an_endless_error_is_reported() {
     let head = "HTTP/1.1 400 Bad\r\nconnection: close\r\n\r\n";
     let reply = Reply(vec![Action::Write(head.into()), Action::Flood(vec![b'x'; PIECE], 4_000)]);
     let server = Server::script(vec![reply]);
-    let error = ask(&*model(Kind::OpenAi, &server)).await.1.unwrap();
+    let error = ask(&*model(ProviderKind::OpenAi, &server)).await.1.unwrap();
     assert_eq!(error.data["detail"].as_str().unwrap().len(), 603);
     server.until_closed(1).await;
 }
@@ -110,7 +113,8 @@ async fn a_list_without_end_is_refused() {
     let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: application/json\r\n\r\n{\"data\":[\"";
     let reply = Reply(vec![Action::Write(head.into()), Action::Flood(vec![b'x'; PIECE], 4_000)]);
     let server = Server::script(vec![reply]);
-    let error = providers(&config(Kind::OpenAi, &server.address)).check("fake", &acpd_models::Secret::new("k")).await;
+    let error =
+        providers(&config(ProviderKind::OpenAi, &server.address)).check("fake", &acpd_models::Secret::new("k")).await;
     assert_eq!(error.unwrap_err().message, "fake: the list of models exceeds 16 MiB");
     server.until_closed(1).await;
 }

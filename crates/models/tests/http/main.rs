@@ -6,16 +6,16 @@
 
 #![allow(clippy::unwrap_used, reason = "all of this is test code, outside #[test] functions too")]
 
+mod adjustments;
 mod caching;
 mod catalogue;
-mod complaints;
-mod concessions;
 mod device;
 mod dialects;
 mod failures;
 mod guesses;
 mod keys;
 mod limits;
+mod refusals;
 mod shapes;
 mod support;
 mod validating_servers;

@@ -1,12 +1,12 @@
-//! Lists, streams and errors in the shapes of each provider, from `tests/shapes`. Each file names its
-//! source.
+//! Lists, streams and errors in the shapes of each provider, from `tests/shapes`. Each file names
+//! its source.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use acpd_models::{Kind, ModelsConfig};
+use acpd_models::{ModelsConfig, ProviderKind};
 use domain::model::{Catalogue, Delta};
 use domain::{StopReason, Usage};
 use serde::Deserialize;
@@ -18,7 +18,7 @@ use testkit::provider::{Reply, Server};
 #[serde(deny_unknown_fields)]
 struct Shapes {
     provider: String,
-    kind: Kind,
+    kind: ProviderKind,
     /// The path of the API below the server's address.
     base: String,
     source: String,
@@ -117,7 +117,7 @@ async fn each_providers_list_is_read() {
         });
         let providers = providers(&config_at(&shapes, &server));
         let environment = environment(&[("FAKE_KEY", KEY)]);
-        providers.settle(&environment, Duration::from_secs(10)).await;
+        providers.wait_for_lists(&environment, Duration::from_secs(10)).await;
         let listed = providers.list(&environment).into_iter().filter(|info| info.id.as_str() != "rehearsal");
         let listed: Vec<Listed> = listed
             .map(|info| Listed {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use acpd_models::{
-    KeyConfig, Kind, LocalConfig, ModelsConfig, ProviderConfig, ProviderTimeouts, Providers, Rehearsal, RetryPolicy,
+    KeyConfig, LocalConfig, ModelsConfig, ProviderConfig, ProviderKind, ProviderTimeouts, Providers, Rehearsal,
+    RetryPolicy,
 };
 use domain::conversation::{CallResult, Message, Part};
 use domain::model::{Catalogue, Delta, Model, ModelError, ModelRequest};
@@ -18,19 +19,25 @@ use testkit::provider::Server;
 /// The key of every test. It must not appear in any error.
 pub(crate) const KEY: &str = "sk-test-0123456789";
 
-pub(crate) const BOTH: [Kind; 2] = [Kind::Anthropic, Kind::OpenAi];
+pub(crate) const BOTH: [ProviderKind; 2] = [ProviderKind::Anthropic, ProviderKind::OpenAi];
 
-pub(crate) const ALL: [Kind; 6] =
-    [Kind::Anthropic, Kind::Vertex, Kind::OpenAi, Kind::Responses, Kind::Gemini, Kind::Ollama];
+pub(crate) const ALL: [ProviderKind; 6] = [
+    ProviderKind::Anthropic,
+    ProviderKind::Vertex,
+    ProviderKind::OpenAi,
+    ProviderKind::Responses,
+    ProviderKind::Gemini,
+    ProviderKind::Ollama,
+];
 
 /// Returns the API that a server of this kind speaks in these tests.
-pub(crate) fn dialect(kind: Kind) -> Dialect {
+pub(crate) fn dialect(kind: ProviderKind) -> Dialect {
     match kind {
-        Kind::Anthropic | Kind::Vertex => Dialect::Anthropic,
-        Kind::OpenAi => Dialect::Chat,
-        Kind::Responses => Dialect::Responses,
-        Kind::Gemini => Dialect::Gemini,
-        Kind::Ollama => Dialect::Ollama,
+        ProviderKind::Anthropic | ProviderKind::Vertex => Dialect::Anthropic,
+        ProviderKind::OpenAi => Dialect::Chat,
+        ProviderKind::Responses => Dialect::Responses,
+        ProviderKind::Gemini => Dialect::Gemini,
+        ProviderKind::Ollama => Dialect::Ollama,
     }
 }
 
@@ -39,7 +46,7 @@ pub(crate) fn environment(pairs: &[(&str, &str)]) -> Arc<Environment> {
 }
 
 /// Configures one provider `fake` at this address, with waits of a few milliseconds.
-pub(crate) fn config(kind: Kind, address: &str) -> ModelsConfig {
+pub(crate) fn config(kind: ProviderKind, address: &str) -> ModelsConfig {
     let provider = ProviderConfig {
         key: KeyConfig { env: Some("FAKE_KEY".to_owned()), ..KeyConfig::default() },
         ..ProviderConfig::new(kind, address)
@@ -48,7 +55,7 @@ pub(crate) fn config(kind: Kind, address: &str) -> ModelsConfig {
         providers: [("fake".to_owned(), provider)].into(),
         local: LocalConfig { probe: false, ..LocalConfig::default() },
         retry: RetryPolicy { first_ms: 2, longest_ms: 8, ..RetryPolicy::default() },
-        patience: ProviderTimeouts { connect_seconds: 5.0, first_seconds: 20.0, idle_seconds: 20.0 },
+        timeouts: ProviderTimeouts { connect_seconds: 5.0, first_seconds: 20.0, idle_seconds: 20.0 },
         ..ModelsConfig::default()
     }
 }
@@ -61,13 +68,13 @@ pub(crate) fn model_of(config: &ModelsConfig, name: &str) -> Arc<dyn Model> {
     providers(config).find(&ModelId::from(format!("fake/{name}"))).unwrap()
 }
 
-pub(crate) fn model(kind: Kind, server: &Server) -> Arc<dyn Model> {
+pub(crate) fn model(kind: ProviderKind, server: &Server) -> Arc<dyn Model> {
     let name = match kind {
-        Kind::Anthropic | Kind::Vertex => "claude-sonnet-4-5",
-        Kind::OpenAi => "some-model",
-        Kind::Responses => "gpt-5.1",
-        Kind::Gemini => "gemini-3-pro-preview",
-        Kind::Ollama => "qwen3:8b",
+        ProviderKind::Anthropic | ProviderKind::Vertex => "claude-sonnet-4-5",
+        ProviderKind::OpenAi => "some-model",
+        ProviderKind::Responses => "gpt-5.1",
+        ProviderKind::Gemini => "gemini-3-pro-preview",
+        ProviderKind::Ollama => "qwen3:8b",
     };
     model_of(&config(kind, &server.address), name)
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use acpd_models::{Kind, ModelConfig};
+use acpd_models::{ModelConfig, ProviderKind};
 use domain::StopReason;
 use domain::conversation::{CallResult, Message, Part};
 use domain::model::{Delta, Model};
@@ -49,7 +49,7 @@ fn with_picture(results: &Message) -> Arc<Message> {
     Arc::new(Message::Results { results: results.collect() })
 }
 
-fn model_at(kind: Kind, server: &Server, name: &str) -> Arc<dyn Model> {
+fn model_at(kind: ProviderKind, server: &Server, name: &str) -> Arc<dyn Model> {
     let mut config = config(kind, &server.address);
     let facts = ModelConfig { id: name.to_owned(), images: Some(true), thinks: Some(true), ..ModelConfig::default() };
     config.providers.get_mut("fake").unwrap().models = vec![facts];
@@ -57,7 +57,7 @@ fn model_at(kind: Kind, server: &Server, name: &str) -> Arc<dyn Model> {
 }
 
 fn model_of_provider(provider: &Provider, server: &Server) -> Arc<dyn Model> {
-    let kind: Kind = serde_json::from_value(json!(provider.kind)).unwrap();
+    let kind: ProviderKind = serde_json::from_value(json!(provider.kind)).unwrap();
     let mut config = config(kind, &format!("{}{}", server.address, provider.base));
     let id = provider.model.to_owned();
     let facts = ModelConfig { id, images: Some(true), thinks: Some(true), ..ModelConfig::default() };
@@ -65,8 +65,8 @@ fn model_of_provider(provider: &Provider, server: &Server) -> Arc<dyn Model> {
     model_of(&config, provider.model)
 }
 
-/// The user's second message comes after a turn with thoughts, calls and a picture, all of which the
-/// provider validates again.
+/// The user's second message comes after a turn with thoughts, calls and a picture, all of which
+/// the provider validates again.
 #[tokio::test]
 async fn a_task_with_parallel_calls_image_and_break_succeeds_at_every_provider() {
     for provider in PROVIDERS {
@@ -93,9 +93,9 @@ async fn a_task_with_parallel_calls_image_and_break_succeeds_at_every_provider()
 async fn mistral_gets_its_own_call_ids_and_short_ones_for_others() {
     let server = Server::with(|seen, _| match validation::mistral(seen, &seen.json()) {
         Ok(()) => Reply::stream(&[&ModelAnswer::text("Done.").sse(Dialect::Chat)]),
-        Err(complaint) => Reply::json(400, &json!({ "object": "error", "message": complaint })),
+        Err(refusal) => Reply::json(400, &json!({ "object": "error", "message": refusal })),
     });
-    let model = model_at(Kind::OpenAi, &server, "mistral-large-latest");
+    let model = model_at(ProviderKind::OpenAi, &server, "mistral-large-latest");
     let foreign = Part::Call { id: CallId::new(), tool: "read_file".into(), input: json!({}), origin: None };
     let Part::Call { id: call, .. } = foreign.clone() else { unreachable!() };
     let result = CallResult { call, text: "outcome".into(), images: vec![], failed: false };
@@ -123,7 +123,7 @@ async fn a_model_unknown_to_the_responses_api_uses_chat_completions() {
         }
         _ => Reply::stream(&[&ModelAnswer::text("hi").sse(Dialect::Chat)]),
     });
-    let model = model_of(&config(Kind::Responses, &server.address), "gpt-old");
+    let model = model_of(&config(ProviderKind::Responses, &server.address), "gpt-old");
     for _ in 0..2 {
         let (deltas, error) = ask_with(&*model, request(vec![user("hello")])).await;
         assert_eq!((deltas, error), (ModelAnswer::text("hi").deltas(), None));
@@ -133,17 +133,17 @@ async fn a_model_unknown_to_the_responses_api_uses_chat_completions() {
     assert_eq!(paths, ["/responses", "/chat/completions", "/chat/completions"]);
 }
 
-/// Three requests of one task: each request repeats the one before it, byte for byte, and adds to its
-/// end. The snapshots in `tests/requests` show what each request adds.
+/// Three requests of one task: each request repeats the one before it, byte for byte, and adds to
+/// its end. The snapshots in `tests/requests` show what each request adds.
 #[tokio::test]
 async fn the_beginning_of_every_request_stays_the_same() {
     for kind in ALL {
         let server = validation::server(dialect(kind), |_, _| Ok(()));
         play(&*model_at(kind, &server, "claude-sonnet-4-5"), &mut Vec::new()).await.unwrap();
         let field = match kind {
-            Kind::Anthropic | Kind::Vertex | Kind::OpenAi | Kind::Ollama => "messages",
-            Kind::Responses => "input",
-            Kind::Gemini => "contents",
+            ProviderKind::Anthropic | ProviderKind::Vertex | ProviderKind::OpenAi | ProviderKind::Ollama => "messages",
+            ProviderKind::Responses => "input",
+            ProviderKind::Gemini => "contents",
         };
         let mut snapshot = String::new();
         let mut before = (Value::Null, String::new());
@@ -170,13 +170,13 @@ async fn the_beginning_of_every_request_stays_the_same() {
     }
 }
 
-/// The same as bytes on the wire, at every provider and into the user's next turn. Marks for the cache
-/// move on with the conversation, and are left out here.
+/// The same as bytes on the wire, at every provider and into the user's next turn. Marks for the
+/// cache move on with the conversation, and are left out here.
 #[tokio::test]
 async fn the_bytes_of_a_request_begin_with_those_of_the_request_before() {
     for provider in PROVIDERS {
         let server = validation::server(provider.dialect, |_, _| Ok(()));
-        let kind: Kind = serde_json::from_value(json!(provider.kind)).unwrap();
+        let kind: ProviderKind = serde_json::from_value(json!(provider.kind)).unwrap();
         let mut config = config(kind, &format!("{}{}", server.address, provider.base));
         let facts = ModelConfig { id: provider.model.to_owned(), images: Some(true), ..ModelConfig::default() };
         let settings = config.providers.get_mut("fake").unwrap();

@@ -1,12 +1,14 @@
 //! Commands that can be allowed by their first words.
 //!
-//! The condition for an entry: no argument that it accepts makes the command run a program that the argument names,
-//! write to a file that the argument names, or do something else that its first words do not show. What `cargo` and
-//! `go` build and test is the project's own code, which the user knowingly allows. When in doubt, do not add an entry:
-//! the exact command can still be allowed.
+//! The condition for an entry: no argument that it accepts makes the command run a program that the
+//! argument names, write to a file that the argument names, or do something else that its first
+//! words do not show. What `cargo` and `go` build and test is the project's own code, which the
+//! user knowingly allows. When in doubt, do not add an entry: the exact command can still be
+//! allowed.
 //!
-//! Shell builtins that evaluate their arguments (`test -v`, `printf -v`, `read`, `declare`, `let`, `eval` and others)
-//! must not be listed: where they expect the name of a variable, a subscript such as `a[$(program)]` runs a program.
+//! Shell builtins that evaluate their arguments (`test -v`, `printf -v`, `read`, `declare`, `let`,
+//! `eval` and others) must not be listed: where they expect the name of a variable, a subscript
+//! such as `a[$(program)]` runs a program.
 
 pub(super) struct Shape {
     /// The first words.
@@ -22,7 +24,8 @@ pub(super) struct Shape {
 pub(super) enum Options {
     /// Any option is harmless.
     Any,
-    /// Only these options are known to be harmless. With any other option the command does not have this shape.
+    /// Only these options are known to be harmless. With any other option the command does not have
+    /// this shape.
     Only(&'static str),
 }
 
@@ -163,8 +166,8 @@ const FIND: &str = "-L -H -P -a -amin -and -atime -cmin -ctime -depth -empty -ex
 const FD: &str = "-H -I -a -d -e -g -i -p -s -t -E -L -0 --hidden --no-ignore --absolute-path --max-depth \
     --extension --glob --ignore-case --full-path --case-sensitive --type --exclude --follow";
 
-/// Excludes `--pre` and `--hostname-bin`. Lists the harmless options, because a later version of ripgrep may add
-/// another harmful one.
+/// Excludes `--pre` and `--hostname-bin`. Lists the harmless options, because a later version of
+/// ripgrep may add another harmful one.
 const RG: &str = "-A -B -C -F -H -I -L -N -P -S -T -U -c -e -g -h -i -l -m -n -o -q -s -t -u -v -w -x --after-context \
     --before-context --context --count --count-matches --files --files-with-matches \
     --files-without-match --fixed-strings --glob --heading --hidden --iglob --ignore-case --json \
@@ -186,7 +189,8 @@ const GIT_LOG: &str = "-1 -C -G -L -M -S -U -b -g -i -m -n -p -s -u -w -z --abbr
     --no-patch --no-renames --numstat --oneline --patch --pretty --quiet --reverse --shortstat --since \
     --staged --stat --summary --tags --unified --until --word-diff --max-count --porcelain";
 
-/// Excludes `--config`, `--manifest-path`, `-Z`, `-C`, `--target-dir`, and `--`, which passes options to the compiler.
+/// Excludes `--config`, `--manifest-path`, `-Z`, `-C`, `--target-dir`, and `--`, which passes
+/// options to the compiler.
 const CARGO: &str = "-F -j -p -q -r -v --all --all-features --all-targets --bench --benches --bin --bins \
     --document-private-items --example --examples --exclude --features --frozen --jobs --keep-going \
     --lib --locked --message-format --no-default-features --no-deps --offline --package --profile \

@@ -14,8 +14,8 @@ const BETWEEN: [char; 13] = [';', '|', '&', '<', '>', '(', ')', '=', ',', ':', '
 /// The most different file patterns in one command.
 const MAX_PATTERNS: usize = 500;
 
-/// Returns whether a command names a protected path. `cwd` is the folder in which it starts, and `environment` has its
-/// variables.
+/// Returns whether a command names a protected path. `cwd` is the folder in which it starts, and
+/// `environment` has its variables.
 pub fn names_protected_path(command: &str, places: &[PathBuf], cwd: &Path, environment: &Environment) -> bool {
     if places.iter().any(|place| cwd.starts_with(place)) {
         return true;
@@ -41,7 +41,8 @@ struct Words {
 }
 
 impl Words {
-    /// Collects the words as they are written, and as they are without the shell's quotes and braces.
+    /// Collects the words as they are written, and as they are without the shell's quotes and
+    /// braces.
     fn of(command: &str, bare: &str, environment: &Environment) -> Self {
         // Braces and character classes are not evaluated: they become wildcards.
         let open = |text: &str| without_braces(&without_classes(text));
@@ -88,18 +89,21 @@ fn without_braces(text: &str) -> String {
     text
 }
 
-/// Returns whether a text uses links in /proc, such as a process's working folder, which are aliases of other folders.
+/// Returns whether a text uses links in /proc, such as a process's working folder, which are
+/// aliases of other folders.
 fn uses_proc(text: &str) -> bool {
     text.contains("/proc/") && ["/cwd", "/root", "/fd/", "/map_files"].iter().any(|link| text.contains(link))
 }
 
-/// Returns whether a command with these words can reach a place. It may change to a folder above it in several steps,
-/// and name it from there. Its position after each step is a depth in the path of the place.
+/// Returns whether a command with these words can reach a place. It may change to a folder above it
+/// in several steps, and name it from there. Its position after each step is a depth in the path of
+/// the place.
 fn is_reached(place: &Path, words: &Words, cwd: &Path, environment: &Environment) -> bool {
     let Words { all, steps } = words;
     let wanted: Vec<Component<'_>> = place.components().filter(|part| matches!(part, Component::Normal(_))).collect();
     let depth_of = |folder: &Path| folder.components().count().saturating_sub(1);
-    // The starting folder, and those above it if the command goes up. `cd` alone goes to the home folder.
+    // The starting folder, and those above it if the command goes up. `cd` alone goes to the home
+    // folder.
     let goes_up = all.iter().any(|word| word.split('/').any(|part| part == ".."));
     let starts = cwd.ancestors().take(if goes_up { usize::MAX } else { 1 });
     let home = environment.get("HOME").map(Path::new).filter(|_| all.contains("cd") || all.contains("~"));
@@ -112,8 +116,8 @@ fn is_reached(place: &Path, words: &Words, cwd: &Path, environment: &Environment
     let absolute = |words: &BTreeSet<String>| -> Vec<usize> {
         words.iter().filter(|word| word.starts_with('/')).filter_map(|word| lead(word, 0)).collect()
     };
-    // So does a relative path that goes up, as `../.config/ac*`: the folder from which it goes up may lie beside the
-    // place. What a pattern before a `..` matches makes no difference.
+    // So does a relative path that goes up, as `../.config/ac*`: the folder from which it goes up
+    // may lie beside the place. What a pattern before a `..` matches makes no difference.
     let upward = |words: &BTreeSet<String>| -> Vec<usize> {
         let goes_up = |word: &&String| !word.starts_with('/') && word.split('/').any(|part| part == "..");
         let from_root = words.iter().filter(goes_up).map(|word| clean(&cwd.join(word)));
@@ -138,8 +142,8 @@ fn is_reached(place: &Path, words: &Words, cwd: &Path, environment: &Environment
     false
 }
 
-/// Returns the depth in the place's path to which a word leads from a given depth: the full depth if it leads into the
-/// place, None if it leads elsewhere.
+/// Returns the depth in the place's path to which a word leads from a given depth: the full depth
+/// if it leads into the place, None if it leads elsewhere.
 fn walk(word: &str, from: usize, wanted: &[Component<'_>], has_globstar: bool) -> Option<usize> {
     let mut depth = from;
     for part in Path::new(word).components() {
@@ -186,7 +190,8 @@ pub(super) fn fits_part(part: Component<'_>, wanted: Component<'_>) -> bool {
         && glob(&part, Star::WithinPart).map_or(true, |glob| glob.is_match(wanted.as_os_str()))
 }
 
-/// Returns whether a path contains the last two components of a protected path, as in `$SOMEWHERE/.config/acpd`.
+/// Returns whether a path contains the last two components of a protected path, as in
+/// `$SOMEWHERE/.config/acpd`.
 fn has_end_of(path: &Path, place: &Path) -> bool {
     let name = |component: Component<'_>| match component {
         Component::Normal(name) => Some(name.to_owned()),

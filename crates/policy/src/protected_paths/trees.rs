@@ -1,5 +1,5 @@
-//! Decides whether a shell command reads a whole tree that contains acpd's own files without naming them, such as `grep
-//! -r` in the home folder, and whether it calls acpd. Pure: reads no files.
+//! Decides whether a shell command reads a whole tree that contains acpd's own files without naming
+//! them, such as `grep -r` in the home folder, and whether it calls acpd. Pure: reads no files.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -36,8 +36,8 @@ const ALWAYS: [&str; 22] = [
     "mount",
 ];
 
-/// Programs that descend into folders with an option `-r`, `-R` or `-a`, or one that begins with `--rec`, `--arch` or
-/// `--deref`.
+/// Programs that descend into folders with an option `-r`, `-R` or `-a`, or one that begins with
+/// `--rec`, `--arch` or `--deref`.
 const WHEN_TOLD: [&str; 13] =
     ["grep", "egrep", "fgrep", "zgrep", "diff", "cp", "scp", "zip", "rm", "chmod", "chown", "chgrp", "setfacl"];
 
@@ -45,8 +45,8 @@ const WHEN_TOLD: [&str; 13] =
 const SEARCHERS: [&str; 12] =
     ["rg", "ag", "ack", "ugrep", "ug", "rgrep", "grep", "egrep", "fgrep", "zgrep", "fd", "fdfind"];
 
-/// Returns whether a command reads a tree with protected paths. `cwd` is the folder in which it starts, and
-/// `environment` has its variables.
+/// Returns whether a command reads a tree with protected paths. `cwd` is the folder in which it
+/// starts, and `environment` has its variables.
 pub fn reads_protected_tree(command: &str, places: &[PathBuf], cwd: &Path, environment: &Environment) -> bool {
     // The command is too long to be parsed.
     if command.len() > shell::LONGEST {
@@ -78,7 +78,8 @@ pub fn reads_protected_tree(command: &str, places: &[PathBuf], cwd: &Path, envir
     reads && is_near
 }
 
-/// Returns whether one of the programs is or may be acpd itself, which could answer permission questions.
+/// Returns whether one of the programs is or may be acpd itself, which could answer permission
+/// questions.
 pub fn calls_acpd(command: &str) -> bool {
     // A command that is too long to be parsed may call anything.
     if command.len() > shell::LONGEST {
@@ -114,7 +115,8 @@ fn reads_here(name: &str, arguments: &[Word]) -> bool {
     if name != "git" && !SEARCHERS.contains(&name) {
         return false;
     }
-    // These letters take a value. For long options that is unknown, so the word after one is not counted.
+    // These letters take a value. For long options that is unknown, so the word after one is not
+    // counted.
     let letters = if name.ends_with("grep") { "efmABCDd" } else { "efmABCDdgtTjrEM" };
     let takes = |text: &str| text.starts_with("--") && !text.contains('=') || text.ends_with(|c| letters.contains(c));
     let (mut operands, mut has_pattern, mut is_value) = (0, false, false);
@@ -143,7 +145,8 @@ fn path_in(word: &str) -> &str {
     }
 }
 
-/// Returns whether a path is a protected path or a folder above one. Its components may be shell patterns.
+/// Returns whether a path is a protected path or a folder above one. Its components may be shell
+/// patterns.
 fn leads_to(path: &Path, place: &Path) -> bool {
     let mut parts = place.components();
     path.components().all(|part| parts.next().is_some_and(|wanted| fits_part(part, wanted)))

@@ -1,5 +1,5 @@
-//! Finds rules that can never match, such as one about a tool that does not exist. A denying rule that never matches
-//! would look like protection, so it is an error.
+//! Finds rules that can never match, such as one about a tool that does not exist. A denying rule
+//! that never matches would look like protection, so it is an error.
 
 use domain::ToolKind;
 
@@ -29,7 +29,8 @@ impl Tool {
     }
 }
 
-/// Returns whether the name, which may be a glob, could match a tool of an MCP server. Those tools are not known yet.
+/// Returns whether the name, which may be a glob, could match a tool of an MCP server. Those tools
+/// are not known yet.
 fn may_name_mcp_tool(name: &str) -> bool {
     let literal = name.split(['*', '?', '[', '{', '\\']).next().unwrap_or_default();
     literal.starts_with(MCP_PREFIX) || (literal.len() < name.len() && MCP_PREFIX.starts_with(literal))
@@ -47,7 +48,8 @@ fn advice(name: &str, tools: &[&str]) -> String {
     }
 }
 
-/// Returns the reason why a pattern cannot match for any of these tools; None if it can match for some of them.
+/// Returns the reason why a pattern cannot match for any of these tools; None if it can match for
+/// some of them.
 fn why_never_matches(pattern: &str, tools: &[(&str, ToolKind)]) -> Option<&'static str> {
     if matches!(pattern, "*" | "**") {
         return None;

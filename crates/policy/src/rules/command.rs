@@ -1,11 +1,12 @@
 //! Rules about shell commands.
 //!
-//! A rule that allows covers only text that is plainly one command. A rule that denies is matched against every program
-//! that the text would run, through quotes, substitutions, `sudo`, `sh -c` and similar wrappers. Where the text does
-//! not show the program, the rule may apply, and the user decides.
+//! A rule that allows covers only text that is plainly one command. A rule that denies is matched
+//! against every program that the text would run, through quotes, substitutions, `sudo`, `sh -c`
+//! and similar wrappers. Where the text does not show the program, the rule may apply, and the user
+//! decides.
 //!
-//! A script, a makefile or an interpreter hides what it runs, so these rules only prevent accidents. The security
-//! boundary is the sandbox.
+//! A script, a makefile or an interpreter hides what it runs, so these rules only prevent
+//! accidents. The security boundary is the sandbox.
 
 mod options;
 #[cfg(test)]
@@ -35,8 +36,8 @@ impl<'a> ComparedCommand<'a> {
         Self { text, programs: OnceCell::new(), evaluates_later: OnceCell::new(), bare: OnceCell::new() }
     }
 
-    /// Returns the words that may be file names, wherever they are: arguments, values of options, files that are read
-    /// or written. Quotes and backslashes are removed first.
+    /// Returns the words that may be file names, wherever they are: arguments, values of options,
+    /// files that are read or written. Quotes and backslashes are removed first.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         let bare = self.bare.get_or_init(|| self.text.replace(['\'', '"', '\\'], ""));
         let ends = |c: char| c.is_whitespace() || ";|&<>()=,:`{}@".contains(c);
@@ -69,8 +70,9 @@ impl CommandPattern {
         Ok(Self::Words(text.split_whitespace().map(str::to_owned).collect()))
     }
 
-    /// Returns whether the rule covers the whole command. The command must be plain and run nothing that the rule does
-    /// not name. A shell builtin may evaluate the name of a file, so its arguments must not contain file name patterns.
+    /// Returns whether the rule covers the whole command. The command must be plain and run nothing
+    /// that the rule does not name. A shell builtin may evaluate the name of a file, so its
+    /// arguments must not contain file name patterns.
     pub(super) fn fits_all(&self, command: &ComparedCommand<'_>) -> bool {
         let text = command.text;
         let Some(given) = plain(text).filter(|_| text.len() <= shell::LONGEST) else { return false };
@@ -114,7 +116,8 @@ impl CommandPattern {
     fn names_all(&self, programs: &Programs) -> bool {
         let is_named = |name: &str| self.has_word(name);
         let run = programs.calls.iter().skip(1).filter_map(|call| call.first()).map(|program| program.text.as_str());
-        // The parser may mistake an argument of a wrapper, such as the seconds of `timeout`, for the program.
+        // The parser may mistake an argument of a wrapper, such as the seconds of `timeout`, for
+        // the program.
         !programs.hides_some && run.filter(|name| !is_time(name)).all(is_named)
     }
 
@@ -128,8 +131,8 @@ impl CommandPattern {
         if may_fit { Match::Maybe } else { fit }
     }
 
-    /// Returns whether the text mentions what the rule names, unless the mention certainly has no effect. Does not rely
-    /// on the parser, which may be wrong.
+    /// Returns whether the text mentions what the rule names, unless the mention certainly has no
+    /// effect. Does not rely on the parser, which may be wrong.
     fn is_mentioned(&self, text: &str) -> bool {
         match self {
             Self::Words(words) => {
@@ -192,8 +195,8 @@ impl CommandRule {
     }
 }
 
-/// Returns whether the arguments begin with the wanted words. An argument that the shell expands may become any of
-/// them, or several.
+/// Returns whether the arguments begin with the wanted words. An argument that the shell expands
+/// may become any of them, or several.
 fn fits_words(wanted: &[String], given: &[Word]) -> Match {
     for (index, wanted) in wanted.iter().enumerate() {
         match given.get(index) {

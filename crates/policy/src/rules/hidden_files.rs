@@ -1,4 +1,5 @@
-//! The files that searches and listings skip, because the model may not read them, or only after a question.
+//! The files that searches and listings skip, because the model may not read them, or only after a
+//! question.
 
 use std::path::Path;
 
@@ -22,8 +23,9 @@ pub struct HiddenFiles {
 }
 
 impl Rules {
-    /// Returns the files that a tool must hide. A file is hidden if a rule denies it to the tool itself or to reading.
-    /// A search cannot ask about single files, so it also hides the contents of those that would need a question.
+    /// Returns the files that a tool must hide. A file is hidden if a rule denies it to the tool
+    /// itself or to reading. A search cannot ask about single files, so it also hides the contents
+    /// of those that would need a question.
     pub fn hidden_files(&self, tool: &str, kind: ToolKind, shows: Exposure) -> HiddenFiles {
         let asked: &[Rule] = match shows {
             Exposure::Names => &[],
@@ -42,8 +44,8 @@ impl Rules {
                 }
             }
         }
-        // Each glob was compiled before, so this can only fail because of their number. In that case everything is
-        // hidden.
+        // Each glob was compiled before, so this can only fail because of their number. In that
+        // case everything is hidden.
         match patterns.build() {
             Ok(patterns) => hidden_files.patterns = patterns,
             Err(_) => hidden_files.everything = true,
@@ -57,7 +59,8 @@ impl HiddenFiles {
         !self.everything && self.patterns.is_empty()
     }
 
-    /// Returns whether a file is hidden. `names` are all its names: the session's, and the one without symlinks.
+    /// Returns whether a file is hidden. `names` are all its names: the session's, and the one
+    /// without symlinks.
     pub fn hides<'a>(&self, names: impl IntoIterator<Item = &'a Path>) -> bool {
         let covers = |path: &Path| path.ancestors().any(|part| self.patterns.is_match(part));
         self.everything || names.into_iter().any(covers)

@@ -1,5 +1,5 @@
-//! Compares the parser with a real bash that runs random commands. Its PATH contains only stubs, which record how they
-//! were called, and some wrappers that can only run these stubs.
+//! Compares the parser with a real bash that runs random commands. Its PATH contains only stubs,
+//! which record how they were called, and some wrappers that can only run these stubs.
 //!
 //! The commands are the same in every run; `PROPTEST_CASES` sets their number.
 
@@ -17,7 +17,8 @@ use super::plain;
 use crate::grants;
 use crate::rules::CommandRule;
 
-/// The programs that bash finds. The last two represent a program that is not allowed, and one that a rule denies.
+/// The programs that bash finds. The last two represent a program that is not allowed, and one that
+/// a rule denies.
 const STUBS: [&str; 8] = ["ls", "cat", "git", "grep", "cargo", "sort", "evil", "wipe"];
 
 /// Real programs that run others. They find only the stubs.
@@ -63,8 +64,8 @@ impl Stage {
     fn run(&self, command: &str) -> Vec<Vec<String>> {
         let (log, cwd) = (self.folder.path().join("log"), self.folder.path().join("cwd"));
         fs::write(&log, "").unwrap();
-        // A process that still runs holds the pipe open, so this also waits for background processes. None of them
-        // should block; one that does is ended by the timeout.
+        // A process that still runs holds the pipe open, so this also waits for background
+        // processes. None of them should block; one that does is ended by the timeout.
         Command::new("timeout")
             .arg("20")
             .arg(&self.bash)
@@ -387,7 +388,8 @@ fn commands_that_were_misread_are_read_as_bash_reads_them() {
     assert_eq!(stage.run("ls 'a b'; test -v $'a[\\x24\\x28evil\\x29]'"), [vec!["ls", "a b"], vec!["evil"]]);
 }
 
-/// A builtin that evaluates its arguments runs the command in a subscript, so no shape may begin with one.
+/// A builtin that evaluates its arguments runs the command in a subscript, so no shape may begin
+/// with one.
 #[test]
 fn no_grant_shape_begins_with_a_harmful_shell_word() {
     let output = Command::new("bash").args(["-c", "compgen -b; compgen -k"]).output().unwrap();

@@ -1,11 +1,13 @@
 //! A second check of a command that a rule may deny, for what the parser gets wrong or cannot know.
 //!
-//! The parser tries to find every program. Bash's grammar is large, so this module does not rely on it: if a word of
-//! the rule appears anywhere in the text, it must be proved to be an argument of a program that runs nothing; otherwise
-//! the rule may apply. The proof uses a small part of the language that every shell interprets alike (`segments`).
-//! `evaluates_later` finds constructs that make bash interpret text a second time.
+//! The parser tries to find every program. Bash's grammar is large, so this module does not rely on
+//! it: if a word of the rule appears anywhere in the text, it must be proved to be an argument of a
+//! program that runs nothing; otherwise the rule may apply. The proof uses a small part of the
+//! language that every shell interprets alike (`segments`). `evaluates_later` finds constructs that
+//! make bash interpret text a second time.
 
-/// Programs that run nothing, whatever their arguments are. Builtins that evaluate their arguments are not among them.
+/// Programs that run nothing, whatever their arguments are. Builtins that evaluate their arguments
+/// are not among them.
 const INERT: [&str; 52] = [
     "basename",
     "cat",
@@ -61,7 +63,8 @@ const INERT: [&str; 52] = [
     "whoami",
 ];
 
-/// Subcommands of git that run nothing that their operands name. Options that do are checked separately.
+/// Subcommands of git that run nothing that their operands name. Options that do are checked
+/// separately.
 const INERT_GIT: [&str; 18] = [
     "add",
     "blame",
@@ -101,8 +104,8 @@ const EVALUATED_NAMES: [&str; 14] = [
     "SHELLOPTS",
 ];
 
-/// Returns whether all these words appear in the text and at least one of them is not proved to be inert. Quotes and
-/// backslashes do not hide a word.
+/// Returns whether all these words appear in the text and at least one of them is not proved to be
+/// inert. Quotes and backslashes do not hide a word.
 pub fn may_mention(text: &str, program: &str, others: &[String]) -> bool {
     let bare: String = text.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
     if !has_token(&bare, program) {
@@ -117,8 +120,8 @@ pub fn may_mention(text: &str, program: &str, others: &[String]) -> bool {
     segments.iter().any(|words| !is_explained(words, program))
 }
 
-/// Returns whether a plain command mentions the program only where that has no effect. The parser has judged the first
-/// word.
+/// Returns whether a plain command mentions the program only where that has no effect. The parser
+/// has judged the first word.
 fn is_explained(words: &[String], program: &str) -> bool {
     let Some((first, arguments)) = words.split_first() else { return true };
     let is_mentioned = arguments.iter().any(|word| has_token(word, program));
@@ -148,8 +151,9 @@ fn has_token(text: &str, word: &str) -> bool {
         })
 }
 
-/// Returns the words of each simple command of a text that consists only of simple commands, quotes and operators.
-/// Returns None if it contains any other construct, expansion, here-document, comment or keyword.
+/// Returns the words of each simple command of a text that consists only of simple commands, quotes
+/// and operators. Returns None if it contains any other construct, expansion, here-document,
+/// comment or keyword.
 fn segments(text: &str) -> Option<Vec<Vec<String>>> {
     let mut segments = vec![Vec::new()];
     let mut word: Option<String> = None;
@@ -166,7 +170,8 @@ fn segments(text: &str) -> Option<Vec<Vec<String>>> {
                 end_word(&mut segments);
                 segments.push(Vec::new());
             }
-            // A redirection. The file name becomes an ordinary word, and so does the number before the operator.
+            // A redirection. The file name becomes an ordinary word, and so does the number before
+            // the operator.
             '>' | '<' => {
                 end_word(&mut segments);
                 if c == '<' && rest.peek() == Some(&'<') {
@@ -209,8 +214,8 @@ fn segments(text: &str) -> Option<Vec<Vec<String>>> {
     Some(segments)
 }
 
-/// Returns whether a text contains a construct that makes bash evaluate text that the parser treats as data, or end a
-/// comment, a here-document or a quotation in an unexpected place.
+/// Returns whether a text contains a construct that makes bash evaluate text that the parser treats
+/// as data, or end a comment, a here-document or a quotation in an unexpected place.
 pub fn evaluates_later(text: &str) -> bool {
     let bare: String = text.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
     EVALUATED_NAMES.iter().any(|name| bare.contains(name))

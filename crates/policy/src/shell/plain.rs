@@ -1,8 +1,10 @@
-//! Parses a command that is exactly what it looks like: one simple command whose words bash takes literally.
+//! Parses a command that is exactly what it looks like: one simple command whose words bash takes
+//! literally.
 //!
-//! Used by code that allows something. It accepts a small part of the language that every shell interprets alike, and
-//! rejects the rest: variables, substitutions, arithmetic, braces, `$'...'`, `$"..."`, history, comments, redirections
-//! and lists of commands. A rejected command may be harmless; acpd then asks about it.
+//! Used by code that allows something. It accepts a small part of the language that every shell
+//! interprets alike, and rejects the rest: variables, substitutions, arithmetic, braces, `$'...'`,
+//! `$"..."`, history, comments, redirections and lists of commands. A rejected command may be
+//! harmless; acpd then asks about it.
 
 /// One word of a plain command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,9 +15,11 @@ pub struct PlainWord {
     pub names_files: bool,
 }
 
-/// Returns the words of a plain command; None if the text is anything else. Words with globs and tildes are marked.
+/// Returns the words of a plain command; None if the text is anything else. Words with globs and
+/// tildes are marked.
 pub fn plain(command: &str) -> Option<Vec<PlainWord>> {
-    // These are rejected even between quotes, so that a mistake about quotes cannot let a second command through.
+    // These are rejected even between quotes, so that a mistake about quotes cannot let a second
+    // command through.
     if command.chars().any(|c| ";&|<>`(){}".contains(c) || (c.is_control() && c != '\t')) {
         return None;
     }
@@ -62,11 +66,13 @@ impl Reader<'_> {
         Some(word)
     }
 
-    /// Returns whether an unquoted character makes its word a file name pattern. None if it may have another meaning.
+    /// Returns whether an unquoted character makes its word a file name pattern. None if it may
+    /// have another meaning.
     fn names_files(&self, c: char) -> Option<bool> {
         match c {
             '*' | '?' | '[' => Some(true),
-            // After a letter it is an ordinary character, as in `HEAD~1`; elsewhere it may be a home folder.
+            // After a letter it is an ordinary character, as in `HEAD~1`; elsewhere it may be a
+            // home folder.
             '~' => Some(!self.before.is_some_and(|c| c.is_ascii_alphanumeric() || c == '^')),
             '_' | '-' | '.' | '/' | ',' | ':' | '+' | '@' | '%' | '=' | '^' | ']' => Some(false),
             _ if c.is_ascii_alphanumeric() || (!c.is_ascii() && !c.is_whitespace()) => Some(false),

@@ -1,6 +1,7 @@
-//! Finds the programs that a command would run, as far as its text shows: those that it names, and those that wrappers
-//! run (`sudo`, `timeout`, `xargs`, `sh -c`, `find -exec` and similar). `hides_some` is set where a program runs
-//! something in a way that this module does not understand.
+//! Finds the programs that a command would run, as far as its text shows: those that it names, and
+//! those that wrappers run (`sudo`, `timeout`, `xargs`, `sh -c`, `find -exec` and similar).
+//! `hides_some` is set where a program runs something in a way that this module does not
+//! understand.
 
 mod git;
 mod hiding;
@@ -24,8 +25,8 @@ const LARGEST: usize = 512 << 10;
 
 #[derive(Debug, Default)]
 pub struct Programs {
-    /// Each program with its arguments, the program first. If several words may be the program, there is one entry for
-    /// each.
+    /// Each program with its arguments, the program first. If several words may be the program,
+    /// there is one entry for each.
     pub calls: Vec<Vec<Word>>,
     /// Whether something runs that the text does not show.
     pub hides_some: bool,
@@ -116,7 +117,8 @@ impl Programs {
         self.hides_some |= hiding::hides(name, arguments, is_fed);
     }
 
-    /// Adds the commands in words that the shell expands again as names of variables or as arithmetic.
+    /// Adds the commands in words that the shell expands again as names of variables or as
+    /// arithmetic.
     fn add_evaluated(&mut self, words: &[Word], depth: usize) {
         for word in words.iter().filter(|word| has_substitution(&word.text)) {
             self.add_script(read_quoted(&word.text, depth), depth + 1);
@@ -184,8 +186,8 @@ impl Programs {
         let is_option = |word: &Word| word.text.starts_with(['-', '+']) && word.text.len() > 1;
         let flag = arguments.iter().position(|word| is_cluster_with(&word.text, 'c') || word.text == "--command");
         if let Some(flag) = flag {
-            // A shell runs the first word after its options, some of which take a value; `su` runs the one after the
-            // flag.
+            // A shell runs the first word after its options, some of which take a value; `su` runs
+            // the one after the flag.
             let mut may_be_value = false;
             for word in &arguments[flag + 1..] {
                 self.add_text(std::slice::from_ref(word), depth);
@@ -199,7 +201,8 @@ impl Programs {
         if let Some(text) = arguments.iter().find_map(|word| word.text.strip_prefix("--command=")) {
             return self.add_script(read(text), depth + 1);
         }
-        // Without a script it reads commands from its input, and the path of a script may be an alias of its input.
+        // Without a script it reads commands from its input, and the path of a script may be an
+        // alias of its input.
         let script = arguments.iter().find(|word| !is_option(word));
         let is_told = arguments.iter().any(|word| is_cluster_with(&word.text, 's'));
         self.hides_some |=
@@ -233,8 +236,8 @@ impl Programs {
     }
 }
 
-/// Returns the positions in a wrapper's arguments at which its program may be, if `before` operands come first. The
-/// word after an option may be the option's value or an operand.
+/// Returns the positions in a wrapper's arguments at which its program may be, if `before` operands
+/// come first. The word after an option may be the option's value or an operand.
 pub fn starts(arguments: &[Word], before: usize) -> Vec<usize> {
     let mut found = Vec::new();
     let mut certain = 0;
@@ -270,7 +273,8 @@ pub fn own_arguments<'a>(name: &str, arguments: &'a [Word]) -> &'a [Word] {
     &arguments[..end]
 }
 
-/// Returns whether a builtin sets a variable whose name only the shell knows. Bash may evaluate that variable.
+/// Returns whether a builtin sets a variable whose name only the shell knows. Bash may evaluate
+/// that variable.
 fn sets_unknown(name: &str, arguments: &[Word]) -> bool {
     let mut names = arguments.iter().filter(|word| !word.is_assignment);
     match name {
@@ -284,7 +288,8 @@ fn sets_unknown(name: &str, arguments: &[Word]) -> bool {
     }
 }
 
-/// Returns whether a word is a cluster of one-letter options, such as `-lc`, with this letter in it.
+/// Returns whether a word is a cluster of one-letter options, such as `-lc`, with this letter in
+/// it.
 fn is_cluster_with(word: &str, letter: char) -> bool {
     word.strip_prefix('-').is_some_and(|letters| !letters.starts_with('-') && letters.contains(letter))
 }
@@ -293,7 +298,8 @@ fn number(table: &[(&str, usize)], name: &str) -> Option<usize> {
     table.iter().find(|(known, _)| *known == name).map(|(_, number)| *number)
 }
 
-/// Returns the values of options with one of these letters or one of these long names, which may be abbreviated.
+/// Returns the values of options with one of these letters or one of these long names, which may be
+/// abbreviated.
 fn options_with(arguments: &[Word], letters: &str, long: &[&str]) -> Vec<Word> {
     let mut values = Vec::new();
     for (index, word) in arguments.iter().enumerate() {

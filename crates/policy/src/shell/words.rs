@@ -127,8 +127,8 @@ impl Reader {
         }
     }
 
-    /// Parses text after `$'`, up to the closing quote. Bash ends such text at a NUL, and some escapes depend on the
-    /// locale; in those cases only bash knows the result.
+    /// Parses text after `$'`, up to the closing quote. Bash ends such text at a NUL, and some
+    /// escapes depend on the locale; in those cases only bash knows the result.
     fn escaped_quotes(&mut self, word: &mut Word) {
         while let Some(c) = self.next() {
             match c {
@@ -143,7 +143,8 @@ impl Reader {
         self.script.is_torn = true;
     }
 
-    /// Returns the meaning of an escape in `$'...'` if it is certain. The backslash has been consumed.
+    /// Returns the meaning of an escape in `$'...'` if it is certain. The backslash has been
+    /// consumed.
     fn escape(&mut self) -> Option<char> {
         match self.next()? {
             'a' => Some('\u{7}'),
@@ -222,7 +223,8 @@ fn is_in_word(c: char) -> bool {
     !c.is_whitespace() && !";&|()<>".contains(c)
 }
 
-/// Returns whether a text is the left side of an assignment: a variable, possibly with a subscript or `+`.
+/// Returns whether a text is the left side of an assignment: a variable, possibly with a subscript
+/// or `+`.
 fn is_name(text: &str) -> bool {
     let name = text.strip_suffix('+').unwrap_or(text);
     let name = name.split_once('[').map_or(name, |(name, _)| name);

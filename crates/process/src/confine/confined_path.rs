@@ -106,7 +106,8 @@ impl ConfinedPath {
     fn read_open(&self, file: File, stat: &Stat) -> Result<Vec<u8>, PathError> {
         let length = u64::try_from(stat.st_size).unwrap_or(0);
         let mut bytes = Vec::with_capacity(usize::try_from(length.min(LARGEST_FILE)).unwrap_or(0) + 1);
-        // The file may grow while it is read, so the limit is on the bytes read and not on the reported size.
+        // The file may grow while it is read, so the limit is on the bytes read and not on the
+        // reported size.
         let read = file.take(LARGEST_FILE + 1).read_to_end(&mut bytes);
         read.map_err(|error| PathError::io("reading", &self.shown, error))?;
         if bytes.len() as u64 > LARGEST_FILE {
@@ -116,8 +117,8 @@ impl ConfinedPath {
         Ok(bytes)
     }
 
-    /// Replaces the content atomically, unless `stop` is raised first. `expected` is the content that the file must
-    /// still have; None means that it must not exist. Creates missing folders.
+    /// Replaces the content atomically, unless `stop` is raised first. `expected` is the content
+    /// that the file must still have; None means that it must not exist. Creates missing folders.
     pub fn replace(&self, bytes: &[u8], expected: Option<Fingerprint>, stop: &StopFlag) -> Result<(), PathError> {
         let failed = |doing| move |error: Errno| PathError::io(doing, &self.shown, error);
         let (folder, name) = self.folder_for_writing()?;
@@ -127,7 +128,8 @@ impl ConfinedPath {
             Err(denial) => return Err(denial),
         };
         if old.is_some() {
-            // A rename would replace a write-protected file too, so the permission is checked first.
+            // A rename would replace a write-protected file too, so the permission is checked
+            // first.
             rustix::fs::accessat(&folder, &name, Access::WRITE_OK, AtFlags::empty()).map_err(failed("writing"))?;
         }
         let temporary = TemporaryFile::create(&folder, old.as_ref()).map_err(failed("creating a file beside"))?;
@@ -251,7 +253,8 @@ impl ConfinedPath {
 
 fn open_regular(folder: &OwnedFd, path: &Path, shown: &str) -> Result<(File, Stat), PathError> {
     let failed = |error| PathError::io("opening", shown, error);
-    // Opening a device may have a side effect, so its type is checked first through an O_PATH descriptor.
+    // Opening a device may have a side effect, so its type is checked first through an O_PATH
+    // descriptor.
     let entry = open_in(folder, path, OFlags::PATH, Mode::empty()).map_err(failed)?;
     require_regular(&entry, shown)?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -276,7 +279,8 @@ fn require_regular(file: &OwnedFd, shown: &str) -> Result<Stat, PathError> {
     Err(PathError::NotAFile { path: shown.to_owned(), what })
 }
 
-/// Refuses files in /proc. With a root such as `/`, the daemon's own environment and memory would be inside it.
+/// Refuses files in /proc. With a root such as `/`, the daemon's own environment and memory would
+/// be inside it.
 fn refuse_proc(file: &OwnedFd, shown: &str) -> Result<(), PathError> {
     let system = rustix::fs::fstatfs(file).map_err(|error| PathError::io("looking at", shown, error))?;
     if system.f_type == rustix::fs::PROC_SUPER_MAGIC {
@@ -285,8 +289,8 @@ fn refuse_proc(file: &OwnedFd, shown: &str) -> Result<(), PathError> {
     Ok(())
 }
 
-/// Makes a rename or a removal in this folder survive a power loss. An error is ignored: the change is already
-/// visible, and some file systems cannot sync folders.
+/// Makes a rename or a removal in this folder survive a power loss. An error is ignored: the change
+/// is already visible, and some file systems cannot sync folders.
 fn sync(folder: &OwnedFd) {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let _ = rustix::fs::openat(folder, ".", flags, Mode::empty()).and_then(rustix::fs::fsync);
@@ -295,7 +299,8 @@ fn sync(folder: &OwnedFd) {
 /// Moves a file to a name that must be free.
 fn rename_new(from: (&OwnedFd, &OsStr), to: (&OwnedFd, &OsStr)) -> Result<(), Errno> {
     match rustix::fs::renameat_with(from.0, from.1, to.0, to.1, RenameFlags::NOREPLACE) {
-        // Some file systems do not support the flag. A check just before the rename must suffice there.
+        // Some file systems do not support the flag. A check just before the rename must suffice
+        // there.
         Err(Errno::INVAL) => match rustix::fs::statat(to.0, to.1, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(_) => Err(Errno::EXIST),
             Err(_) => rustix::fs::renameat(from.0, from.1, to.0, to.1),
@@ -304,7 +309,8 @@ fn rename_new(from: (&OwnedFd, &OsStr), to: (&OwnedFd, &OsStr)) -> Result<(), Er
     }
 }
 
-/// A temporary file beside the one to be replaced. Dropping it removes the file unless it was moved into place.
+/// A temporary file beside the one to be replaced. Dropping it removes the file unless it was moved
+/// into place.
 struct TemporaryFile<'a> {
     folder: &'a OwnedFd,
     name: String,
@@ -316,12 +322,14 @@ impl<'a> TemporaryFile<'a> {
     fn create(folder: &'a OwnedFd, old: Option<&Stat>) -> Result<Self, Errno> {
         static COUNTER: AtomicU64 = AtomicU64::new(0);
         let name = format!(".acpd-{}-{}.tmp", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
-        // A new file gets the mode of the umask. The copy of a private file must never be readable by others.
+        // A new file gets the mode of the umask. The copy of a private file must never be readable
+        // by others.
         let mode = Mode::from_raw_mode(if old.is_some() { 0o600 } else { 0o666 });
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
         let temporary = Self { folder, file: File::from(open_in(folder, &name, flags, mode)?), name, in_place: false };
         if let Some(old) = old {
-            // Only root can change the owner. For other users the owner is the same already, or cannot be preserved.
+            // Only root can change the owner. For other users the owner is the same already, or
+            // cannot be preserved.
             let (user, group) = (rustix::fs::Uid::from_raw(old.st_uid), rustix::fs::Gid::from_raw(old.st_gid));
             let _ = rustix::fs::fchown(&temporary.file, Some(user), Some(group));
             rustix::fs::fchmod(&temporary.file, Mode::from_raw_mode(old.st_mode))?;

@@ -1,4 +1,5 @@
-//! Limits on the roots beyond their paths: acpd's own files, and the folder that each root led to when the session began.
+//! Limits on the roots beyond their paths: acpd's own files, and the folder that each root led to
+//! when the session began.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -22,8 +23,8 @@ pub struct AccessLimits {
     pub pinned_roots: Arc<PinnedRoots>,
 }
 
-/// The real path of each root of each session at its first call. A root that later leads elsewhere is refused, because
-/// a command of another session may have put a symlink into its path.
+/// The real path of each root of each session at its first call. A root that later leads elsewhere
+/// is refused, because a command of another session may have put a symlink into its path.
 #[derive(Debug, Default)]
 pub struct PinnedRoots(Mutex<HashMap<SessionId, HashMap<PathBuf, PathBuf>>>);
 
@@ -54,8 +55,8 @@ pub(super) fn identify(folder: &Path) -> Option<FileId> {
     rustix::fs::stat(folder).ok().as_ref().map(FileId::of)
 }
 
-/// Opens a folder by its absolute path, one component at a time. Symlinks are followed until the walk enters one of
-/// `others`; from there on symlinks and `..` are refused.
+/// Opens a folder by its absolute path, one component at a time. Symlinks are followed until the
+/// walk enters one of `others`; from there on symlinks and `..` are refused.
 pub(super) fn walk_to(path: &Path, others: &[FileId]) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut at = rustix::fs::open("/", flags, Mode::empty())?;

@@ -1,8 +1,8 @@
 //! The paths that Landlock allows, excluding acpd's own files.
 //!
-//! Landlock has no exceptions: what is allowed for a folder is allowed for everything in it. A folder above a protected
-//! file is therefore not allowed as a whole; each of its other entries is. Consequently a command cannot use new
-//! entries directly in such a folder.
+//! Landlock has no exceptions: what is allowed for a folder is allowed for everything in it. A
+//! folder above a protected file is therefore not allowed as a whole; each of its other entries is.
+//! Consequently a command cannot use new entries directly in such a folder.
 
 use std::os::fd::BorrowedFd;
 use std::path::Path;
@@ -25,7 +25,8 @@ impl<'a> AllowedPaths<'a> {
         Self { created: Some(created), protected }
     }
 
-    /// Allows access to a path. A path that cannot be opened is skipped, so the command cannot use it.
+    /// Allows access to a path. A path that cannot be opened is skipped, so the command cannot use
+    /// it.
     pub(super) fn allow_path(&mut self, path: &Path, access: BitFlags<AccessFs>) -> Result<(), RulesetError> {
         match PathFd::new(path) {
             Ok(opened) => self.allow(std::os::fd::AsFd::as_fd(&opened), access),

@@ -1,9 +1,10 @@
-//! The system calls that a sandboxed command may not use. Everything else is allowed, and Landlock restricts files.
+//! The system calls that a sandboxed command may not use. Everything else is allowed, and Landlock
+//! restricts files.
 //!
-//! Sockets are refused on creation, whatever their family and protocol. A pair of connected sockets is allowed, because
-//! programs use one to talk to their children, unless it is a pair of datagram sockets, which can still send anywhere.
-//! Calls on other processes are refused where their arguments show it. The first instructions of the filter kill a
-//! program of another architecture.
+//! Sockets are refused on creation, whatever their family and protocol. A pair of connected sockets
+//! is allowed, because programs use one to talk to their children, unless it is a pair of datagram
+//! sockets, which can still send anywhere. Calls on other processes are refused where their
+//! arguments show it. The first instructions of the filter kill a program of another architecture.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +13,8 @@ use seccompiler::{
     SeccompRule, TargetArch,
 };
 
-/// System calls that are refused with any arguments. `connect` is useless without `socket`; refusing it is a
-/// precaution.
+/// System calls that are refused with any arguments. `connect` is useless without `socket`;
+/// refusing it is a precaution.
 const REFUSED: [i64; 10] = [
     libc::SYS_socket,
     libc::SYS_connect,
@@ -29,8 +30,8 @@ const REFUSED: [i64; 10] = [
     libc::SYS_kexec_file_load,
 ];
 
-/// The bit that marks a call of the x32 table on x86-64. Its calls have the same numbers and report the same
-/// architecture.
+/// The bit that marks a call of the x32 table on x86-64. Its calls have the same numbers and report
+/// the same architecture.
 const X32: Option<i64> = if cfg!(target_arch = "x86_64") { Some(0x4000_0000) } else { None };
 
 /// The argument of ioprio_set(2) that selects all processes of a user.
@@ -57,16 +58,18 @@ fn program() -> Result<BpfProgram, BackendError> {
     filter.try_into()
 }
 
-/// Rules for calls that change the limits, priority or scheduling of a process. They take the process as an argument,
-/// and the kernel allows them for every process of the same user. Zero is the caller itself. Landlock restricts signals
-/// and debugging, because it knows which processes are in the sandbox. A signal to all processes is refused here as
-/// well, because older kernels do not confine signals.
+/// Rules for calls that change the limits, priority or scheduling of a process. They take the
+/// process as an argument, and the kernel allows them for every process of the same user. Zero is
+/// the caller itself. Landlock restricts signals and debugging, because it knows which processes
+/// are in the sandbox. A signal to all processes is refused here as well, because older kernels do
+/// not confine signals.
 fn calls_on_others() -> Result<Vec<(i64, Vec<SeccompRule>)>, BackendError> {
     let others = |argument| condition(argument, SeccompCmpOp::Ne, 0);
     let all_of_a_user = |users: i32| condition(0, SeccompCmpOp::Eq, users.unsigned_abs().into());
     let everybody = u64::from(u32::MAX);
     Ok(vec![
-        // Reading the limits of other processes is allowed. In that case the third argument, the new limits, is null.
+        // Reading the limits of other processes is allowed. In that case the third argument, the
+        // new limits, is null.
         (
             libc::SYS_prlimit64,
             vec![SeccompRule::new(vec![

@@ -1,18 +1,21 @@
-//! A folder for the temporary files of one command. Dropping it removes the folder and its contents.
+//! A folder for the temporary files of one command. Dropping it removes the folder and its
+//! contents.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// The most leftover folders to skip. A killed helper with the same process id may have left some behind.
+/// The most leftover folders to skip. A killed helper with the same process id may have left some
+/// behind.
 const MAX_LEFTOVERS: u32 = 100;
 
 #[derive(Debug)]
 pub(crate) struct TemporaryFolder(PathBuf);
 
 impl TemporaryFolder {
-    /// Creates the folder in the one that the command would use outside the sandbox, if there is one.
+    /// Creates the folder in the one that the command would use outside the sandbox, if there is
+    /// one.
     pub(crate) fn make(usual: Option<&str>) -> io::Result<Self> {
         let usual = usual.map(Path::new).filter(|path| path.is_absolute() && path.is_dir());
         let base = usual.unwrap_or(Path::new("/tmp"));
@@ -38,7 +41,8 @@ impl TemporaryFolder {
 impl Drop for TemporaryFolder {
     fn drop(&mut self) {
         if fs::remove_dir_all(&self.0).is_err() {
-            // Some programs make their own folders read-only. All processes that could interfere have ended.
+            // Some programs make their own folders read-only. All processes that could interfere
+            // have ended.
             open_up(&self.0);
             let _ = fs::remove_dir_all(&self.0);
         }

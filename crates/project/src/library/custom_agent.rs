@@ -1,5 +1,5 @@
-//! One custom agent: a Markdown file whose text instructs a sub-agent, and whose front matter has its purpose, model
-//! and tools.
+//! One custom agent: a Markdown file whose text instructs a sub-agent, and whose front matter has
+//! its purpose, model and tools.
 
 use std::path::PathBuf;
 
@@ -26,8 +26,8 @@ pub struct CustomAgent {
 }
 
 impl CustomAgent {
-    /// Reads a file. Returns None if it has no text, and an error if it names something that does not exist, because a
-    /// typo must not give an agent more rights than intended.
+    /// Reads a file. Returns None if it has no text, and an error if it names something that does
+    /// not exist, because a typo must not give an agent more rights than intended.
     pub(super) fn read(folder: &Folder, name: &str) -> Option<Result<Self, String>> {
         let file = format!("{name}.md");
         let (front, text) = front_matter::read(&folder.read(&file, LONGEST)?);

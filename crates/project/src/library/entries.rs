@@ -1,7 +1,7 @@
 //! A folder that contains skills or agents: lists its entries and opens their files.
 //!
-//! In a project no symlink is followed, because it could lead outside the project. The user's own entries may be
-//! symlinks, but the files of a skill must be inside the skill's folder.
+//! In a project no symlink is followed, because it could lead outside the project. The user's own
+//! entries may be symlinks, but the files of a skill must be inside the skill's folder.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -61,7 +61,8 @@ impl Folder {
         self.open(name, OFlags::RDONLY | OFlags::DIRECTORY)
     }
 
-    /// Returns the whole text of a file in it; None if the file does not exist, is longer, or is not text.
+    /// Returns the whole text of a file in it; None if the file does not exist, is longer, or is
+    /// not text.
     pub(super) fn read(&self, name: &str, longest: u64) -> Option<String> {
         note_files::read_whole(File::from(self.open(name, OFlags::RDONLY | OFlags::NONBLOCK)?), longest)
     }

@@ -27,8 +27,8 @@ impl Template {
         })
     }
 
-    /// Returns the text with `$ARGUMENTS`, `$1`, `$2`, ... replaced, in one pass: typed text is not expanded again. If
-    /// the text has no placeholder, the arguments are appended.
+    /// Returns the text with `$ARGUMENTS`, `$1`, `$2`, ... replaced, in one pass: typed text is not
+    /// expanded again. If the text has no placeholder, the arguments are appended.
     pub(super) fn fill(&self, arguments: &str) -> String {
         let words = words(arguments);
         let mut filled = String::with_capacity(self.text.len() + arguments.len());

@@ -16,13 +16,14 @@ pub(super) const UNFINISHED: [&str; 8] = [
     "sequencer",
 ];
 
-/// Whether something other than a folder is where the worktrees belong. A symlink could lead anywhere.
+/// Whether something other than a folder is where the worktrees belong. A symlink could lead
+/// anywhere.
 pub(super) fn is_misplaced(parent: &Path) -> bool {
     fs::symlink_metadata(parent).is_ok_and(|found| !found.is_dir())
 }
 
-/// Finds git's folder for a worktree by the path that git has recorded there. Returns None if two folders record the
-/// path, because a command of the agent may have added one of them.
+/// Finds git's folder for a worktree by the path that git has recorded there. Returns None if two
+/// folders record the path, because a command of the agent may have added one of them.
 pub(super) fn find_git_folder(common: &Path, root: &Path) -> Option<PathBuf> {
     let link = root.join(".git");
     let entries = fs::read_dir(common.join("worktrees")).ok()?;
@@ -66,8 +67,8 @@ pub(super) fn is_occupied(root: &Path) -> bool {
     }
 }
 
-/// Renames the remains of an interrupted creation, and returns their new path. Nothing is deleted, because the user may
-/// have put something there.
+/// Renames the remains of an interrupted creation, and returns their new path. Nothing is deleted,
+/// because the user may have put something there.
 pub(super) fn move_aside(root: &Path) -> io::Result<Option<PathBuf>> {
     if !is_occupied(root) {
         return Ok(None);

@@ -18,8 +18,8 @@ const OUTPUT: usize = 16 << 20;
 /// The most bytes of git's own words in an error.
 const WORDS: usize = 1 << 10;
 
-/// Settings of every git command: no hooks, no further programs, and nothing in the background. `launcher` adds those
-/// that all commands have.
+/// Settings of every git command: no hooks, no further programs, and nothing in the background.
+/// `launcher` adds those that all commands have.
 const SETTINGS: [&str; 10] = [
     "core.hooksPath=/dev/null",
     "worktree.useRelativePaths=false",
@@ -48,9 +48,10 @@ const MISLEADING: [&str; 8] = [
 pub(super) struct Git {
     launcher: Launcher,
     environment: Arc<Environment>,
-    /// Git's folder of the repository, once it is known. Every later command gets it as `GIT_COMMON_DIR`. Otherwise git
-    /// would read its path from the file `commondir` of a worktree's folder, which a command of the agent can write,
-    /// and would obey the configuration that it finds there.
+    /// Git's folder of the repository, once it is known. Every later command gets it as
+    /// `GIT_COMMON_DIR`. Otherwise git would read its path from the file `commondir` of a
+    /// worktree's folder, which a command of the agent can write, and would obey the configuration
+    /// that it finds there.
     common: Option<String>,
 }
 
@@ -59,8 +60,9 @@ pub(super) struct Git {
 pub(super) enum At<'a> {
     /// In the user's checkout, whose configuration has been checked.
     Checkout(&'a Path),
-    /// In a worktree, with git's folder for it inside the repository. The file `.git` of a worktree is not used: a
-    /// command of the agent may have replaced it, and git would then obey another configuration.
+    /// In a worktree, with git's folder for it inside the repository. The file `.git` of a worktree
+    /// is not used: a command of the agent may have replaced it, and git would then obey another
+    /// configuration.
     Worktree { root: &'a Path, git_folder: &'a Path },
 }
 
@@ -86,7 +88,8 @@ impl Git {
         Self { launcher, environment, common: None }
     }
 
-    /// Makes all further commands use the configuration, the branches and the objects of this folder.
+    /// Makes all further commands use the configuration, the branches and the objects of this
+    /// folder.
     pub(super) fn pin(&mut self, common: &Path) -> Result<(), WorktreeError> {
         self.common = Some(text(common)?.to_owned());
         Ok(())
@@ -139,7 +142,8 @@ impl Git {
         }
     }
 
-    /// Checks that no setting of the repository itself makes git run a program or fetch what is missing.
+    /// Checks that no setting of the repository itself makes git run a program or fetch what is
+    /// missing.
     pub(super) async fn check_configuration(&self, at: &PathBuf) -> Result<(), WorktreeError> {
         let settings = self.run(at, &["config", "--list", "--show-scope", "--name-only"]).await?;
         match settings.lines().find_map(risky) {
@@ -168,15 +172,16 @@ impl Git {
         Ok(paths(&self.run(at, &status).await?, |state| state == "!!"))
     }
 
-    /// Lists the files of the index whose changes `git status` does not report (`assume-unchanged`, `skip-worktree`).
+    /// Lists the files of the index whose changes `git status` does not report (`assume-unchanged`,
+    /// `skip-worktree`).
     pub(super) async fn unwatched(&self, at: At<'_>) -> Result<Vec<String>, WorktreeError> {
         let list = self.run(at, &["ls-files", "-v"]).await?;
         let is_unwatched = |line: &&str| line.starts_with(|tag: char| tag == 'S' || tag.is_ascii_lowercase());
         Ok(list.lines().filter(is_unwatched).filter_map(|line| line.get(2..)).map(str::to_owned).collect())
     }
 
-    /// Merges two commits without touching a checkout, to find out whether they conflict. Returns the paths that the
-    /// merge adds to the first commit.
+    /// Merges two commits without touching a checkout, to find out whether they conflict. Returns
+    /// the paths that the merge adds to the first commit.
     pub(super) async fn try_merge(&self, at: &PathBuf, ours: &str, theirs: &str) -> Result<Vec<String>, WorktreeError> {
         let merge = ["merge-tree", "--write-tree", "--name-only", ours, theirs];
         let (code, text) = self.execute(at.into(), &merge).await?;
@@ -210,8 +215,8 @@ pub(super) fn number(text: &str) -> Result<u64, WorktreeError> {
     text.trim().parse().map_err(|_| refused(text))
 }
 
-/// Returns the name of a setting of the repository that makes git run a program or reach the network, if a line of `git
-/// config --list --show-scope --name-only` is one.
+/// Returns the name of a setting of the repository that makes git run a program or reach the
+/// network, if a line of `git config --list --show-scope --name-only` is one.
 fn risky(line: &str) -> Option<&str> {
     let Some((scope, name)) = line.split_once('\t') else { return Some(line) };
     let lower = name.to_ascii_lowercase();
@@ -225,7 +230,8 @@ fn risky(line: &str) -> Option<&str> {
     (matches!(scope, "local" | "worktree") && is_program).then_some(name)
 }
 
-/// Reads `git worktree list --porcelain`: lines of a key and a value, and an empty line after each worktree.
+/// Reads `git worktree list --porcelain`: lines of a key and a value, and an empty line after each
+/// worktree.
 fn entries(text: &str) -> Vec<Entry> {
     let mut entries = Vec::new();
     for block in text.split("\n\n") {

@@ -9,7 +9,8 @@ use tokio::sync::OwnedMutexGuard;
 
 type Queues = HashMap<PathBuf, Arc<tokio::sync::Mutex<()>>>;
 
-/// One queue per repository that is in use. It belongs to the process, because a new configuration replaces the port.
+/// One queue per repository that is in use. It belongs to the process, because a new configuration
+/// replaces the port.
 static QUEUES: LazyLock<Mutex<Queues>> = LazyLock::new(Mutex::default);
 
 /// Waits until no other request changes the worktrees of this repository.

@@ -58,8 +58,8 @@ impl<'a> Blocks<'a> {
         Some((event, range))
     }
 
-    /// Renders a block after an empty line, unless it is the first one with text since the line `begin`. A block without
-    /// text adds nothing.
+    /// Renders a block after an empty line, unless it is the first one with text since the line
+    /// `begin`. A block without text adds nothing.
     fn separated(&mut self, event: Event<'a>, begin: usize) {
         let before = self.lines.len();
         self.separate(begin);
@@ -70,8 +70,8 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// Renders source text that the parser reports no event for, which are definitions of links, as it is written but
-    /// without the marks of the quotes and items around it.
+    /// Renders source text that the parser reports no event for, which are definitions of links, as
+    /// it is written but without the marks of the quotes and items around it.
     fn gap(&mut self, range: Range<usize>, begin: usize) {
         let source = self.source.get(range).unwrap_or_default();
         let lines = source.lines().map(|line| if self.margins.is_empty() { line } else { without_marks(line) });
@@ -158,7 +158,8 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// Renders blocks up to the end of the tag, with a margin. Where there is no room for another margin, there is none.
+    /// Renders blocks up to the end of the tag, with a margin. Where there is no room for another
+    /// margin, there is none.
     fn within(&mut self, margin: Margin, end: TagEnd) {
         let depth = self.margins.len();
         let taken: usize = self.margins.iter().map(|margin| margin.width).sum();
@@ -307,8 +308,8 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// Renders the text of a link, its address unless both are the same, and its title. An address hidden
-    /// behind a text could lead anywhere.
+    /// Renders the text of a link, its address unless both are the same, and its title. An address
+    /// hidden behind a text could lead anywhere.
     fn link(&mut self, address: &str, title: &str, end: TagEnd, look: Look, flow: &mut TextFlow) {
         let mut text = TextFlow::default();
         let mut plain = String::new();

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use domain::visible;
+use domain::escape;
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
@@ -40,7 +40,7 @@ impl SessionPrinter {
         if !self.screen.stderr_is_terminal {
             return self.line(style, title);
         }
-        let rows = folded(&visible::line(title), self.width());
+        let rows = folded(&escape::line(title), self.width());
         self.line(style, &rows.join("\n"))
     }
 
@@ -74,7 +74,7 @@ impl SessionPrinter {
 fn packed(keys: &[String], width: usize) -> Vec<String> {
     let mut rows: Vec<String> = Vec::new();
     for key in keys {
-        let key = visible::line(key);
+        let key = escape::line(key);
         match rows.last_mut().filter(|row| row.width() + 2 + key.width() <= width) {
             Some(row) => {
                 row.push_str("  ");

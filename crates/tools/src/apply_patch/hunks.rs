@@ -1,7 +1,7 @@
 //! Applies the hunks of a patch to the text of one file. Knows no files.
 //!
-//! Each hunk is searched for after the previous one, first exactly and then ignoring small differences. A match that is
-//! inexact, or before the previous hunk, must be unique.
+//! Each hunk is searched for after the previous one, first exactly and then ignoring small
+//! differences. A match that is inexact, or before the previous hunk, must be unique.
 
 use std::time::{Duration, Instant};
 

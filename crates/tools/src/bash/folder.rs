@@ -1,11 +1,12 @@
-//! Finds the folder in which a command runs: the one that the call names, or that of a leading `cd DIR &&`.
+//! Finds the folder in which a command runs: the one that the call names, or that of a leading
+//! `cd DIR &&`.
 
 use process::confine::ConfinedPath;
 
 use crate::tool::{CallRequest, RefusalReason};
 
-/// Returns the folder if it is not the session's own. A leading `cd` is removed from the command, so that rules, grants
-/// and users see what runs and where, instead of a chain of commands.
+/// Returns the folder if it is not the session's own. A leading `cd` is removed from the command,
+/// so that rules, grants and users see what runs and where, instead of a chain of commands.
 pub(super) fn choose(
     command: &mut String,
     workdir: Option<&str>,
@@ -29,7 +30,8 @@ pub(super) fn choose(
     Ok((!is_own).then_some(folder))
 }
 
-/// Returns the folder of a leading `cd DIR &&` and the rest of the command. Only if the shell takes the name literally.
+/// Returns the folder of a leading `cd DIR &&` and the rest of the command. Only if the shell takes
+/// the name literally.
 fn leading_cd(command: &str) -> Option<(String, String)> {
     let (first, rest) = command.split_once("&&")?;
     let words = policy::shell::plain(first.trim_matches([' ', '\t', '\n']))?;

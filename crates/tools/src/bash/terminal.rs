@@ -1,11 +1,11 @@
-//! Runs one command in a terminal of the editor that sent the prompt: starts it there, waits for its end, reads its
-//! output, and always releases the terminal.
+//! Runs one command in a terminal of the editor that sent the prompt: starts it there, waits for
+//! its end, reads its output, and always releases the terminal.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::editor::{Editor, EditorError, TerminalExit, TerminalId, TerminalOrder};
+use domain::editor::{Editor, EditorError, TerminalExit, TerminalId, TerminalRequest};
 use domain::tool::ToolHost;
 use domain::{Outcome, ToolContent};
 use process::pause;
@@ -17,7 +17,8 @@ use super::{LIVE_LIMIT, Output, with_note};
 /// How often the output is read at first, for clients that do not show the terminal.
 const LIVE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long ending a command and reading its last output may take. A cancelled call has 2 seconds in total.
+/// How long ending a command and reading its last output may take. A cancelled call has 2 seconds
+/// in total.
 const LAST_WORDS: Duration = Duration::from_millis(800);
 
 /// How long an editor may take to open a terminal. One that opens later is released at once.
@@ -27,7 +28,8 @@ const GONE: &str = "the editor in whose terminal the command ran is gone; whethe
 
 const SILENT: &str = "the editor did not open a terminal in time; the command was not run as far as is known";
 
-/// A terminal of the editor. Dropping this releases the terminal, which also ends what still runs in it.
+/// A terminal of the editor. Dropping this releases the terminal, which also ends what still runs
+/// in it.
 struct Terminal {
     editor: Arc<dyn Editor>,
     id: TerminalId,
@@ -47,17 +49,18 @@ enum TerminalEnd {
     Lost(EditorError),
 }
 
-/// Runs a command. Returns None if the editor refused to open a terminal; nothing was run in that case.
+/// Runs a command. Returns None if the editor refused to open a terminal; nothing was run in that
+/// case.
 pub(super) async fn run(
     editor: Arc<dyn Editor>,
-    order: TerminalOrder,
+    request: TerminalRequest,
     limit: Duration,
     host: &dyn ToolHost,
 ) -> Option<Outcome> {
-    let bytes = usize::try_from(order.output_limit).unwrap_or(usize::MAX);
-    let command = order.args.last().cloned().unwrap_or_default();
+    let bytes = usize::try_from(request.output_limit).unwrap_or(usize::MAX);
+    let command = request.args.last().cloned().unwrap_or_default();
     let terminal = tokio::select! {
-        opened = timeout(OPENING, open(editor, order)) => match opened {
+        opened = timeout(OPENING, open(editor, request)) => match opened {
             Ok(Ok(terminal)) => terminal,
             Err(_) => return Some(Outcome::failed(SILENT)),
             Ok(Err(EditorError::Refused(reason))) => {
@@ -85,9 +88,9 @@ pub(super) async fn run(
 }
 
 /// Opens a terminal in a separate task, so that a terminal that opens too late is released at once.
-async fn open(editor: Arc<dyn Editor>, order: TerminalOrder) -> Result<Terminal, EditorError> {
+async fn open(editor: Arc<dyn Editor>, request: TerminalRequest) -> Result<Terminal, EditorError> {
     let opening = tokio::spawn(async move {
-        let id = editor.open_terminal(order).await?;
+        let id = editor.open_terminal(request).await?;
         Ok(Terminal { editor, id })
     });
     opening.await.unwrap_or(Err(EditorError::Gone))

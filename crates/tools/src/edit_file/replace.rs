@@ -1,5 +1,5 @@
-//! Replacements in a text: exact ones, ones that ignore a small difference, and hints for the model when they fail.
-//! Knows no files.
+//! Replacements in a text: exact ones, ones that ignore a small difference, and hints for the model
+//! when they fail. Knows no files.
 
 mod lenient;
 #[cfg(test)]
@@ -28,8 +28,8 @@ const MAX_EDITS: usize = 200;
 /// The most bytes that the edits of one call may read in total, beyond one reading of the file.
 const MAX_READ: usize = 64 << 20;
 
-/// The most bytes that the edits of one call may add beyond their own texts. Otherwise edits that each double the text
-/// would be refused only after megabytes were built.
+/// The most bytes that the edits of one call may add beyond their own texts. Otherwise edits that
+/// each double the text would be refused only after megabytes were built.
 const MAX_GROWTH: usize = 2 << 20;
 
 #[derive(Debug, Deserialize)]
@@ -57,7 +57,8 @@ pub(super) struct Replaced {
 pub(super) enum Matching {
     /// A unique match may differ a little, see `lenient`.
     Lenient,
-    /// It must occur exactly and only once, because the model has not seen the current content of the file.
+    /// It must occur exactly and only once, because the model has not seen the current content of
+    /// the file.
     ExactlyOnce,
 }
 
@@ -89,7 +90,8 @@ impl Bounds {
         Ok(())
     }
 
-    /// Checks the size of a text before it is built, because a short edit can turn a large file into gigabytes.
+    /// Checks the size of a text before it is built, because a short edit can turn a large file
+    /// into gigabytes.
     fn check_size(&self, size: usize) -> Result<(), String> {
         if size <= self.largest.min(self.grown) {
             return Ok(());
@@ -107,8 +109,8 @@ impl Bounds {
     }
 }
 
-/// Makes the edits in order. The error names the one that failed, and why. No intermediate text grows beyond `largest`,
-/// even if an edit fails in the end.
+/// Makes the edits in order. The error names the one that failed, and why. No intermediate text
+/// grows beyond `largest`, even if an edit fails in the end.
 pub(super) fn apply(text: &str, edits: &[Edit], largest: usize, matching: Matching) -> Result<Replaced, String> {
     apply_within(&mut Bounds::new(text, edits, largest), text, edits, matching)
 }
@@ -176,7 +178,8 @@ fn apply_one(
     Ok(None)
 }
 
-/// Makes an edit whose text does not occur exactly, if a search that ignores small differences finds exactly one place.
+/// Makes an edit whose text does not occur exactly, if a search that ignores small differences
+/// finds exactly one place.
 fn apply_lenient(replaced: &mut Replaced, edit: &Edit, is_first: bool, bounds: &Bounds) -> Result<String, String> {
     let text = &replaced.text;
     if text.len() > LARGEST_GUESSED || edit.old_text.len() > LONGEST_GUESSED {
@@ -206,7 +209,8 @@ fn several(what: &str, lines: &[usize], found: usize) -> String {
     format!("{what} (lines {}{more}); add neighbouring lines to make it unique, or set `replace_all`", shown.join(", "))
 }
 
-/// The line endings of a file. Models write \n; in a file with \r\n, both texts of an edit must use that.
+/// The line endings of a file. Models write \n; in a file with \r\n, both texts of an edit must use
+/// that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LineEndings {
     Unix,
@@ -224,7 +228,8 @@ impl LineEndings {
         }
     }
 
-    /// Returns the texts of an edit with the line endings of the file, or of the place where the old text is.
+    /// Returns the texts of an edit with the line endings of the file, or of the place where the
+    /// old text is.
     fn of_edit(self, text: &str, edit: &Edit) -> (String, String) {
         let is_windows = match self {
             Self::Unix => false,

@@ -40,8 +40,8 @@ impl Hits {
         self.hidden += files;
     }
 
-    /// Searches a file for as many matches as there is room for. Adds nothing yet, so that several files can be
-    /// searched at once.
+    /// Searches a file for as many matches as there is room for. Adds nothing yet, so that several
+    /// files can be searched at once.
     pub(super) fn search(&self, searcher: &mut Searcher, matcher: &RegexMatcher, file: impl Read) -> FileHits {
         let most = self.limit.saturating_sub(self.matches);
         let mut sink = FileSink { matcher, show: self.show, most, room: self.room(), found: FileHits::default() };

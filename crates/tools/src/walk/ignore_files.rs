@@ -1,8 +1,9 @@
 //! Reads `.gitignore`, `.ignore` and `.git/info/exclude` with limits.
 //!
-//! These files come with a repository and are untrusted: one may be a named pipe that blocks its reader, a gigabyte
-//! long, or contain a pattern whose nesting overflows the stack of the `ignore` crate. They are therefore read here,
-//! only from regular files and only within limits, and passed to that crate line by line.
+//! These files come with a repository and are untrusted: one may be a named pipe that blocks its
+//! reader, a gigabyte long, or contain a pattern whose nesting overflows the stack of the `ignore`
+//! crate. They are therefore read here, only from regular files and only within limits, and passed
+//! to that crate line by line.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -35,7 +36,8 @@ struct Folder {
     ignore: Gitignore,
     git: Gitignore,
     exclude: Gitignore,
-    /// Whether it is the root of a repository. The `.gitignore` files above it belong to another one.
+    /// Whether it is the root of a repository. The `.gitignore` files above it belong to another
+    /// one.
     is_root: bool,
 }
 

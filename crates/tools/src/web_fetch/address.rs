@@ -1,8 +1,9 @@
-//! Decides which addresses may be fetched from: those of the public internet, and those that the operator allows.
+//! Decides which addresses may be fetched from: those of the public internet, and those that the
+//! operator allows.
 //!
-//! The resolver checks the addresses. The client connects to exactly those that it returns, so a name that resolves
-//! differently the second time gains nothing. Addresses in a URL are never resolved, and are checked before each
-//! request.
+//! The resolver checks the addresses. The client connects to exactly those that it returns, so a
+//! name that resolves differently the second time gains nothing. Addresses in a URL are never
+//! resolved, and are checked before each request.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -14,8 +15,8 @@ use serde::Deserialize;
 
 use super::WebSettings;
 
-/// A host or network that may be fetched from although it is not public. It is parsed from text such as
-/// `wiki.internal`, `10.1.2.3` or `10.0.0.0/8`. A host name allows all its addresses.
+/// A host or network that may be fetched from although it is not public. It is parsed from text
+/// such as `wiki.internal`, `10.1.2.3` or `10.0.0.0/8`. A host name allows all its addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum PrivateTarget {
@@ -101,7 +102,8 @@ impl Resolve for CheckingResolver {
     }
 }
 
-/// Returns the kind of an address that is not part of the public internet (IANA's special-purpose registries).
+/// Returns the kind of an address that is not part of the public internet (IANA's special-purpose
+/// registries).
 fn not_public(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => not_public_v4(address),

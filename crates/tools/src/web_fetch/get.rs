@@ -1,4 +1,5 @@
-//! Fetches one page over HTTP, up to a limit. Redirects are followed by hand, and each is checked like the first URL.
+//! Fetches one page over HTTP, up to a limit. Redirects are followed by hand, and each is checked
+//! like the first URL.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -112,7 +113,8 @@ pub(super) async fn get(
     Err(GetError::TooManyRedirects(url.to_string()))
 }
 
-/// Creates a client for one fetch. It is bound to no runtime, and keeps no connections and certificates in memory.
+/// Creates a client for one fetch. It is bound to no runtime, and keeps no connections and
+/// certificates in memory.
 async fn client(web: Arc<WebSettings>) -> Result<Client, GetError> {
     let network = network::current().await;
     let build = move || {

@@ -1,9 +1,9 @@
 //! Converts HTML to Markdown in a separate process.
 //!
-//! A page is untrusted text. A few hundred kilobytes can be nested so deeply that parsing takes minutes, or that
-//! walking overflows the stack, which would end the daemon with all its sessions. The acpd binary is therefore started
-//! as `acpd __run html`: it reads HTML from its standard input and writes Markdown to its standard output, and only
-//! this process fails.
+//! A page is untrusted text. A few hundred kilobytes can be nested so deeply that parsing takes
+//! minutes, or that walking overflows the stack, which would end the daemon with all its sessions.
+//! The acpd binary is therefore started as `acpd __run html`: it reads HTML from its standard input
+//! and writes Markdown to its standard output, and only this process fails.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -75,7 +75,8 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// Sets a resource limit. A failure is ignored, because the daemon ends the process after a while anyway.
+/// Sets a resource limit. A failure is ignored, because the daemon ends the process after a while
+/// anyway.
 fn limit(resource: Resource, most: u64) {
     let maximum = getrlimit(resource).maximum;
     let most = maximum.map_or(most, |maximum| maximum.min(most));

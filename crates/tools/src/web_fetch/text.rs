@@ -15,7 +15,8 @@ pub(super) enum Readable {
     Binary(&'static str),
 }
 
-/// How many bytes are searched for the declared character set of a page (the number in the HTML standard).
+/// How many bytes are searched for the declared character set of a page (the number in the HTML
+/// standard).
 const META_REACH: usize = 1024;
 
 pub(super) fn read(bytes: &[u8], kind: Option<&str>) -> Readable {
@@ -63,15 +64,16 @@ fn charset_of_meta(bytes: &[u8]) -> Option<&'static Encoding> {
     Encoding::for_label(charset_in(&start)?.as_bytes()).filter(|encoding| encoding.is_ascii_compatible())
 }
 
-/// Decodes the bytes. A byte order mark takes precedence over the declared character set. Undeclared text that is not
-/// UTF-8 is decoded as browsers do it.
+/// Decodes the bytes. A byte order mark takes precedence over the declared character set.
+/// Undeclared text that is not UTF-8 is decoded as browsers do it.
 fn decode(bytes: &[u8], declared: Option<&'static Encoding>) -> String {
     let encoding = declared.unwrap_or_else(|| if is_utf8(bytes) { UTF_8 } else { WINDOWS_1252 });
     let (text, _, _) = encoding.decode(bytes);
     text.into_owned()
 }
 
-/// Returns whether the bytes are UTF-8. A character that the size limit cut at the end does not count.
+/// Returns whether the bytes are UTF-8. A character that the size limit cut at the end does not
+/// count.
 fn is_utf8(bytes: &[u8]) -> bool {
     match std::str::from_utf8(bytes) {
         Ok(_) => true,

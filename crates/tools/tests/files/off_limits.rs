@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
 
-use acpd_tools::{Registry, Settings};
+use acpd_tools::{Registry, ToolSettings};
 use domain::checkpoint::Restore;
 use domain::tool::Toolbox;
 use domain::{Access, Verdict};
@@ -75,7 +75,7 @@ fn home() -> Project {
         (".config/other/config.toml", "plain"),
         ("work/a.txt", "plain"),
     ]);
-    let mut settings = Settings::new("/nonexistent");
+    let mut settings = ToolSettings::new("/nonexistent");
     settings.protected_paths =
         [".local/state/acpd", ".config/acpd", "run/acpd"].map(|place| project.path(place)).to_vec();
     project.registry = Registry::new(settings);

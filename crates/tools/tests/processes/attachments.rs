@@ -41,6 +41,6 @@ pub(crate) async fn a_large_image_is_scaled_before_it_is_shown() {
     let outcome = call(&bench.registry, &bench.site, "read_file", json!({"path": "wide.png"})).await;
     assert!(outcome.text.contains("(image/png, 4000 x 200 pixels, ") && outcome.text.ends_with("), scaled down."));
     let [ToolContent::Image { data, mime }] = &outcome.content[..] else { panic!("{outcome:?}") };
-    let image = attachments::look(&STANDARD.decode(data).unwrap()).unwrap();
+    let image = attachments::read_header(&STANDARD.decode(data).unwrap()).unwrap();
     assert_eq!((mime.as_str(), image.pixels), ("image/png", Some((3072, 154))));
 }

@@ -8,13 +8,14 @@ use super::*;
 fn marked(limit: usize) -> (Bench, String) {
     let bench = Bench::new();
     let owner = bench.folder.path().display().to_string();
-    let mut settings = Settings::new(std::env::current_exe().unwrap());
+    let mut settings = ToolSettings::new(std::env::current_exe().unwrap());
     settings.launcher.environment.owner = owner.clone();
     settings.launcher.process_limit = limit;
     (Bench { registry: Arc::new(Registry::new(settings)), ..bench }, owner)
 }
 
-/// All processes that a command of this owner started, whatever became of their parents and sessions.
+/// All processes that a command of this owner started, whatever became of their parents and
+/// sessions.
 fn carriers(owner: &str) -> Vec<u32> {
     let ids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
     ids.filter(|pid| is_alive(*pid) && carries_tag(*pid, owner).unwrap_or(false)).collect()
@@ -22,8 +23,9 @@ fn carriers(owner: &str) -> Vec<u32> {
 
 pub(super) async fn five_hundred_processes_that_replace_themselves_end_with_their_cancellation() {
     let (bench, owner) = marked(2048);
-    // Each lives for a second and starts its successor; every second one leaves the session first. All ignore what
-    // can be ignored. `read` on a pipe without a writer is a sleep without another process.
+    // Each lives for a second and starts its successor; every second one leaves the session first.
+    // All ignore what can be ignored. `read` on a pipe without a writer is a sleep without another
+    // process.
     let command = "mkfifo hold; exec 9<>hold; trap '' INT TERM HUP; \
         r() { read -t 1 -u 9; r & exit 0; }; export -f r; \
         echo $$ >> pids; for i in $(seq 250); do r & setsid bash -c 'trap \"\" INT TERM HUP; r' & done; wait; sleep 600";

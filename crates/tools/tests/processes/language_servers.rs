@@ -9,8 +9,9 @@ use serde_json::Value;
 
 use super::*;
 
-/// The argument under which this executable is a language server. It finds an error in every line with `BROKEN`, and
-/// ends itself at a text with `CRASH`. It reads nothing more after a text with `DEAF`.
+/// The argument under which this executable is a language server. It finds an error in every line
+/// with `BROKEN`, and ends itself at a text with `CRASH`. It reads nothing more after a text with
+/// `DEAF`.
 pub(super) const SERVER: &str = "__language_server";
 
 pub(super) fn serve() -> ExitCode {
@@ -91,7 +92,7 @@ fn bench_waiting(is_trusted: bool, wait_ms: u64) -> Bench {
         enabled: true,
     };
     let elsewhere = Path::new("/nonexistent").to_owned();
-    let mut settings = Settings::new(me);
+    let mut settings = ToolSettings::new(me);
     settings.diagnostics = Arc::new(lsp::Settings {
         enabled: true,
         wait_ms,
@@ -173,7 +174,8 @@ pub(super) async fn a_server_that_dies_is_started_again_a_few_times() {
 pub(super) async fn a_server_that_does_not_read_delays_an_edit_briefly() {
     let bench = bench_waiting(true, 100);
     bench.write("a.toy", "DEAF").await;
-    // This does not fit into the pipe. The edit gives up while the server still has time to read on.
+    // This does not fit into the pipe. The edit gives up while the server still has time to read
+    // on.
     let input = json!({"path": "a.toy", "content": "x\n".repeat(1 << 18)});
     let outcome = call(&bench.registry, &bench.site, "write_file", input).await;
     let checked = bench.registry.complete(&outcome, HooksRun::None, &bench.site).expect("the change is checked");

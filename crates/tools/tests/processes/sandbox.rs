@@ -9,7 +9,8 @@ use domain::tool::Toolbox;
 
 use super::*;
 
-/// A command that cannot work here for another reason would prove nothing, so each is tried without the sandbox first.
+/// A command that cannot work here for another reason would prove nothing, so each is tried without
+/// the sandbox first.
 const CONTROL: Mode = Mode::Full;
 
 fn bench_in(mode: Mode) -> Bench {
@@ -117,8 +118,8 @@ pub(super) async fn a_folder_swapped_for_a_link_does_not_widen_the_next_call() {
     }
 }
 
-/// A root under two names: one by a symlink beside it. What the sandbox does to the inner one must not widen the next
-/// call.
+/// A root under two names: one by a symlink beside it. What the sandbox does to the inner one must
+/// not widen the next call.
 pub(super) async fn a_root_under_another_name_is_the_same_root() {
     let outside = Outside::new();
     let mut bench = bench_in(Mode::Sandbox);
@@ -165,7 +166,7 @@ fn bench_at_home(mode: Mode) -> Bench {
     }
     fs::write(bench.folder.path().join(".local/state/acpd/keys/one"), "sk-secret").unwrap();
     fs::write(bench.folder.path().join(".profile"), "profile").unwrap();
-    let mut settings = Settings::new(std::env::current_exe().unwrap());
+    let mut settings = ToolSettings::new(std::env::current_exe().unwrap());
     let places = [".local/state/acpd", ".config/acpd"];
     settings.protected_paths = places.map(|place| bench.folder.path().join(place)).to_vec();
     bench.registry = Arc::new(Registry::new(settings));
@@ -403,7 +404,8 @@ pub(super) async fn no_process_is_reached_by_a_socket() {
         "python3 -c 'import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b\"x\", (\"127.0.0.1\", $UDP))'",
         "python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"$STREAM\")'",
         "python3 -c 'import socket; socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b\"x\", \"$DATAGRAM\")'",
-        // A pair of datagram sockets is made without socket(2), and each of the two can be sent elsewhere.
+        // A pair of datagram sockets is made without socket(2), and each of the two can be sent
+        // elsewhere.
         "python3 -c 'import socket; socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].sendto(b\"x\", \"$DATAGRAM\")'",
         "python3 -c 'import socket; socket.socketpair(socket.AF_UNIX, socket.SOCK_RAW)[0].sendto(b\"x\", \"$DATAGRAM\")'",
         "python3 -c 'import socket; a = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0]; a.connect(\"$DATAGRAM\"); a.send(b\"x\")'",
@@ -442,7 +444,7 @@ pub(super) async fn cancelling_ends_everything_in_the_sandbox_too() {
 
 pub(super) async fn reads_are_limited_to_the_configured_paths() {
     let outside = Outside::new();
-    let mut settings = Settings::new(std::env::current_exe().unwrap());
+    let mut settings = ToolSettings::new(std::env::current_exe().unwrap());
     let places = ["/usr", "/bin", "/lib", "/lib64", "/etc", "/nonexistent"];
     settings.sandbox.reads = Some(places.map(Into::into).to_vec());
     let bench = Bench { registry: Arc::new(Registry::new(settings)), ..bench_in(Mode::Sandbox) };
@@ -462,7 +464,7 @@ pub(super) async fn a_kernel_without_landlock_runs_nothing() {
     let me = std::env::current_exe().unwrap();
     fs::write(&runner, format!("#!/bin/sh\nexec {} {WITHOUT_LANDLOCK}\n", me.display())).unwrap();
     fs::set_permissions(&runner, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let bench = Bench { registry: Arc::new(Registry::new(Settings::new(runner))), ..bench_in(Mode::Sandbox) };
+    let bench = Bench { registry: Arc::new(Registry::new(ToolSettings::new(runner))), ..bench_in(Mode::Sandbox) };
     let outcome = bench.bash("touch ran").await;
     assert_eq!(outcome.verdict, OutcomeKind::Failed);
     let reason = "[commands cannot run in sandbox mode here: it needs Landlock as of Linux 6.2, which this kernel lacks \

@@ -38,7 +38,7 @@ pub(super) async fn a_command_runs_in_its_workdir_and_a_leading_cd_counts_as_one
 pub(super) async fn long_output_is_kept_in_a_file_of_the_session() {
     let outputs = TempDir::new().unwrap();
     let mut bench = Bench::new();
-    let mut settings = Settings::new(std::env::current_exe().unwrap());
+    let mut settings = ToolSettings::new(std::env::current_exe().unwrap());
     settings.outputs = Some(outputs.path().to_owned());
     settings.output_limit = 2000;
     bench.registry = Arc::new(Registry::new(settings));

@@ -113,7 +113,7 @@ fn private(text: &str) -> PrivateTarget {
 }
 
 fn bench_with(change: impl FnOnce(&mut WebSettings)) -> Bench {
-    let mut settings = Settings::new(std::env::current_exe().unwrap());
+    let mut settings = ToolSettings::new(std::env::current_exe().unwrap());
     settings.web.allow_private = vec![private("127.0.0.1")];
     change(&mut settings.web);
     Bench { registry: Arc::new(Registry::new(settings)), ..Bench::new() }
@@ -195,7 +195,7 @@ pub(super) async fn private_addresses_are_refused_at_every_step() {
         let outcome = bench.fetch(&server.url(path)).await;
         assert!(outcome.verdict == OutcomeKind::Failed && outcome.text.contains(reason), "{path}: {}", outcome.text);
     }
-    let mut settings = Settings::new(std::env::current_exe().unwrap());
+    let mut settings = ToolSettings::new(std::env::current_exe().unwrap());
     settings.web.allow_private = vec![private("127.0.0.0/8")];
     settings.permissions = serde_json::from_value(json!({"deny": ["fetch(127.0.0.2)"]})).unwrap();
     let ruled = Bench { registry: Arc::new(Registry::new(settings)), ..Bench::new() };

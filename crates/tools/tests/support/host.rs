@@ -1,4 +1,5 @@
-//! A session as the tools see it: a folder, a host that remembers what it was shown, and one call at a time.
+//! A session as the tools see it: a folder, a host that remembers what it was shown, and one call
+//! at a time.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use acpd_tools::{Registry, Settings};
+use acpd_tools::{Registry, ToolSettings};
 use domain::CallSite;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -28,12 +28,12 @@ impl Project {
             fs::write(path, text).unwrap();
         }
         let site = Arc::new(host::site(folder.path(), &[]));
-        Self { folder, registry: Registry::new(Settings::new("/nonexistent")), site }
+        Self { folder, registry: Registry::new(ToolSettings::new("/nonexistent")), site }
     }
 
     /// The same with rules of the configuration.
     pub(crate) fn ruled(mut self, rules: Value) -> Self {
-        let mut settings = Settings::new("/nonexistent");
+        let mut settings = ToolSettings::new("/nonexistent");
         settings.permissions = serde_json::from_value(rules).unwrap();
         self.registry = Registry::new(settings);
         self

@@ -16,21 +16,23 @@ pub struct AuthMethod {
 pub enum LoginBy {
     /// The agent itself, when it receives `authenticate`.
     Agent,
-    /// The agent's program, run in a terminal with these additional arguments and variables. If there is a `command`,
-    /// it runs instead of the agent's program and its usual arguments.
+    /// The agent's program, run in a terminal with these additional arguments and variables. If
+    /// there is a `command`, it runs instead of the agent's program and its usual arguments.
     Terminal { command: Option<String>, args: Vec<String>, env: Vec<(String, String)> },
     /// A kind of login that acpd does not know, by its name.
     Other(String),
 }
 
-/// Reads the field `authMethods` of the answer to `initialize`. Entries that are not methods are skipped.
+/// Reads the field `authMethods` of the answer to `initialize`. Entries that are not methods are
+/// skipped.
 pub fn read_auth_methods(methods: &Value) -> Vec<AuthMethod> {
     methods.as_array().into_iter().flatten().filter_map(read).collect()
 }
 
 fn read(method: &Value) -> Option<AuthMethod> {
     let id = text(method, "id").or_else(|| text(method, "methodId"))?;
-    // The form that is older than terminal logins in the protocol: the whole command is in the metadata.
+    // The form that is older than terminal logins in the protocol: the whole command is in the
+    // metadata.
     let old = &method["_meta"]["terminal-auth"];
     let command = text(old, "command");
     let by = match method["type"].as_str() {

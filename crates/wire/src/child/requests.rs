@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use domain::editor::{Elicitation, Form, Lines};
+use domain::editor::{Elicitation, Form, LineRange};
 use domain::hosted::CallFields;
 use domain::permission::AgentOption;
 use domain::{CallId, Choice};
@@ -36,7 +36,7 @@ pub struct PermissionRequest {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReadFile {
     pub path: PathBuf,
-    pub lines: Lines,
+    pub lines: LineRange,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -147,7 +147,7 @@ fn elicitation(params: &Value) -> Result<Elicitation, RpcError> {
 
 fn read_file(params: &Value) -> Result<ReadFile, RpcError> {
     let number = |name: &str| params[name].as_u64().and_then(|number| u32::try_from(number).ok());
-    Ok(ReadFile { path: path(params, "path")?, lines: Lines { first: number("line"), count: number("limit") } })
+    Ok(ReadFile { path: path(params, "path")?, lines: LineRange { first: number("line"), count: number("limit") } })
 }
 
 fn write_file(params: &Value) -> Result<WriteFile, RpcError> {

@@ -2,9 +2,11 @@
 //!
 //! [`SecondVersion`] translates each message. The differences that matter:
 //!
-//! - A prompt is answered as soon as the child has inserted it; its end is a change of the session's state ([`Turn`]).
-//! - Messages, calls and terminals are kept by the receiver, and updates replace or extend parts of them. The log of a
-//!   session only grows, so updates become pieces of text ([`Messages`]) and complete contents ([`Calls`]).
+//! - A prompt is answered as soon as the child has inserted it; its end is a change of the
+//!   session's state ([`Turn`]).
+//! - Messages, calls and terminals are kept by the receiver, and updates replace or extend parts of
+//!   them. The log of a session only grows, so updates become pieces of text ([`Messages`]) and
+//!   complete contents ([`Calls`]).
 //! - A permission question names its subject, which need not be a call.
 //!
 //! Updates that have no counterpart stay unchanged, for clients of version 2.
@@ -95,7 +97,7 @@ impl SecondVersion {
                 messages.push(message);
             }
             Some(_) => messages.push(message),
-            None => match self.turn.take_answer(&message) {
+            None => match self.turn.handle_answer(&message) {
                 turn::Answer::Other => messages.extend(self.translate_answer(message)),
                 turn::Answer::Inserted => {}
                 turn::Answer::Ended(answer) => messages.push(answer),
@@ -104,7 +106,8 @@ impl SecondVersion {
         messages
     }
 
-    /// Translates the answer to a request other than the prompt. One that opens a session may have commands.
+    /// Translates the answer to a request other than the prompt. One that opens a session may have
+    /// commands.
     fn translate_answer(&mut self, mut message: Value) -> Vec<Value> {
         if !message["result"].is_object() {
             return vec![message];

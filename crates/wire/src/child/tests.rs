@@ -88,11 +88,11 @@ fn a_child_is_introduced_in_its_own_version() {
 fn a_prompt_has_only_blocks_that_the_child_takes() {
     let image = Content {
         payload: Payload::Image { data: "aQ==".to_owned(), mime: "image/png".to_owned(), uri: None },
-        extras: Default::default(),
+        metadata: Default::default(),
     };
     let resource = Content {
         payload: Payload::TextResource { uri: "file:///a".to_owned(), mime: None, text: "A".to_owned() },
-        extras: Default::default(),
+        metadata: Default::default(),
     };
     let content = [Content::text("hi"), image, resource];
     let all = ChildCapabilities { images: true, audio: true, embedded: true, ..ChildCapabilities::default() };

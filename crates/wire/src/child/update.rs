@@ -14,7 +14,8 @@ use crate::decode::content;
 const COMMANDS: usize = 200;
 const BYTES_OF_COMMANDS: usize = 64 << 10;
 
-/// The bytes of a command's name, the characters of its description, and the bytes of any other field.
+/// The bytes of a command's name, the characters of its description, and the bytes of any other
+/// field.
 const LONGEST_NAME: usize = 200;
 const LONGEST_DESCRIPTION: usize = 1000;
 const LONGEST_FIELD: usize = 2000;
@@ -22,7 +23,7 @@ const LONGEST_FIELD: usize = 2000;
 /// An update, as far as acpd understands it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Update {
-    Said {
+    Text {
         message: Option<String>,
         text: String,
     },
@@ -57,7 +58,7 @@ pub fn read_update(update: Value) -> Update {
 fn understood(update: &Value) -> Option<Update> {
     let text_of = |name: &str| update.get(name).and_then(Value::as_str).map(str::to_owned);
     Some(match update.get("sessionUpdate")?.as_str()? {
-        "agent_message_chunk" => Update::Said { message: text_of("messageId"), text: chunk_text(update)? },
+        "agent_message_chunk" => Update::Text { message: text_of("messageId"), text: chunk_text(update)? },
         "agent_thought_chunk" => Update::Thought { message: text_of("messageId"), text: chunk_text(update)? },
         "user_message_chunk" => Update::Echo,
         "tool_call" => Update::Called { call: call_id(update)?, first: true, fields: Box::new(call_fields(update)) },
@@ -86,8 +87,9 @@ fn understood(update: &Value) -> Option<Update> {
     })
 }
 
-/// Returns as many commands as a session keeps in memory. A long description is cut, and a long field of another name
-/// is left out. So is a command with a long name, because a part of it would name another command.
+/// Returns as many commands as a session keeps in memory. A long description is cut, and a long
+/// field of another name is left out. So is a command with a long name, because a part of it would
+/// name another command.
 fn limited_commands(commands: &[Value]) -> Value {
     let mut left = BYTES_OF_COMMANDS;
     let limited = commands.iter().filter_map(limited_command).take(COMMANDS).take_while(|command| {
@@ -114,7 +116,8 @@ fn limited_command(command: &Value) -> Option<Value> {
     Some(Value::Object(limited.collect()))
 }
 
-/// Whether version 1 has updates of this kind. Those of a child of version 2 that stay as they are may be of both.
+/// Whether version 1 has updates of this kind. Those of a child of version 2 that stay as they are
+/// may be of both.
 pub fn is_of_first_version(update: &Value) -> bool {
     let kinds = ["agent_message_chunk", "agent_thought_chunk", "session_info_update", "usage_update"];
     update.get("sessionUpdate").and_then(Value::as_str).is_some_and(|kind| kinds.contains(&kind))
@@ -180,14 +183,17 @@ fn location(location: &Value) -> Option<Location> {
     Some(Location { path: location.get("path")?.as_str()?.into(), line })
 }
 
-/// Reads one piece of a call's content. A terminal has the id that acpd gave it; its owner is determined later.
+/// Reads one piece of a call's content. A terminal has the id that acpd gave it; its owner is
+/// determined later.
 fn tool_content(entry: &Value) -> Option<ToolContent> {
     match entry.get("type")?.as_str()? {
         "content" => {
             let block = content::block(entry.get("content")?.clone())?;
             Some(match block {
-                Content { payload: Payload::Text { text }, extras } if extras.is_empty() => ToolContent::Text { text },
-                Content { payload: Payload::Image { data, mime, uri: None }, extras } if extras.is_empty() => {
+                Content { payload: Payload::Text { text }, metadata } if metadata.is_empty() => {
+                    ToolContent::Text { text }
+                }
+                Content { payload: Payload::Image { data, mime, uri: None }, metadata } if metadata.is_empty() => {
                     ToolContent::Image { data, mime }
                 }
                 block => ToolContent::Block { block: Box::new(block) },

@@ -1,6 +1,6 @@
 //! Decodes the content blocks of a prompt, in the protocol's form and in those of older dialects.
 
-use domain::{Content, Extras, Payload};
+use domain::{Content, ContentMetadata, Payload};
 use serde_json::{Map, Value};
 
 use crate::rpc::RpcError;
@@ -41,14 +41,17 @@ struct Block(Map<String, Value>);
 impl Block {
     fn into_content(mut self) -> Result<Content, BlockError> {
         let kind = self.text("type").ok_or(("type", "Required"))?;
-        let mut extras =
-            Extras { annotations: self.object("annotations"), meta: self.object("_meta"), ..Extras::default() };
+        let mut metadata = ContentMetadata {
+            annotations: self.object("annotations"),
+            meta: self.object("_meta"),
+            ..ContentMetadata::default()
+        };
         let payload = match kind.as_str() {
             "text" => Payload::Text { text: self.text("text").ok_or(("text", "Required"))? },
             "resource_link" => self.into_link()?,
             "resource" => {
                 let (payload, resource_meta) = self.into_resource()?;
-                extras.resource_meta = resource_meta;
+                metadata.resource_meta = resource_meta;
                 payload
             }
             "image" => self.into_image()?,
@@ -57,7 +60,7 @@ impl Block {
             "tool_result" => self.into_tool_result(),
             _ => return Err(("type", "Unknown type of content")),
         };
-        Ok(Content { payload, extras })
+        Ok(Content { payload, metadata })
     }
 
     fn into_link(mut self) -> Result<Payload, BlockError> {

@@ -2,7 +2,7 @@
 //! send them.
 
 use domain::checkpoint::RestoreDirection;
-use domain::{Choice, Decision, Event, Place, Selection};
+use domain::{Choice, Decision, Event, LogPosition, Selection};
 use serde_json::Value;
 
 use serde_json::value::RawValue;
@@ -50,7 +50,7 @@ pub(crate) fn request(method: &str, params: Option<&RawValue>) -> Option<Result<
 fn resume(mut params: Params) -> Result<ClientRequest, RpcError> {
     let after = params.take("after").and_then(|after| serde_json::from_value::<(u32, u64)>(after).ok());
     let (life, number) = after.ok_or_else(|| RpcError::invalid_params("after", "Must be [life, number]"))?;
-    Ok(ClientRequest::Resume { open: params.open_session()?, after: Place { life, number } })
+    Ok(ClientRequest::Resume { open: params.open_session()?, after: LogPosition { life, number } })
 }
 
 fn restart(mut params: Params) -> Result<ClientRequest, RpcError> {

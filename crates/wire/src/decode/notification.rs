@@ -7,7 +7,8 @@ use crate::request::ClientNotification;
 use crate::rpc::Id;
 use crate::shallow;
 
-/// Decodes a notification. A malformed one counts as unknown and is ignored, because notifications have no answer.
+/// Decodes a notification. A malformed one counts as unknown and is ignored, because notifications
+/// have no answer.
 pub(crate) fn read(method: &str, params: Option<&RawValue>) -> ClientNotification {
     let known = match method {
         method::SESSION_CANCEL => cancel_turn(params),

@@ -13,8 +13,8 @@ use crate::rpc::RpcError;
 pub(crate) struct Params(Map<String, Value>);
 
 impl Params {
-    /// Reads the parameters. Missing ones, and the empty list that some libraries send instead, count as an empty
-    /// object.
+    /// Reads the parameters. Missing ones, and the empty list that some libraries send instead,
+    /// count as an empty object.
     pub(crate) fn read(params: Option<&RawValue>) -> Result<Self, RpcError> {
         let Some(params) = params else { return Ok(Self(Map::new())) };
         match serde_json::from_str(params.get()) {
@@ -54,8 +54,9 @@ impl Params {
         self.required(["sessionId"]).map(SessionId::from)
     }
 
-    /// Takes out acpd's own wishes for a new session: the agent that is to answer, and a worktree.
-    pub(crate) fn wishes(&mut self) -> Result<(Option<String>, Option<WantedWorktree>), RpcError> {
+    /// Takes out acpd's own acpd_options for a new session: the agent that is to answer, and a
+    /// worktree.
+    pub(crate) fn acpd_options(&mut self) -> Result<(Option<String>, Option<WantedWorktree>), RpcError> {
         let meta = self.take("_meta").unwrap_or_default();
         let agent = match meta.pointer("/acpd/agent") {
             None | Some(Value::Null) => None,

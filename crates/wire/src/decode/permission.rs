@@ -10,15 +10,15 @@ use crate::rpc::RpcError;
 /// One client's answer to a permission question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PermissionReply {
-    /// The client answered: with the option that it names, or with a decision if it names none. The session checks
-    /// whether the question offers that option.
+    /// The client answered: with the option that it names, or with a decision if it names none. The
+    /// session checks whether the question offers that option.
     Answered { selection: Selection, words: Option<String> },
     /// The client cannot answer, for this reason. The question stays open at the other clients.
     Unable(String),
 }
 
-/// Decodes a reply in any dialect of version 1. A result that cannot be read counts as a rejection, because only a
-/// clear "allow" may run anything.
+/// Decodes a reply in any dialect of version 1. A result that cannot be read counts as a rejection,
+/// because only a clear "allow" may run anything.
 pub(crate) fn lenient(result: Result<&RawValue, &RpcError>) -> PermissionReply {
     let result = match result {
         Ok(result) => result,

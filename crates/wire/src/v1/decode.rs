@@ -1,11 +1,11 @@
 //! Decodes a client's requests and notifications, and checks them.
 //!
-//! It accepts several dialects (docs/protocol.md lists them), and its errors name the field. It does
-//! not look at the disk, and does not know which sessions, models or options exist.
+//! It accepts several dialects (docs/protocol.md lists them), and its errors name the field. It
+//! does not look at the disk, and does not know which sessions, models or options exist.
 
 use domain::MessageId;
 use domain::hosted::OptionValue;
-use domain::session::WhenBusy;
+use domain::session::BusyPolicy;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -45,7 +45,7 @@ fn authenticate(mut params: Params) -> Result<ClientRequest, RpcError> {
 }
 
 fn new_session(mut params: Params) -> Result<ClientRequest, RpcError> {
-    let (agent, worktree) = params.wishes()?;
+    let (agent, worktree) = params.acpd_options()?;
     Ok(ClientRequest::NewSession(NewSession {
         cwd: params.path("cwd")?.ok_or_else(|| RpcError::invalid_params("cwd", "Required"))?,
         extra_roots: params.paths("additionalDirectories")?.unwrap_or_default(),
@@ -61,7 +61,7 @@ fn list_sessions(mut params: Params) -> Result<ClientRequest, RpcError> {
 
 fn prompt(mut params: Params) -> Result<ClientRequest, RpcError> {
     let meta = params.take("_meta").unwrap_or_default();
-    let when_busy = meta.pointer("/acpd/whenBusy").and_then(Value::as_str).and_then(WhenBusy::from_id);
+    let when_busy = meta.pointer("/acpd/whenBusy").and_then(Value::as_str).and_then(BusyPolicy::from_id);
     message(params, Delivery::Prompt { when_busy })
 }
 

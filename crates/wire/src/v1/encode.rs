@@ -1,48 +1,49 @@
 //! Encodes answers to clients as JSON.
 //!
-//! Everything is built from the schema crate's types, so it validates; the one exception is `models`,
-//! which the schema does not have (see docs/protocol.md). Updates about a session come from
-//! `translator`, not from here.
+//! Everything is built from the schema crate's types, so it validates; the one exception is
+//! `models`, which the schema does not have (see docs/protocol.md). Updates about a session come
+//! from `translator`, not from here.
 
 mod auth;
 pub(crate) mod content;
-pub(crate) mod menu;
+pub(crate) mod permission;
+pub(crate) mod session_options;
 
 use agent_client_protocol_schema::ProtocolVersion;
 use agent_client_protocol_schema::v1 as acp;
-use domain::briefing::SlashCommandCard;
 use domain::card::ActivityCard;
 use domain::history::{Page, SessionMeta};
+use domain::instructions::SlashCommandCard;
 use domain::turn::FailureKind;
 use domain::{Extra, ExtraSet, SessionId, StopReason, TurnFailure, Usage};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::facts::AgentFacts;
+use crate::answer_data::AgentInfo;
 use crate::method;
 use crate::rpc::{self, RpcError};
 
 pub use auth::elicit_url;
 pub(crate) use auth::variable as key_variable;
-pub use menu::{config_options, session_opened};
+pub use session_options::{config_options, session_opened};
 
 /// The answer to `initialize`, with the capabilities of this build.
-pub fn initialized(facts: &AgentFacts) -> Value {
-    let prompt = acp::PromptCapabilities::new().image(facts.images).audio(facts.audio).embedded_context(true);
+pub fn initialized(info: &AgentInfo) -> Value {
+    let prompt = acp::PromptCapabilities::new().image(info.images).audio(info.audio).embedded_context(true);
     let capabilities = acp::AgentCapabilities::new()
         .load_session(true)
         .prompt_capabilities(prompt)
         .mcp_capabilities(acp::McpCapabilities::new().http(true).sse(true))
-        .session_capabilities(session_capabilities(facts.extras))
+        .session_capabilities(session_capabilities(info.extras))
         .auth(acp::AgentAuthCapabilities::new().logout(acp::LogoutCapabilities::new()))
-        .meta(ours(json!({ "extensions": method::EXTENSIONS, "versions": facts.versions })));
-    let agent = acp::Implementation::new("acpd", facts.version).title("acpd".to_owned());
+        .meta(acpd_meta(json!({ "extensions": method::EXTENSIONS, "versions": info.versions })));
+    let agent = acp::Implementation::new("acpd", info.version).title("acpd".to_owned());
     value(
         &acp::InitializeResponse::new(ProtocolVersion::V1)
             .agent_capabilities(capabilities)
             .agent_info(agent)
             .meta(steering_offer())
-            .auth_methods(auth::methods(facts)),
+            .auth_methods(auth::methods(info)),
     )
 }
 
@@ -72,7 +73,7 @@ fn session_info(meta: &SessionMeta, activity: ActivityCard) -> acp::SessionInfo 
         .additional_directories(meta.extra_roots.iter().map(|root| content::path(root)).collect())
         .title(meta.title.clone())
         .updated_at(meta.updated.to_rfc3339())
-        .meta(ours(session_facts(meta, activity)))
+        .meta(acpd_meta(session_facts(meta, activity)))
 }
 
 /// What acpd reports about a session in addition to the protocol's fields.
@@ -142,7 +143,7 @@ pub fn commands(session: &SessionId, commands: &[SlashCommandCard]) -> Vec<u8> {
 }
 
 /// A `_meta` object with acpd's own data under the key `acpd`.
-pub(crate) fn ours(what: Value) -> Map<String, Value> {
+pub(crate) fn acpd_meta(what: Value) -> Map<String, Value> {
     Map::from_iter([("acpd".to_owned(), what)])
 }
 

@@ -10,31 +10,30 @@ use std::collections::{BTreeMap, BTreeSet};
 use agent_client_protocol_schema::v1 as acp;
 use domain::event::{Setting, SteeringPrompt};
 use domain::model::ModelInfo;
-use domain::permission::AgentOption;
-use domain::state::{Asked, OpenCall};
+use domain::state::{AskedQuestion, OpenCall};
 use domain::tool::OutcomeKind;
 use domain::{
-    CallId, Choice, ConnectionId, Content, Event, EventKind, Extra, MessageId, Origin, Outcome, PlanEntry, Question,
+    CallId, ConnectionId, Content, Event, EventKind, Extra, MessageId, Outcome, PlanEntry, PromptOrigin, Question,
     SessionId, StopReason, ToolCard, ToolContent, TurnId, Usage,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::answer_data::SessionOptions;
 use crate::chunk::{self, ChunkParams, Speaker};
 use crate::client_requests;
 use crate::compactions::Compactions;
-use crate::facts::Menu;
 use crate::inquiries;
 use crate::method;
 use crate::rpc::{self, RpcError};
 use crate::translator::{Outbound, PriorView, TranslatorStart, Viewer};
-use crate::v1::encode::{self, content, menu};
+use crate::v1::encode::{self, content, permission, session_options};
 
 #[derive(Debug)]
 pub struct Translator {
     session: SessionId,
     viewer: Viewer,
-    menu: Menu,
+    session_options: SessionOptions,
     head: u64,
     own_from: u64,
     /// The calls without an outcome. Later events name them only by id.
@@ -43,7 +42,7 @@ pub struct Translator {
     hidden: BTreeSet<CallId>,
     /// The unfinished calls that this translator has announced.
     announced: BTreeSet<CallId>,
-    open_questions: Vec<Asked>,
+    open_questions: Vec<AskedQuestion>,
     /// The running turn, if the viewer's own prompt started it.
     own_turn: Option<TurnId>,
     /// Whether the message that started the running turn is in the log.
@@ -57,7 +56,7 @@ impl Translator {
         let mut translator = Self {
             session: attach.session,
             viewer: attach.viewer,
-            menu: attach.menu,
+            session_options: attach.session_options,
             head: attach.head,
             own_from: attach.own_from,
             calls: attach.open_calls.into_iter().collect(),
@@ -75,14 +74,14 @@ impl Translator {
         translator
     }
 
-    /// The menu after the events translated so far.
-    pub fn menu(&self) -> &Menu {
-        &self.menu
+    /// The session_options after the events translated so far.
+    pub fn session_options(&self) -> &SessionOptions {
+        &self.session_options
     }
 
-    /// Replaces the models in the menu, from the next update on.
+    /// Replaces the models in the session_options, from the next update on.
     pub fn offer(&mut self, models: Vec<ModelInfo>) {
-        self.menu.models = models;
+        self.session_options.models = models;
     }
 
     /// The first messages for a client that starts at event `next`: the open calls, unless it has
@@ -104,7 +103,7 @@ impl Translator {
         said
     }
 
-    fn is_own(&self, origin: &Origin) -> bool {
+    fn is_own(&self, origin: &PromptOrigin) -> bool {
         origin.connection == self.viewer.connection
             || (self.viewer.bridge.is_some() && origin.bridge == self.viewer.bridge)
     }
@@ -136,16 +135,16 @@ impl Translator {
             }
             EventKind::CallPaused { call } if self.hidden.remove(call) => {
                 let runs = self.update_call(event, call, acp::ToolCallStatus::InProgress, None, None);
-                // The last update for an event carries its place.
+                // The last update for an event carries its position.
                 let shown = self.revealed(call).map(|announced| self.unplaced(&announced));
                 shown.into_iter().chain([runs]).collect()
             }
             EventKind::AgentText { message, text } => {
-                vec![self.say(Speaker::Agent, text, message.as_str(), self.place(event))]
+                vec![self.text_chunk(Speaker::Agent, text, message.as_str(), self.position(event))]
             }
             EventKind::Noticed { message, text, passing } => self.noticed(event, message, text, *passing),
             EventKind::AgentThought { message, text } => {
-                vec![self.say(Speaker::Thought, text, message.as_str(), self.place(event))]
+                vec![self.text_chunk(Speaker::Thought, text, message.as_str(), self.position(event))]
             }
             EventKind::UserMessage { turn, message, content, steering, .. } => {
                 self.user_message(event, turn, message, content, steering.as_ref())
@@ -187,7 +186,7 @@ impl Translator {
                 vec![Outbound::Answer { turn: prompt.clone(), origin: Some(origin.clone()), answer }]
             }
             EventKind::TurnEnded { turn, origin, message, reason, usage, steering } => {
-                // No place: a reader that was cut off before the answer must start again here.
+                // No position: a reader that was cut off before the answer must start again here.
                 let ended = self.compactions.turn_ended(reason).map(|ended| self.unplaced(&ended));
                 let mut said: Vec<Outbound> = ended.into_iter().collect();
                 said.extend(self.turn_ended(turn, origin, message.as_ref(), reason, usage));
@@ -200,7 +199,7 @@ impl Translator {
                 Vec::new()
             }
             EventKind::Created { mode, approval, model, .. } => {
-                (self.menu.mode, self.menu.approval, self.menu.model) = (*mode, *approval, model.clone());
+                (self.session_options.mode, self.session_options.approval, self.session_options.model) = (*mode, *approval, model.clone());
                 Vec::new()
             }
             // Only the model sees less than before.
@@ -224,7 +223,7 @@ impl Translator {
     /// Sends a passing notice, live only, to clients that show notices; others receive a message.
     fn noticed(&self, event: &Event, message: &MessageId, text: &str, passing: bool) -> Vec<Outbound> {
         if !(passing && self.viewer.capabilities.notices) {
-            return vec![self.say(Speaker::Agent, text, message.as_str(), self.place(event))];
+            return vec![self.text_chunk(Speaker::Agent, text, message.as_str(), self.position(event))];
         }
         let notice = acp::Notice::new(acp::NoticeSeverity::Info, text);
         let is_live = event.number > self.head;
@@ -234,7 +233,12 @@ impl Translator {
     fn compacted(&mut self, event: &Event, summary: &str, compaction: Option<&MessageId>) -> Outbound {
         let id = compaction.map_or_else(|| format!("compaction-{}", event.number), ToString::to_string);
         if !self.viewer.capabilities.compaction {
-            return self.say(Speaker::Agent, "Older messages were replaced by a summary.", &id, self.place(event));
+            return self.text_chunk(
+                Speaker::Agent,
+                "Older messages were replaced by a summary.",
+                &id,
+                self.position(event),
+            );
         }
         let update = self.compactions.completed(&id, summary);
         self.update(event, &update)
@@ -341,7 +345,7 @@ impl Translator {
             Some(open) => content::pending_call(&question.call, &open.card),
             None => acp::ToolCallUpdate::new(question.call.to_string(), acp::ToolCallUpdateFields::new()),
         };
-        let request = acp::RequestPermissionRequest::new(self.session.to_string(), call, options(question));
+        let request = acp::RequestPermissionRequest::new(self.session.to_string(), call, permission::options(question));
         let mut params = encode::value(&request);
         if let Some(inquiry) = &question.inquiry {
             params["_meta"] = inquiries::meta(inquiry);
@@ -363,14 +367,14 @@ impl Translator {
         let mut updates = Vec::new();
         match setting {
             Setting::Mode(mode) => {
-                self.menu.mode = *mode;
+                self.session_options.mode = *mode;
                 updates.push(acp::SessionUpdate::CurrentModeUpdate(acp::CurrentModeUpdate::new(mode.id())));
             }
-            Setting::Approval(approval) => self.menu.approval = *approval,
-            Setting::Model(model) => self.menu.model = model.clone(),
-            Setting::ThoughtLevel(level) => self.menu.thought = *level,
+            Setting::Approval(approval) => self.session_options.approval = *approval,
+            Setting::Model(model) => self.session_options.model = model.clone(),
+            Setting::ThoughtLevel(level) => self.session_options.thought = *level,
         }
-        let options = acp::ConfigOptionUpdate::new(menu::options(&self.menu));
+        let options = acp::ConfigOptionUpdate::new(session_options::options(&self.session_options));
         updates.push(acp::SessionUpdate::ConfigOptionUpdate(options));
         self.updates(event, &updates)
     }
@@ -378,15 +382,15 @@ impl Translator {
     fn turn_ended(
         &mut self,
         turn: &TurnId,
-        origin: &Option<Origin>,
+        origin: &Option<PromptOrigin>,
         message: Option<&MessageId>,
         reason: &StopReason,
         usage: &Usage,
     ) -> Vec<Outbound> {
         let mut said = Vec::new();
         if let StopReason::Failed(failure) = reason {
-            // No place: a reader that was cut off before the answer must start again here.
-            said.push(self.say(Speaker::Agent, &failure.message, turn.as_str(), None));
+            // No position: a reader that was cut off before the answer must start again here.
+            said.push(self.text_chunk(Speaker::Agent, &failure.message, turn.as_str(), None));
         }
         let answer = self.prompt_answer(reason, usage, message);
         self.own_turn = None;
@@ -419,14 +423,14 @@ impl Translator {
     }
 
     /// Serializes a piece of text into a single allocation. Most updates are text.
-    fn say(&self, speaker: Speaker, text: &str, message: &str, place: Option<(u32, u64)>) -> Outbound {
-        let params = ChunkParams::new(&self.session, speaker.chunk(text, message), place);
+    fn text_chunk(&self, speaker: Speaker, text: &str, message: &str, position: Option<(u32, u64)>) -> Outbound {
+        let params = ChunkParams::new(&self.session, speaker.chunk(text, message), position);
         let length = chunk::length(&self.session, text, message);
         Outbound::Update(rpc::sized_notification(length, method::SESSION_UPDATE, &params))
     }
 
     fn update(&self, event: &Event, update: &impl Serialize) -> Outbound {
-        let params = ChunkParams::new(&self.session, update, self.place(event));
+        let params = ChunkParams::new(&self.session, update, self.position(event));
         Outbound::Update(rpc::notification(method::SESSION_UPDATE, &params))
     }
 
@@ -434,12 +438,15 @@ impl Translator {
         Outbound::Update(rpc::notification(method::SESSION_UPDATE, &ChunkParams::new(&self.session, update, None)))
     }
 
-    /// Several updates for one event. The last one carries its place.
+    /// Several updates for one event. The last one carries its position.
     fn updates(&self, event: &Event, updates: &[impl Serialize]) -> Vec<Outbound> {
         let last = updates.len().saturating_sub(1);
         let one = |(at, update)| {
-            let place = if at == last { self.place(event) } else { None };
-            Outbound::Update(rpc::notification(method::SESSION_UPDATE, &ChunkParams::new(&self.session, update, place)))
+            let position = if at == last { self.position(event) } else { None };
+            Outbound::Update(rpc::notification(
+                method::SESSION_UPDATE,
+                &ChunkParams::new(&self.session, update, position),
+            ))
         };
         updates.iter().enumerate().map(one).collect()
     }
@@ -449,8 +456,8 @@ impl Translator {
         (event.number > self.head).then_some(&self.viewer.connection)
     }
 
-    fn place(&self, event: &Event) -> Option<(u32, u64)> {
-        self.viewer.places.then_some((event.life, event.number))
+    fn position(&self, event: &Event) -> Option<(u32, u64)> {
+        self.viewer.with_positions.then_some((event.life, event.number))
     }
 }
 
@@ -471,28 +478,6 @@ fn announced(id: &CallId, open: &OpenCall) -> CallUpdate {
         call.fields = call.fields.status(acp::ToolCallStatus::InProgress);
     }
     CallUpdate { session_update: "tool_call", call }
-}
-
-/// The options of a question: acpd's own, or those of the agent that asks.
-fn options(question: &Question) -> Vec<acp::PermissionOption> {
-    if !question.options.is_empty() {
-        let one = |option: &AgentOption| {
-            acp::PermissionOption::new(option.id.clone(), option.name.clone(), option_kind(option.kind))
-        };
-        return question.options.iter().map(one).collect();
-    }
-    let one =
-        |choice: &Choice| acp::PermissionOption::new(choice.id(), question.choice_name(*choice), option_kind(*choice));
-    question.choices().iter().map(one).collect()
-}
-
-fn option_kind(choice: Choice) -> acp::PermissionOptionKind {
-    match choice {
-        Choice::AllowOnce => acp::PermissionOptionKind::AllowOnce,
-        Choice::AllowAlways => acp::PermissionOptionKind::AllowAlways,
-        Choice::RejectOnce => acp::PermissionOptionKind::RejectOnce,
-        Choice::RejectAlways => acp::PermissionOptionKind::RejectAlways,
-    }
 }
 
 #[cfg(test)]

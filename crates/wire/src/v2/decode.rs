@@ -44,7 +44,7 @@ fn cwd(params: &mut Params) -> Result<std::path::PathBuf, RpcError> {
 }
 
 fn new_session(mut params: Params) -> Result<ClientRequest, RpcError> {
-    let (agent, worktree) = params.wishes()?;
+    let (agent, worktree) = params.acpd_options()?;
     Ok(ClientRequest::NewSession(NewSession {
         cwd: cwd(&mut params)?,
         extra_roots: params.paths("additionalDirectories")?.unwrap_or_default(),
@@ -109,7 +109,8 @@ fn cancel_work(
     Ok(ClientRequest::CancelWork { session: params.session()?, work: work(&mut params)? })
 }
 
-/// Decodes a reply to a permission question. Only a selected option can approve; any other outcome does not.
+/// Decodes a reply to a permission question. Only a selected option can approve; any other outcome
+/// does not.
 pub fn permission_answer(result: Result<&RawValue, &RpcError>) -> PermissionReply {
     let result = match result {
         Ok(result) => result,

@@ -1,16 +1,17 @@
-//! Encodes answers to clients as JSON. Updates about a session come from `translator`, not from here.
+//! Encodes answers to clients as JSON. Updates about a session come from `translator`, not from
+//! here.
 
 pub(crate) mod content;
-pub(crate) mod menu;
+pub(crate) mod session_options;
 
-use domain::briefing::SlashCommandCard;
 use domain::card::ActivityCard;
 use domain::editor::{Elicitation, Form};
 use domain::history::{Page, SessionMeta};
+use domain::instructions::SlashCommandCard;
 use domain::{SessionId, StopReason};
 use serde_json::{Map, Value, json};
 
-use crate::facts::{AgentFacts, ENV_METHOD, GITHUB_METHOD, Menu, TERMINAL_METHOD};
+use crate::answer_data::{AgentInfo, ENV_METHOD, GITHUB_METHOD, SessionOptions, TERMINAL_METHOD};
 use crate::method;
 use crate::rpc::{self, Id, RpcError};
 use crate::v1;
@@ -19,16 +20,16 @@ use crate::v1;
 const VERSION: u16 = 2;
 
 /// The answer to `initialize`.
-pub fn initialized(facts: &AgentFacts) -> Value {
+pub fn initialized(info: &AgentInfo) -> Value {
     let mut prompt = Map::from_iter([("embeddedContext".to_owned(), json!({}))]);
-    for (name, can) in [("image", facts.images), ("audio", facts.audio)] {
+    for (name, can) in [("image", info.images), ("audio", info.audio)] {
         if can {
             prompt.insert(name.to_owned(), json!({}));
         }
     }
     json!({
         "protocolVersion": VERSION,
-        "info": { "name": "acpd", "title": "acpd", "version": facts.version },
+        "info": { "name": "acpd", "title": "acpd", "version": info.version },
         "capabilities": {
             "session": {
                 "prompt": prompt,
@@ -37,15 +38,15 @@ pub fn initialized(facts: &AgentFacts) -> Value {
                 "additionalDirectories": {},
             },
             "auth": {},
-            "_meta": { "acpd": { "extensions": method::EXTENSIONS, "versions": facts.versions } },
+            "_meta": { "acpd": { "extensions": method::EXTENSIONS, "versions": info.versions } },
         },
-        "authMethods": auth_methods(facts),
+        "authMethods": auth_methods(info),
     })
 }
 
-fn auth_methods(facts: &AgentFacts) -> Vec<Value> {
-    let names: Vec<&str> = facts.key_variables.iter().map(|variable| variable.name.as_str()).collect();
-    let variables: Vec<Value> = facts.key_variables.iter().map(v1::encode::key_variable).collect();
+fn auth_methods(info: &AgentInfo) -> Vec<Value> {
+    let names: Vec<&str> = info.key_variables.iter().map(|variable| variable.name.as_str()).collect();
+    let variables: Vec<Value> = info.key_variables.iter().map(v1::encode::key_variable).collect();
     let mut methods = vec![
         json!({
             "type": "agent",
@@ -61,7 +62,7 @@ fn auth_methods(facts: &AgentFacts) -> Vec<Value> {
             "description": "For the models that GitHub offers; opens a page in the browser",
         }),
     ];
-    if facts.terminal_login {
+    if info.terminal_login {
         methods.push(json!({
             "type": "terminal",
             "methodId": TERMINAL_METHOD,
@@ -74,10 +75,16 @@ fn auth_methods(facts: &AgentFacts) -> Vec<Value> {
 }
 
 /// The answer to a request that opened a session. `id` is present only for new sessions.
-pub fn session_opened(id: Option<&SessionId>, menu: &Menu, commands: &[SlashCommandCard]) -> Value {
+pub fn session_opened(
+    id: Option<&SessionId>,
+    session_options: &SessionOptions,
+    commands: &[SlashCommandCard],
+) -> Value {
     let mut opened = json!({});
     // The session of a child agent may have neither; empty lists are omitted.
-    for (name, list) in [("configOptions", menu::options(menu)), ("availableCommands", available(commands))] {
+    for (name, list) in
+        [("configOptions", session_options::options(session_options)), ("availableCommands", available(commands))]
+    {
         if !list.is_empty() {
             opened[name] = list.into();
         }
@@ -85,7 +92,7 @@ pub fn session_opened(id: Option<&SessionId>, menu: &Menu, commands: &[SlashComm
     if let Some(id) = id {
         opened["sessionId"] = json!(id);
     }
-    if let Some(agent) = &menu.agent {
+    if let Some(agent) = &session_options.agent {
         opened["_meta"]["acpd"]["agent"] = json!(agent);
     }
     opened

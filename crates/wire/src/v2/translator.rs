@@ -1,7 +1,8 @@
 //! Translates a session's log into what a client of version 2 receives, live and on replay alike.
 //!
-//! It receives the events of one session in order, starting where the client's cursor starts. It does
-//! no I/O, chooses no request ids, and does not know which questions and prompts its client has open.
+//! It receives the events of one session in order, starting where the client's cursor starts. It
+//! does no I/O, chooses no request ids, and does not know which questions and prompts its client
+//! has open.
 
 mod calls;
 mod delegation;
@@ -14,23 +15,23 @@ use std::path::PathBuf;
 use domain::event::{Setting, SteeringPrompt};
 use domain::model::ModelInfo;
 use domain::permission::AgentOption;
-use domain::state::{Asked, BackgroundWork};
+use domain::state::{AskedQuestion, BackgroundWork};
 use domain::{
-    CallId, Choice, Content, Event, EventKind, Extra, MessageId, Origin, Question, QuestionId, SessionId, StopReason,
-    ToolCard, TurnId,
+    CallId, Choice, Content, Event, EventKind, Extra, MessageId, PromptOrigin, Question, QuestionId, SessionId,
+    StopReason, ToolCard, TurnId,
 };
 use serde_json::{Value, json};
 
 use self::calls::ShownCall;
 use self::session_state::State;
+use crate::answer_data::SessionOptions;
 use crate::chunk::{self, ChunkParams, Speaker};
 use crate::compactions::Compactions;
-use crate::facts::Menu;
 use crate::inquiries;
 use crate::method;
 use crate::rpc;
 use crate::translator::{Outbound, PriorView, TranslatorStart, Viewer};
-use crate::v2::encode::{self, content, menu};
+use crate::v2::encode::{self, content, session_options};
 
 /// The id of the plan. A session has only one.
 const PLAN: &str = "plan";
@@ -39,7 +40,7 @@ const PLAN: &str = "plan";
 pub struct Translator {
     session: SessionId,
     viewer: Viewer,
-    menu: Menu,
+    session_options: SessionOptions,
     cwd: PathBuf,
     head: u64,
     /// From this number on, events are new to the client and not history.
@@ -53,7 +54,7 @@ pub struct Translator {
     /// The calls that the client shows as paused.
     paused: BTreeSet<CallId>,
     /// The questions that were open at `head`.
-    open_questions: Vec<Asked>,
+    open_questions: Vec<AskedQuestion>,
     /// The calls of the questions that are open after the events translated so far.
     questions: BTreeMap<QuestionId, CallId>,
     turn: Option<Turn>,
@@ -72,15 +73,15 @@ pub struct Translator {
 #[derive(Debug)]
 struct Turn {
     id: TurnId,
-    origin: Origin,
+    origin: PromptOrigin,
     /// Whether its prompt has a message in the log.
     is_inserted: bool,
     /// Whether a child agent waits for the user to answer a form.
     is_paused: bool,
 }
 
-/// What is sent for one event. Answers are sent before updates, because the last update carries the place of the event:
-/// a reader that was cut off in between receives the answer again.
+/// What is sent for one event. Answers are sent before updates, because the last update carries the
+/// position of the event: a reader that was cut off in between receives the answer again.
 #[derive(Default)]
 struct EventOutput {
     answers: Vec<Outbound>,
@@ -108,7 +109,7 @@ impl Translator {
         let mut translator = Self {
             session: attach.session,
             viewer: attach.viewer,
-            menu: attach.menu,
+            session_options: attach.session_options,
             cwd: attach.cwd,
             head: attach.head,
             live_from: attach.own_from,
@@ -129,16 +130,16 @@ impl Translator {
         translator
     }
 
-    pub fn menu(&self) -> &Menu {
-        &self.menu
+    pub fn session_options(&self) -> &SessionOptions {
+        &self.session_options
     }
 
     pub fn offer(&mut self, models: Vec<ModelInfo>) {
-        self.menu.models = models;
+        self.session_options.models = models;
     }
 
-    /// What a client receives before the answer to its resume: the open calls and terminals, unless it has received
-    /// them from the log, and the current state, which may name them.
+    /// What a client receives before the answer to its resume: the open calls and terminals, unless
+    /// it has received them from the log, and the current state, which may name them.
     pub fn preface(&mut self) -> Vec<Vec<u8>> {
         let mut updates = Vec::new();
         if std::mem::take(&mut self.starts_blind) {
@@ -164,10 +165,10 @@ impl Translator {
     pub fn translate(&mut self, event: &Event) -> Vec<Outbound> {
         // Nearly all events are text, which changes nothing else.
         if let EventKind::AgentText { message, text } = &event.kind {
-            return vec![self.say(Speaker::Agent, text, message, event)];
+            return vec![self.text_chunk(Speaker::Agent, text, message, event)];
         }
         if let EventKind::AgentThought { message, text } = &event.kind {
-            return vec![self.say(Speaker::Thought, text, message, event)];
+            return vec![self.text_chunk(Speaker::Thought, text, message, event)];
         }
         let mut output = EventOutput::default();
         self.take(event, &mut output);
@@ -177,7 +178,7 @@ impl Translator {
             output.update(state.update());
             self.sent = state;
         }
-        self.deliver(output, self.place(event))
+        self.deliver(output, self.position(event))
     }
 
     fn take(&mut self, event: &Event, output: &mut EventOutput) {
@@ -251,9 +252,9 @@ impl Translator {
             EventKind::TurnEnded { turn, reason, .. } => self.turn_ended(turn, reason, output),
             EventKind::Created { cwd, mode, approval, model, .. } => {
                 self.cwd.clone_from(cwd);
-                self.menu.mode = *mode;
-                self.menu.approval = *approval;
-                self.menu.model = model.clone();
+                self.session_options.mode = *mode;
+                self.session_options.approval = *approval;
+                self.session_options.model = model.clone();
             }
             // A message in the log beside this event describes the move.
             EventKind::Moved { folder, .. } => self.cwd.clone_from(folder),
@@ -268,8 +269,8 @@ impl Translator {
         }
     }
 
-    /// The prompt is answered as soon as its message is in the log. The message goes to every client, the one that sent
-    /// it included.
+    /// The prompt is answered as soon as its message is in the log. The message goes to every
+    /// client, the one that sent it included.
     fn user_message(
         &mut self,
         turn: &TurnId,
@@ -302,12 +303,12 @@ impl Translator {
 
     fn configure(&mut self, setting: &Setting, output: &mut EventOutput) {
         match setting {
-            Setting::Mode(mode) => self.menu.mode = *mode,
-            Setting::Approval(approval) => self.menu.approval = *approval,
-            Setting::Model(model) => self.menu.model = model.clone(),
-            Setting::ThoughtLevel(level) => self.menu.thought = *level,
+            Setting::Mode(mode) => self.session_options.mode = *mode,
+            Setting::Approval(approval) => self.session_options.approval = *approval,
+            Setting::Model(model) => self.session_options.model = model.clone(),
+            Setting::ThoughtLevel(level) => self.session_options.thought = *level,
         }
-        output.update(json!({ "sessionUpdate": "config_option_update", "configOptions": menu::options(&self.menu) }));
+        output.update(json!({ "sessionUpdate": "config_option_update", "configOptions": session_options::options(&self.session_options) }));
     }
 
     fn turn_ended(&mut self, turn: &TurnId, reason: &StopReason, output: &mut EventOutput) {
@@ -323,8 +324,8 @@ impl Translator {
         output.others.push(Outbound::TurnOver { turn: turn.clone() });
     }
 
-    /// A question is asked when the cursor passes it, unless it was settled before the client attached. A hidden call
-    /// is shown before the user is asked about it.
+    /// A question is asked when the cursor passes it, unless it was settled before the client
+    /// attached. A hidden call is shown before the user is asked about it.
     fn ask(&mut self, event: &Event, question: &Question, output: &mut EventOutput) {
         self.questions.insert(question.id.clone(), question.call.clone());
         self.reveal(&question.call, output);
@@ -365,16 +366,17 @@ impl Translator {
     }
 
     /// Serializes a piece of text into a single allocation. Most updates are text.
-    fn say(&self, speaker: Speaker, text: &str, message: &MessageId, event: &Event) -> Outbound {
-        let params = ChunkParams::new(&self.session, speaker.chunk(text, message.as_str()), self.place(event));
+    fn text_chunk(&self, speaker: Speaker, text: &str, message: &MessageId, event: &Event) -> Outbound {
+        let params = ChunkParams::new(&self.session, speaker.chunk(text, message.as_str()), self.position(event));
         let length = chunk::length(&self.session, text, message.as_str());
         Outbound::Update(rpc::sized_notification(length, method::SESSION_UPDATE, &params))
     }
 
-    fn deliver(&self, output: EventOutput, place: Option<(u32, u64)>) -> Vec<Outbound> {
+    fn deliver(&self, output: EventOutput, position: Option<(u32, u64)>) -> Vec<Outbound> {
         let last = output.updates.len().saturating_sub(1);
-        let update =
-            |(at, update): (usize, Value)| Outbound::Update(self.notification(&update, place.filter(|_| at == last)));
+        let update = |(at, update): (usize, Value)| {
+            Outbound::Update(self.notification(&update, position.filter(|_| at == last)))
+        };
         output
             .answers
             .into_iter()
@@ -383,12 +385,12 @@ impl Translator {
             .collect()
     }
 
-    fn notification(&self, update: &Value, place: Option<(u32, u64)>) -> Vec<u8> {
-        rpc::notification(method::SESSION_UPDATE, &ChunkParams::new(&self.session, update, place))
+    fn notification(&self, update: &Value, position: Option<(u32, u64)>) -> Vec<u8> {
+        rpc::notification(method::SESSION_UPDATE, &ChunkParams::new(&self.session, update, position))
     }
 
-    fn place(&self, event: &Event) -> Option<(u32, u64)> {
-        self.viewer.places.then_some((event.life, event.number))
+    fn position(&self, event: &Event) -> Option<(u32, u64)> {
+        self.viewer.with_positions.then_some((event.life, event.number))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use acpd_wire::facts::Menu;
+use acpd_wire::answer_data::SessionOptions;
 use acpd_wire::frame::{Framing, encode};
 use acpd_wire::translator::{TranslatorStart, Viewer};
 use acpd_wire::{ClientCapabilities, Outbound, ProtocolVersion, Translator};
@@ -17,7 +17,7 @@ pub(crate) fn pieces(count: u64) -> Vec<Event> {
 
 /// Returns a translator at the beginning of a session that is shown live.
 pub(crate) fn translator(version: ProtocolVersion) -> Translator {
-    let menu = Menu {
+    let session_options = SessionOptions {
         models: Vec::new(),
         mode: Mode::Full,
         approval: Approval::Ask,
@@ -31,7 +31,7 @@ pub(crate) fn translator(version: ProtocolVersion) -> Translator {
     let viewer = Viewer {
         connection: "c".into(),
         bridge: None,
-        places: false,
+        with_positions: false,
         capabilities: ClientCapabilities::default(),
         extras: ExtraSet::ALL,
     };
@@ -42,7 +42,7 @@ pub(crate) fn translator(version: ProtocolVersion) -> Translator {
         turn: None,
         background: BTreeMap::new(),
         viewer,
-        menu,
+        session_options,
         head: 0,
         own_from: 1,
         open_calls: Vec::new(),

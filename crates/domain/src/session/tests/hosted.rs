@@ -11,7 +11,7 @@ use super::{Input, World};
 use crate::hosted::{AgentFailure, AgentReport, CallFields, Offer};
 use crate::permission::AgentOption;
 use crate::session::effect::Effect;
-use crate::session::{Activity, AgentLimits, AgentQuestion, SessionPolicy, Unattended, WhenBusy};
+use crate::session::{Activity, AgentLimits, AgentQuestion, BusyPolicy, SessionPolicy, UnattendedPolicy};
 use crate::{Answer, CallId, Choice, EventKind, QuestionId, Selection, StopReason, TurnId, Verdict};
 
 /// The state of the child, according to the effects so far.
@@ -206,7 +206,7 @@ impl World {
             Step::Opens => {
                 self.report(AgentReport::Opened { session: "c".to_owned(), offer: Offer::default(), fresh: false });
             }
-            Step::Says => self.report(AgentReport::Said { message: "m".into(), text: "x".to_owned() }),
+            Step::Says => self.report(AgentReport::Text { message: "m".into(), text: "x".to_owned() }),
             Step::Calls => self.report_call(CallId::new()),
             Step::CallEnds => {
                 if let Some(call) = self.machine.state().open.calls.keys().next().cloned() {
@@ -263,14 +263,14 @@ fn a_notice_of_a_child_stays_in_the_log_if_no_client_sees_it() {
     let policy = SessionPolicy {
         agents: AgentLimits::default(),
         spending: crate::budget::SpendingLimits::default(),
-        when_busy: WhenBusy::Queue,
-        unattended: Unattended::Wait,
+        when_busy: BusyPolicy::Queue,
+        unattended: UnattendedPolicy::Wait,
         idle_after: Duration::from_secs(600),
     };
     let mut world = World::new(policy, Some("child"));
-    world.report(AgentReport::Noticed("unseen".to_owned()));
+    world.report(AgentReport::Notice("unseen".to_owned()));
     world.apply(Move::Attach);
-    world.report(AgentReport::Noticed("seen".to_owned()));
+    world.report(AgentReport::Notice("seen".to_owned()));
     let notices: Vec<(&str, bool)> = world
         .log
         .iter()

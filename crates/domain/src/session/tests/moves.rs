@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use crate::session::{AgentLimits, SessionPolicy, Unattended, WhenBusy};
+use crate::session::{AgentLimits, BusyPolicy, SessionPolicy, UnattendedPolicy};
 
 /// One thing that can happen. A move whose precondition does not hold is skipped.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +57,8 @@ pub(super) enum Move {
     CorrectModel,
 }
 
-/// Moves in any order. Some of them are stages, which lead to a state that single moves reach too rarely.
+/// Moves in any order. Some of them are stages, which lead to a state that single moves reach too
+/// rarely.
 pub(super) fn moves() -> impl Strategy<Value = Vec<Move>> {
     let single = any_move().prop_map(|step| vec![step]);
     prop::collection::vec(prop_oneof![5 => single, 1 => stage()], 1..40).prop_map(|parts| parts.concat())
@@ -67,7 +68,7 @@ pub(super) fn moves() -> impl Strategy<Value = Vec<Move>> {
 fn stage() -> impl Strategy<Value = Vec<Move>> {
     use Move::*;
     prop::sample::select(vec![
-        // The hooks are consulted.
+        // The hooks are verdict.
         vec![Prompt, Expanded, TurnEnds],
         // A question is open.
         vec![Prompt, Expanded, TurnCalls, Planned],
@@ -155,12 +156,12 @@ pub(super) fn server_move() -> impl Strategy<Value = Move> {
 }
 
 pub(super) fn policies() -> impl Strategy<Value = SessionPolicy> {
-    let busy = prop_oneof![Just(WhenBusy::Refuse), Just(WhenBusy::Queue), Just(WhenBusy::Steer)];
+    let busy = prop_oneof![Just(BusyPolicy::Refuse), Just(BusyPolicy::Queue), Just(BusyPolicy::Steer)];
     let unattended = prop_oneof![
-        Just(Unattended::Wait),
-        Just(Unattended::Wait),
-        Just(Unattended::Deny),
-        Just(Unattended::DenyAfter(Duration::from_secs(1)))
+        Just(UnattendedPolicy::Wait),
+        Just(UnattendedPolicy::Wait),
+        Just(UnattendedPolicy::Deny),
+        Just(UnattendedPolicy::DenyAfter(Duration::from_secs(1)))
     ];
     (busy, unattended).prop_map(|(when_busy, unattended)| SessionPolicy {
         agents: AgentLimits::default(),

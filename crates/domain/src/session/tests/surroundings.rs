@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::hosted::Child;
 use super::moves::{Move, policies, server_move};
-use super::{Input, NewClient, Reply, World};
+use super::{Input, InputReply, NewClient, World};
 use crate::event::Setting;
 use crate::mcp::{McpServer, McpTransport};
 use crate::session::effect::{Effect, ServerRequest};
@@ -22,7 +22,8 @@ pub(super) struct Surroundings {
     pub(super) evicting: bool,
     has_environment: bool,
     models_awaited: bool,
-    /// Whether a turn has begun since the session was loaded, so that remarks about models are shown.
+    /// Whether a turn has begun since the session was loaded, so that remarks about models are
+    /// shown.
     models_reviewed: bool,
     remarked: bool,
     /// The servers that a client named last.
@@ -135,11 +136,11 @@ impl World {
         };
         let is_evicting = self.around.evicting;
         match self.deliver(Input::ClientAttached(client)) {
-            Some(Reply::Attach(Ok(attach))) => {
+            Some(InputReply::Attach(Ok(attach))) => {
                 assert!(!is_evicting, "a client attaches to a session that is being evicted");
                 self.attached.push(attach);
             }
-            Some(Reply::Attach(Err(BeingEvicted))) => assert!(is_evicting, "a client is refused without a reason"),
+            Some(InputReply::Attach(Err(BeingEvicted))) => assert!(is_evicting, "a client is refused without a reason"),
             other => panic!("an attach is replied to, not {other:?}"),
         }
     }

@@ -5,13 +5,13 @@ use domain::conversation::{CallResult, Message};
 use expect_test::expect;
 
 use super::*;
-use crate::config::Kind;
+use crate::config::ProviderKind;
 use crate::fixtures::{agent, call, check, read_file, request, results, user};
 use crate::spec;
 
-/// Returns whether anything was conceded.
-fn concede(body: &mut Value, complaint: &str) -> bool {
-    super::concede(body, complaint) != Concession::Nothing
+/// Returns whether anything was adjusted_for.
+fn adjust(body: &mut Value, refusal: &str) -> bool {
+    super::adjust(body, refusal) != Adjustment::Nothing
 }
 
 fn body(spec: &spec::Spec, service: &Service, request: &ModelRequest) -> Value {
@@ -19,7 +19,7 @@ fn body(spec: &spec::Spec, service: &Service, request: &ModelRequest) -> Value {
 }
 
 fn built(model: &str, request: &ModelRequest) -> Value {
-    body(&spec::spec("p", model), &Service::stub(Kind::Anthropic), request)
+    body(&spec::spec("p", model), &Service::stub(ProviderKind::Anthropic), request)
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn marks_are_at_most_four_and_can_be_left_out() {
     let request = ModelRequest { tools: vec![read_file()], ..request(messages) };
     let marked = built("claude-sonnet-4-5", &request);
     assert_eq!(marked.to_string().matches("cache_control").count(), 4);
-    let service = Service { prompt_caching: false, ..Service::stub(Kind::Anthropic) };
+    let service = Service { prompt_caching: false, ..Service::stub(ProviderKind::Anthropic) };
     let plain = body(&spec::spec("p", "m"), &service, &request);
     assert!(!plain.to_string().contains("cache_control"));
 }
@@ -219,16 +219,16 @@ fn marks_are_at_most_four_and_can_be_left_out() {
 #[test]
 fn a_model_that_was_guessed_wrongly_is_asked_the_other_way() {
     let mut body = json!({ "thinking": { "type": "enabled", "budget_tokens": 9 } });
-    let complaint = "\"thinking.type.enabled\" is not supported for this model. Use \"thinking.type.adaptive\" and \
+    let refusal = "\"thinking.type.enabled\" is not supported for this model. Use \"thinking.type.adaptive\" and \
         \"output_config.effort\" to control thinking behavior.";
-    assert!(concede(&mut body, complaint));
+    assert!(adjust(&mut body, refusal));
     assert_eq!(body["thinking"]["type"], "adaptive");
-    assert!(concede(&mut body, "adaptive thinking is not supported on this model"));
+    assert!(adjust(&mut body, "adaptive thinking is not supported on this model"));
     assert_eq!(body, json!({}));
-    assert!(!concede(&mut body, "adaptive thinking is not supported on this model"));
+    assert!(!adjust(&mut body, "adaptive thinking is not supported on this model"));
     let mut body = json!({ "output_config": { "effort": "low" } });
-    assert!(concede(&mut body, "This model does not support the effort parameter."));
-    assert!(!concede(&mut body, "max_tokens: too large"));
+    assert!(adjust(&mut body, "This model does not support the effort parameter."));
+    assert!(!adjust(&mut body, "max_tokens: too large"));
 }
 
 #[test]
@@ -301,11 +301,11 @@ fn a_refused_signature_removes_thoughts_from_this_request_only() {
             { "type": "thinking", "thinking": "hm", "signature": "s" }, { "type": "redacted_thinking", "data": "d" },
             { "type": "text", "text": "b" }] },
     ] });
-    let complaint = "messages.1.content.0: Invalid `signature` in `thinking` block";
-    assert_eq!(super::concede(&mut body, complaint), Concession::Once);
+    let refusal = "messages.1.content.0: Invalid `signature` in `thinking` block";
+    assert_eq!(super::adjust(&mut body, refusal), Adjustment::Once);
     assert_eq!(body["messages"][1]["content"], json!([{ "type": "text", "text": "b" }]));
     assert_eq!(body.get("thinking"), None);
-    assert_eq!(super::concede(&mut body, complaint), Concession::Nothing);
+    assert_eq!(super::adjust(&mut body, refusal), Adjustment::Nothing);
 }
 
 #[test]
@@ -313,6 +313,6 @@ fn pictures_that_a_model_does_not_take_become_text() {
     let picture = json!({ "type": "image", "source": { "type": "base64", "media_type": "image/png", "data": "AA" } });
     let mut body = json!({ "messages": [{ "role": "user", "content": [
         { "type": "tool_result", "tool_use_id": "t", "content": [picture] }, picture] }] });
-    assert_eq!(super::concede(&mut body, "image input is not supported by this model"), Concession::Lasting);
+    assert_eq!(super::adjust(&mut body, "image input is not supported by this model"), Adjustment::Lasting);
     assert!(!body.to_string().contains("base64"), "{body}");
 }

@@ -1,16 +1,16 @@
-//! Tests of whole requests, and of what is removed after a complaint.
+//! Tests of whole requests, and of what is removed after a refusal.
 
 use domain::CallId;
 use domain::model::Delta;
 use expect_test::expect;
 
 use super::*;
-use crate::config::Kind;
+use crate::config::ProviderKind;
 use crate::fixtures::{agent, call, check, read_file, request, results, user};
 use crate::spec;
 
 fn built(model: &str, request: &ModelRequest) -> Value {
-    body(&spec::spec("p", model), &Service::stub(Kind::OpenAi), request).into()
+    body(&spec::spec("p", model), &Service::stub(ProviderKind::OpenAi), request).into()
 }
 
 #[test]
@@ -155,10 +155,10 @@ fn each_family_has_its_way_to_think() {
 fn a_signature_that_is_refused_is_replaced_in_this_body_only() {
     let mut body = json!({ "contents": [{ "role": "model", "parts": [
         { "text": "a", "thoughtSignature": "x" }, { "functionCall": { "name": "t" }, "thoughtSignature": "y" }] }] });
-    assert_eq!(concede(&mut body, "Corrupted thought signature."), Concession::Once);
+    assert_eq!(adjust(&mut body, "Corrupted thought signature."), Adjustment::Once);
     assert_eq!(body["contents"][0]["parts"][0], json!({ "text": "a" }));
     assert_eq!(body["contents"][0]["parts"][1]["thoughtSignature"], FOREIGN_SIGNATURE);
-    assert_eq!(concede(&mut body, "Corrupted thought signature."), Concession::Nothing);
+    assert_eq!(adjust(&mut body, "Corrupted thought signature."), Adjustment::Nothing);
 }
 
 /// Folds the parts of a response, and returns the parts that are sent back.
@@ -213,9 +213,9 @@ fn images_that_the_model_refuses_become_markers() {
     let inline = |mime: &str| json!({ "inlineData": { "mimeType": mime, "data": "AA" } });
     let mut body = json!({ "contents": [{ "role": "user", "parts": [
         { "text": "a" }, inline("image/png"), inline("application/pdf")] }] });
-    let complaint = "Image input modality is not enabled for models/gemma-3-1b-it";
-    assert_eq!(concede(&mut body, complaint), Concession::Lasting);
+    let refusal = "Image input modality is not enabled for models/gemma-3-1b-it";
+    assert_eq!(adjust(&mut body, refusal), Adjustment::Lasting);
     let parts = json!([{ "text": "a" }, { "text": media::NOT_TAKEN }, inline("application/pdf")]);
     assert_eq!(body["contents"][0]["parts"], parts);
-    assert_eq!(concede(&mut body, complaint), Concession::Nothing);
+    assert_eq!(adjust(&mut body, refusal), Adjustment::Nothing);
 }

@@ -5,13 +5,13 @@ use domain::{Payload, ThoughtLevel};
 use expect_test::expect;
 
 use super::*;
-use crate::config::Kind;
+use crate::config::ProviderKind;
 use crate::fixtures::{agent, call, check, read_file, request, results, user};
 use crate::spec;
 
-/// Returns whether anything was conceded.
-fn concede(body: &mut Value, complaint: &str) -> bool {
-    super::concede(body, complaint) != Concession::Nothing
+/// Returns whether anything was adjusted_for.
+fn adjust(body: &mut Value, refusal: &str) -> bool {
+    super::adjust(body, refusal) != Adjustment::Nothing
 }
 
 fn body(spec: &spec::Spec, service: &Service, base: &str, request: &ModelRequest) -> Value {
@@ -23,7 +23,7 @@ fn built(model: &str, request: &ModelRequest) -> Value {
 }
 
 fn built_at(base: &str, model: &str, request: &ModelRequest) -> Value {
-    body(&spec::spec("p", model), &Service::stub(Kind::OpenAi), base, request)
+    body(&spec::spec("p", model), &Service::stub(ProviderKind::OpenAi), base, request)
 }
 
 #[test]
@@ -155,14 +155,14 @@ fn an_effort_is_named_only_to_models_that_think() {
 #[test]
 fn fields_that_a_server_rejects_are_removed() {
     let mut body = json!({ "reasoning_effort": "high", "stream_options": {} });
-    let complaint = "Function tools with reasoning_effort are not supported for x in /v1/chat/completions. To use \
+    let refusal = "Function tools with reasoning_effort are not supported for x in /v1/chat/completions. To use \
         function tools, use /v1/responses or set reasoning_effort to 'none'.";
-    assert!(concede(&mut body, complaint) && !concede(&mut body, complaint));
+    assert!(adjust(&mut body, refusal) && !adjust(&mut body, refusal));
     assert_eq!(body["reasoning_effort"], "none");
-    assert!(concede(&mut body, "Unrecognized request argument supplied: reasoning_effort"));
-    assert!(concede(&mut body, "stream_options: extra fields not permitted"));
+    assert!(adjust(&mut body, "Unrecognized request argument supplied: reasoning_effort"));
+    assert!(adjust(&mut body, "stream_options: extra fields not permitted"));
     assert_eq!(body, json!({}));
-    assert!(!concede(&mut body, "anything else"));
+    assert!(!adjust(&mut body, "anything else"));
 }
 
 #[test]
@@ -327,7 +327,7 @@ fn extra_content_returns_with_its_call_and_only_to_its_provider() {
     assert_eq!(returned("q").get("extra_content"), None);
 }
 
-/// The complaint is Google's (quoted by users of its compatible API, November 2025).
+/// The refusal is Google's (quoted by users of its compatible API, November 2025).
 #[test]
 fn calls_of_other_models_get_a_placeholder_if_their_signature_is_missing() {
     let extra = json!({ "google": { "thought_signature": "s" } });
@@ -339,16 +339,16 @@ fn calls_of_other_models_get_a_placeholder_if_their_signature_is_missing() {
         { "role": "assistant", "tool_calls": [call("a"), call("b")] },
         { "role": "assistant", "tool_calls": [signed] },
     ] });
-    let complaint = "Function call is missing a thought_signature in functionCall parts. This is required for tools to \
+    let refusal = "Function call is missing a thought_signature in functionCall parts. This is required for tools to \
         work correctly, and missing thought_signature may lead to degraded model performance.";
-    assert_eq!(super::concede(&mut body, complaint), Concession::Once);
+    assert_eq!(super::adjust(&mut body, refusal), Adjustment::Once);
     let messages = &body["messages"];
     let placeholder = json!({ "google": { "thought_signature": FOREIGN_SIGNATURE } });
     assert_eq!(messages[1]["tool_calls"][0]["extra_content"], placeholder);
     assert_eq!(messages[1]["tool_calls"][1].get("extra_content"), None, "only the first call needs one");
     assert_eq!(messages[2]["tool_calls"][0]["extra_content"], extra);
     assert_eq!(messages[0], json!({ "role": "user", "content": "a" }));
-    assert_eq!(super::concede(&mut body, complaint), Concession::Nothing);
+    assert_eq!(super::adjust(&mut body, refusal), Adjustment::Nothing);
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Events as OpenAI's own SDK describes them (openai-python 3.51.0, `types/responses`, November 2026).
+//! Events as OpenAI's own SDK describes them (openai-python 3.51.0, `types/responses`, November
+//! 2026).
 
 use super::*;
 

@@ -1,9 +1,9 @@
-//! Tests of whole requests, and of what is removed after a complaint.
+//! Tests of whole requests, and of what is removed after a refusal.
 
 use expect_test::expect;
 
 use super::*;
-use crate::config::Kind;
+use crate::config::ProviderKind;
 use crate::fixtures::{agent, call, check, read_file, request, results, user};
 use crate::spec;
 
@@ -12,7 +12,7 @@ fn body(spec: &spec::Spec, service: &Service, request: &ModelRequest) -> Value {
 }
 
 fn built(model: &str, request: &ModelRequest) -> Value {
-    body(&spec::spec("p", model), &Service::stub(Kind::OpenAi), request)
+    body(&spec::spec("p", model), &Service::stub(ProviderKind::OpenAi), request)
 }
 
 fn of_provider(id: &str, extra: Value) -> Part {
@@ -149,21 +149,21 @@ fn a_model_that_does_not_think_is_not_asked_to() {
 #[test]
 fn an_unsupported_thought_level_is_lowered_step_by_step() {
     let mut body = json!({ "reasoning": { "effort": "xhigh", "summary": "auto" }, "include": ["x"] });
-    let complaint = "Unsupported value: 'xhigh' is not supported with this model. (param: reasoning.effort)";
-    assert_eq!(concede(&mut body, complaint), Concession::Lasting);
+    let refusal = "Unsupported value: 'xhigh' is not supported with this model. (param: reasoning.effort)";
+    assert_eq!(adjust(&mut body, refusal), Adjustment::Lasting);
     assert_eq!(body["reasoning"]["effort"], "high");
     assert_eq!(
-        concede(&mut body, "Your organization must be verified to generate reasoning summary"),
-        Concession::Lasting
+        adjust(&mut body, "Your organization must be verified to generate reasoning summary"),
+        Adjustment::Lasting
     );
     assert_eq!(body["reasoning"], json!({ "effort": "high" }));
-    assert_eq!(concede(&mut body, "Unsupported parameter: 'reasoning.effort'"), Concession::Lasting);
+    assert_eq!(adjust(&mut body, "Unsupported parameter: 'reasoning.effort'"), Adjustment::Lasting);
     assert_eq!(body, json!({}));
     let mut body = json!({ "input": [{ "type": "reasoning" }, { "type": "message" }] });
-    let complaint = "The encrypted content for item rs_1 could not be verified.";
-    assert_eq!(concede(&mut body, complaint), Concession::Once);
+    let refusal = "The encrypted content for item rs_1 could not be verified.";
+    assert_eq!(adjust(&mut body, refusal), Adjustment::Once);
     assert_eq!(body, json!({ "input": [{ "type": "message" }] }));
-    assert_eq!(concede(&mut body, complaint), Concession::Nothing);
+    assert_eq!(adjust(&mut body, refusal), Adjustment::Nothing);
 }
 
 #[test]
@@ -182,22 +182,22 @@ fn the_cache_key_is_one_per_session_also_after_a_compaction() {
     assert_eq!(key("", "a question without a session"), None);
 }
 
-/// The complaints have the wordings of OpenAI and of servers with pydantic.
+/// The refusals have the wordings of OpenAI and of servers with pydantic.
 #[test]
 fn phases_that_a_server_refuses_are_removed_for_good() {
     let message = |role: &str| json!({ "type": "message", "role": role, "content": [] });
     let mut commented = message("assistant");
     commented["phase"] = json!("commentary");
-    for complaint in [
+    for refusal in [
         "Unknown parameter: 'input[1].phase'.",
         "body.input.1.message.phase: Extra inputs are not permitted",
         "`Phase` is not supported with reasoning models",
     ] {
         let mut body = json!({ "input": [message("user"), commented] });
-        assert_eq!(concede(&mut body, complaint), Concession::Lasting, "{complaint}");
-        assert_eq!(body, json!({ "input": [message("user"), message("assistant")] }), "{complaint}");
-        assert_eq!(concede(&mut body, complaint), Concession::Nothing, "{complaint}");
+        assert_eq!(adjust(&mut body, refusal), Adjustment::Lasting, "{refusal}");
+        assert_eq!(body, json!({ "input": [message("user"), message("assistant")] }), "{refusal}");
+        assert_eq!(adjust(&mut body, refusal), Adjustment::Nothing, "{refusal}");
     }
     let mut body = json!({ "input": [commented] });
-    assert_eq!(concede(&mut body, "the phrase or phases are wrong"), Concession::Nothing);
+    assert_eq!(adjust(&mut body, "the phrase or phases are wrong"), Adjustment::Nothing);
 }

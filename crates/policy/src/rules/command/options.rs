@@ -1,6 +1,6 @@
-//! Options of programs that can run others. A rule that allows such a program covers it only with options that are
-//! known to run nothing, or that the rule itself names. Everything else asks: a list of dangerous options would never
-//! be complete, and long options may be abbreviated.
+//! Options of programs that can run others. A rule that allows such a program covers it only with
+//! options that are known to run nothing, or that the rule itself names. Everything else asks: a
+//! list of dangerous options would never be complete, and long options may be abbreviated.
 
 /// Each program with the options that do not make it run another one.
 const HARMLESS: &[(&str, &str)] = &[
@@ -91,7 +91,8 @@ const HARMLESS: &[(&str, &str)] = &[
     ("systemd-run", "--user --wait --quiet"),
 ];
 
-/// Each group of git subcommands with the options that do not make them run a program that the option names.
+/// Each group of git subcommands with the options that do not make them run a program that the
+/// option names.
 const GIT: &[(&str, &str)] = &[
     (
         "add blame diff diff-tree log ls-files ls-tree merge-base name-rev rev-list rev-parse shortlog show status",
@@ -127,7 +128,8 @@ const READING: &str = "-A -C -E -F -G -L -M -N -S -U -a -b -c -d -e -f -g -i -l 
     --since --staged --stage --stat --summary --tags --unified --until --untracked-files --update --verbose --verify \
     --word-diff";
 
-/// Excludes `-S` and `--gpg-sign`, which run gpg, and `--upload-pack`, `--receive-pack` and `--exec`.
+/// Excludes `-S` and `--gpg-sign`, which run gpg, and `--upload-pack`, `--receive-pack` and
+/// `--exec`.
 const CHANGING: &str = "-A -B -D -F -M -N -a -b -c -d -f -i -l -m -n -p -q -r -s -t -u -v -x --abort --all --allow-empty \
     --amend --annotate --author --autostash --branch --cached --continue --date --delete --depth --detach --dry-run \
     --ff --ff-only --file --follow-tags --force --force-with-lease --hard --include-untracked --index --keep-index \
@@ -160,15 +162,16 @@ const RG: &str = "-A -B -C -F -H -I -L -N -P -S -T -U -c -e -g -h -i -l -m -n -o
     --max-depth --multiline --no-heading --no-ignore --no-line-number --only-matching --pcre2 --regexp \
     --smart-case --sort --stats --type --type-not --with-filename --word-regexp";
 
-/// Returns whether every option of a program either runs nothing or is named in the rule. Programs that run no others
-/// may have any option.
+/// Returns whether every option of a program either runs nothing or is named in the rule. Programs
+/// that run no others may have any option.
 pub(super) fn are_harmless(name: &str, arguments: &[&str], is_in_rule: impl Fn(&str) -> bool) -> bool {
     if name == "git" {
         return are_harmless_for_git(arguments, is_in_rule);
     }
     let Some((_, known)) = HARMLESS.iter().find(|(program, _)| *program == name) else { return true };
     let is_tar = known == &TAR;
-    // In a name with a colon, the part before it is a host, which `tar` reaches by running a program.
+    // In a name with a colon, the part before it is a host, which `tar` reaches by running a
+    // program.
     if is_tar && arguments.iter().any(|word| word.contains(':')) {
         return false;
     }
@@ -210,8 +213,8 @@ fn is_option(word: &str) -> bool {
     word.len() > 1 && word.starts_with(['-', '+'])
 }
 
-/// Returns whether an option is listed: by its whole name, or as letters that are all listed, possibly with a number or
-/// separators as a value.
+/// Returns whether an option is listed: by its whole name, or as letters that are all listed,
+/// possibly with a number or separators as a value.
 fn is_known(option: &str, known: &str) -> bool {
     let is_listed = |option: &str| known.split_ascii_whitespace().any(|known| known == option);
     let name = option.split_once('=').map_or(option, |(name, _)| name);

@@ -1,4 +1,5 @@
-//! What `git` runs: commands in configuration that its arguments set, and commands that its subcommands take.
+//! What `git` runs: commands in configuration that its arguments set, and commands that its
+//! subcommands take.
 
 use super::tables::{HARMLESS_GIT_KEYS, is_in};
 use super::{Programs, Word, options_with, read};
@@ -105,8 +106,8 @@ impl Programs {
         if arguments.first().is_some_and(is_subcommand) || actions.next().is_some_and(is_action) {
             return;
         }
-        // A single operand queries a value. The value of an option may look like the first operand, so every word may
-        // be the key.
+        // A single operand queries a value. The value of an option may look like the first operand,
+        // so every word may be the key.
         let operands: Vec<&Word> = arguments.iter().filter(|word| !word.text.starts_with('-')).collect();
         for pair in operands.windows(2) {
             if pair[0].text.contains('.') {
@@ -125,7 +126,8 @@ impl Programs {
     }
 }
 
-/// Returns whether a word is a long option, possibly abbreviated to at least `least` letters, with or without a value.
+/// Returns whether a word is a long option, possibly abbreviated to at least `least` letters, with
+/// or without a value.
 fn is_short_for(word: &str, option: &str, least: usize) -> bool {
     let name = word.split_once('=').map_or(word, |(name, _)| name);
     name.len() >= least && option.starts_with(name)

@@ -1,4 +1,5 @@
-//! Programs whose arguments or input make them run something, in a language that is not parsed here.
+//! Programs whose arguments or input make them run something, in a language that is not parsed
+//! here.
 
 use super::tables::{COMMAND_VARIABLES, HIDING_VARIABLES, is_in};
 use super::{Programs, Word, is_cluster_with, read, sed};
@@ -36,7 +37,8 @@ pub(super) fn hides(name: &str, arguments: &[Word], is_fed: bool) -> bool {
             let is_old = |word: &Word| !word.text.starts_with('-') && word.text.contains(['I', 'F']);
             begins(&["--checkpoint-a"]) || arguments.first().is_some_and(is_old)
         }
-        // Only options before `--` count, which name programs; those after it are for the program that is run.
+        // Only options before `--` count, which name programs; those after it are for the program
+        // that is run.
         "cargo" => {
             let own = arguments.iter().take_while(|word| word.text != "--");
             own.into_iter().any(|word| ["--config", "-Z"].iter().any(|start| word.text.starts_with(start)))

@@ -1,4 +1,5 @@
-//! Decides whether a `sed` script may run a command: GNU sed has a command `e`, and a flag `e` of `s`.
+//! Decides whether a `sed` script may run a command: GNU sed has a command `e`, and a flag `e` of
+//! `s`.
 
 /// Returns whether a script may run a command. One that cannot be parsed may.
 pub(super) fn may_run(script: &str) -> bool {

@@ -92,7 +92,8 @@ pub(super) const WRAPPING_SUBCOMMANDS: &[(&str, &[&str])] = &[
 pub(super) const STARTS_SHELL: &[&str] =
     &["sudo", "doas", "run0", "pkexec", "runuser", "chroot", "unshare", "nsenter", "firejail", "fakeroot", "capsh"];
 
-/// Wrappers with options that take several values, or with an optional operand. Any word may be the program.
+/// Wrappers with options that take several values, or with an optional operand. Any word may be the
+/// program.
 pub(super) const UNCERTAIN: &[&str] = &["bwrap", "setarch", "firejail", "proot", "nsenter", "capsh"];
 
 /// Shells. They run the argument after `-c` as shell text, or else a script, or else their input.
@@ -101,7 +102,8 @@ pub(super) const SHELLS: &[&str] = &[
     "nu", "elvish", "xonsh", "pwsh", "su", "script", "newgrp", "sg",
 ];
 
-/// Programs that join their arguments and pass them to a shell. The first argument of `ssh` is the host.
+/// Programs that join their arguments and pass them to a shell. The first argument of `ssh` is the
+/// host.
 pub(super) const SPEAKERS: &[(&str, usize)] =
     &[("eval", 0), ("watch", 0), ("parallel", 0), ("ssh", 1), ("hyperfine", 0), ("tmux", 1)];
 
@@ -193,7 +195,8 @@ pub(super) const COMMAND_VARIABLES: &[&str] = &[
     "CXX",
 ];
 
-/// Variables that make programs load or run something that the command does not show. A trailing `*` matches any rest.
+/// Variables that make programs load or run something that the command does not show. A trailing
+/// `*` matches any rest.
 pub(super) const HIDING_VARIABLES: &[&str] = &[
     "LD_PRELOAD",
     "LD_AUDIT",

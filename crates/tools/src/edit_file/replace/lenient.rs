@@ -1,7 +1,8 @@
 //! Finds a text that occurs in a file only if one kind of difference is ignored. Knows no files.
 //!
-//! The kinds of difference are tried from the least to the most tolerant, and only a unique match counts. Text that the
-//! edit does not change stays as it is in the file, and new text gets the file's indentation.
+//! The kinds of difference are tried from the least to the most tolerant, and only a unique match
+//! counts. Text that the edit does not change stays as it is in the file, and new text gets the
+//! file's indentation.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -126,7 +127,8 @@ fn without_blank_edges(text: &str) -> String {
     lines[first..=last].join("\n")
 }
 
-/// Returns the text with one level of backslash escapes decoded, for models that escape their JSON twice.
+/// Returns the text with one level of backslash escapes decoded, for models that escape their JSON
+/// twice.
 fn unescaped(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut chars = text.chars();
@@ -177,7 +179,8 @@ fn match_quotes(text: &str, old: &str, new: &str) -> Vec<(Range<usize>, String)>
     found.collect()
 }
 
-/// Returns the new text with the characters of the file at both ends, as far as the edit does not change them.
+/// Returns the new text with the characters of the file at both ends, as far as the edit does not
+/// change them.
 fn keep_common(file: &str, old: &str, new: &str) -> String {
     let (file, old, new): (Vec<char>, Vec<char>, Vec<char>) =
         (file.chars().collect(), old.chars().collect(), new.chars().collect());
@@ -186,7 +189,8 @@ fn keep_common(file: &str, old: &str, new: &str) -> String {
     file[..head].iter().chain(middle).chain(&file[file.len() - tail..]).collect()
 }
 
-/// Returns how many items two lists have in common at their beginnings and at their ends, without overlap.
+/// Returns how many items two lists have in common at their beginnings and at their ends, without
+/// overlap.
 fn common_ends<T: PartialEq>(one: &[T], other: &[T]) -> (usize, usize) {
     let head = one.iter().zip(other).take_while(|(a, b)| a == b).count();
     let (one, other) = (&one[head..], &other[head..]);
@@ -277,7 +281,8 @@ fn indent(line: &str) -> &str {
     &line[..line.len() - line.trim_start().len()]
 }
 
-/// Maps each indentation of the old text to the one in the file. Returns None if the mapping is ambiguous.
+/// Maps each indentation of the old text to the one in the file. Returns None if the mapping is
+/// ambiguous.
 fn indents<'a>(block: &[FileLine<'a>], old: &[&'a str]) -> Option<BTreeMap<&'a str, &'a str>> {
     let known = first_indents(block, old);
     let pairs = block.iter().zip(old).filter(|(line, _)| !line.text.trim().is_empty());
@@ -316,7 +321,8 @@ fn reindented(line: &str, known: &BTreeMap<&str, &str>) -> String {
     }
 }
 
-/// Converts additional indentation to tabs if the file uses tabs where the model used spaces, and vice versa.
+/// Converts additional indentation to tabs if the file uses tabs where the model used spaces, and
+/// vice versa.
 fn in_units(more: &str, known: &BTreeMap<&str, &str>) -> String {
     let with_tabs = known.values().any(|file| file.contains('\t'));
     let with_spaces = known.values().any(|file| file.contains(' '));

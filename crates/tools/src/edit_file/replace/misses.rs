@@ -1,5 +1,5 @@
-//! Tests with typical edits of models whose old text does not occur exactly: which are made, how, and which are
-//! refused.
+//! Tests with typical edits of models whose old text does not occur exactly: which are made, how,
+//! and which are refused.
 
 use super::{Edit, Matching, apply};
 

@@ -1,8 +1,9 @@
 //! The calls and terminals of a child of version 2.
 //!
-//! The content of a call can grow piece by piece, and a terminal in it is a reference to output that arrives
-//! separately. In version 1 a report replaces the whole content. A growing content is reported each time it has
-//! doubled, and with the next change of its call, so all reports of it together are not much longer than the last one.
+//! The content of a call can grow piece by piece, and a terminal in it is a reference to output
+//! that arrives separately. In version 1 a report replaces the whole content. A growing content is
+//! reported each time it has doubled, and with the next change of its call, so all reports of it
+//! together are not much longer than the last one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -136,7 +137,8 @@ impl Calls {
         self.grow(id, data.len())
     }
 
-    /// Reports the calls that show a terminal, if it has ended or its output has doubled since the last report.
+    /// Reports the calls that show a terminal, if it has ended or its output has doubled since the
+    /// last report.
     fn grow(&mut self, terminal: &str, length: usize) -> Vec<Value> {
         let has_ended = self.terminals.get(terminal).is_some_and(|terminal| terminal.exit.is_object());
         let shows = |call: &Call| call.content.iter().any(|piece| piece["terminalId"] == terminal);
@@ -151,7 +153,8 @@ impl Calls {
         updates
     }
 
-    /// Translates a piece of a call's content: a diff becomes its patch, and a terminal its command and output.
+    /// Translates a piece of a call's content: a diff becomes its patch, and a terminal its command
+    /// and output.
     fn translate_content(&self, content: &Value) -> Value {
         let text = match content["type"].as_str() {
             Some("diff") => match content["patch"]["text"].as_str() {

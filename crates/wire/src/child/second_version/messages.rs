@@ -1,7 +1,7 @@
 //! The messages of a child of version 2, which can replace their text.
 //!
-//! Text in the log of a session cannot be taken back. A text that continues what was there before is reported as its
-//! new part, and any other one as a further message.
+//! Text in the log of a session cannot be taken back. A text that continues what was there before
+//! is reported as its new part, and any other one as a further message.
 
 use std::collections::BTreeMap;
 

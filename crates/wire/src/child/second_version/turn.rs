@@ -1,8 +1,9 @@
 //! Determines when the prompt of a child of version 2 ends.
 //!
-//! The child answers the prompt when it has inserted it, and reports changes of its state: running, waiting for the
-//! user, idle. The prompt has ended when the child is idle after it has worked on it. A child may also work on its own
-//! behalf, and the end of such work is not the end of a prompt that was sent meanwhile.
+//! The child answers the prompt when it has inserted it, and reports changes of its state: running,
+//! waiting for the user, idle. The prompt has ended when the child is idle after it has worked on
+//! it. A child may also work on its own behalf, and the end of such work is not the end of a prompt
+//! that was sent meanwhile.
 
 use serde_json::{Value, json};
 
@@ -44,7 +45,7 @@ impl Turn {
         self.prompt = Some(Prompt { id, is_inserted: false, has_begun: false, was_busy: self.is_busy, end: None });
     }
 
-    pub(super) fn take_answer(&mut self, message: &Value) -> Answer {
+    pub(super) fn handle_answer(&mut self, message: &Value) -> Answer {
         let Some(prompt) = self.prompt.as_mut().filter(|prompt| prompt.id == message["id"]) else {
             return Answer::Other;
         };

@@ -15,9 +15,9 @@ pub(crate) fn path(path: &Path) -> PathBuf {
 
 /// A content block of a prompt.
 pub(crate) fn block(content: &Content) -> acp::ContentBlock {
-    let extras = &content.extras;
-    let annotations = extras.annotations.as_ref().and_then(annotations);
-    let meta = extras.meta.as_ref().and_then(object);
+    let metadata = &content.metadata;
+    let annotations = metadata.annotations.as_ref().and_then(annotations);
+    let meta = metadata.meta.as_ref().and_then(object);
     match &content.payload {
         Payload::Text { text } => {
             acp::ContentBlock::Text(acp::TextContent::new(text).annotations(annotations).meta(meta))
@@ -34,13 +34,13 @@ pub(crate) fn block(content: &Content) -> acp::ContentBlock {
         Payload::TextResource { uri, mime, text } => {
             let resource = acp::TextResourceContents::new(text, uri)
                 .mime_type(mime.clone())
-                .meta(extras.resource_meta.as_ref().and_then(object));
+                .meta(metadata.resource_meta.as_ref().and_then(object));
             embedded(acp::EmbeddedResourceResource::TextResourceContents(resource), annotations, meta)
         }
         Payload::BlobResource { uri, mime, blob } => {
             let resource = acp::BlobResourceContents::new(blob, uri)
                 .mime_type(mime.clone())
-                .meta(extras.resource_meta.as_ref().and_then(object));
+                .meta(metadata.resource_meta.as_ref().and_then(object));
             embedded(acp::EmbeddedResourceResource::BlobResourceContents(resource), annotations, meta)
         }
         Payload::Image { data, mime, uri } => acp::ContentBlock::Image(
@@ -82,8 +82,8 @@ pub(crate) fn pending_call(call: &CallId, card: &ToolCard) -> acp::ToolCallUpdat
     acp::ToolCallUpdate::new(call.to_string(), fields)
 }
 
-/// Encodes the content of a call. `viewer` is the receiving connection if the update is live. A terminal is shown only
-/// to the client that owns it, and only live.
+/// Encodes the content of a call. `viewer` is the receiving connection if the update is live. A
+/// terminal is shown only to the client that owns it, and only live.
 pub(crate) fn tool_content(content: &[ToolContent], viewer: Option<&ConnectionId>) -> Vec<acp::ToolCallContent> {
     let is_theirs =
         |content: &ToolContent| matches!(content, ToolContent::Terminal { owner, .. } if viewer == Some(owner));

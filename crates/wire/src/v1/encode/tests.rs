@@ -10,7 +10,7 @@ use expect_test::{Expect, expect};
 use domain::account::KeyVariable;
 
 use super::*;
-use crate::facts::Menu;
+use crate::answer_data::SessionOptions;
 
 fn model(id: &str) -> ModelInfo {
     ModelInfo {
@@ -25,8 +25,8 @@ fn model(id: &str) -> ModelInfo {
     }
 }
 
-fn menu(models: &[&str], chosen: &str) -> Menu {
-    Menu {
+fn session_options(models: &[&str], chosen: &str) -> SessionOptions {
+    SessionOptions {
         models: models.iter().map(|id| model(id)).collect(),
         mode: Mode::Full,
         approval: Approval::Ask,
@@ -45,7 +45,7 @@ fn check(said: &Value, expected: &Expect) {
 
 #[test]
 fn initialize_reports_the_true_capabilities_of_this_build() {
-    let said = initialized(&AgentFacts {
+    let said = initialized(&AgentInfo {
         images: true,
         audio: false,
         version: "0.1.0",
@@ -164,7 +164,7 @@ fn initialize_reports_the_true_capabilities_of_this_build() {
 
 #[test]
 fn a_new_session_shows_modes_models_and_options() {
-    let said = session_opened(Some(&"s".into()), &menu(&["built-in"], "built-in"));
+    let said = session_opened(Some(&"s".into()), &session_options(&["built-in"], "built-in"));
     check(
         &said,
         &expect![[r#"
@@ -294,7 +294,7 @@ fn a_new_session_shows_modes_models_and_options() {
 
 #[test]
 fn a_loaded_session_is_answered_without_its_id() {
-    let said = session_opened(None, &menu(&["a/x"], "a/x"));
+    let said = session_opened(None, &session_options(&["a/x"], "a/x"));
     assert!(said["models"].is_object());
     Version::V1.response("session/load", &said).unwrap();
     Version::V1.response("session/resume", &said).unwrap();
@@ -302,7 +302,7 @@ fn a_loaded_session_is_answered_without_its_id() {
 
 #[test]
 fn models_are_grouped_by_provider_and_the_chosen_one_is_always_there() {
-    let said = config_options(&menu(&["a/x", "b/y", "a/z", "echo"], "gone/m"));
+    let said = config_options(&session_options(&["a/x", "b/y", "a/z", "echo"], "gone/m"));
     Version::V1.response("session/set_config_option", &json!({ "configOptions": said })).unwrap();
     let model = &said[1];
     check(

@@ -1,5 +1,5 @@
-//! Translates what the child agent of a hosted session does. The child's own data is passed on unchanged, as far as the
-//! protocol allows.
+//! Translates what the child agent of a hosted session does. The child's own data is passed on
+//! unchanged, as far as the protocol allows.
 
 use agent_client_protocol_schema::v1 as acp;
 use domain::hosted::{CallFields, CallStatus, HostedEvent, OfferPart};
@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 
 use super::Translator;
 use crate::translator::Outbound;
-use crate::v1::encode::{content, menu, value};
+use crate::v1::encode::{content, session_options, value};
 
 impl Translator {
     pub(super) fn hosted(&mut self, event: &Event, hosted: &HostedEvent) -> Vec<Outbound> {
         match hosted {
             HostedEvent::Opened { offer, .. } => {
-                self.menu.hosted.get_or_insert_default().replace(offer);
+                self.session_options.hosted.get_or_insert_default().replace(offer);
                 // A client that has just opened the session received all of it with the answer.
                 let is_live = event.number > self.head;
                 if is_live { self.offered_anew(event) } else { Vec::new() }
@@ -23,7 +23,7 @@ impl Translator {
             HostedEvent::Unprompted | HostedEvent::Paused | HostedEvent::Resumed => Vec::new(),
             HostedEvent::Called { call, first, fields, .. } => vec![self.reported(event, call, *first, fields)],
             HostedEvent::Offered { part } => {
-                self.menu.hosted.get_or_insert_default().change(part);
+                self.session_options.hosted.get_or_insert_default().change(part);
                 self.offered(part).into_iter().map(|update| self.update(event, &update)).collect()
             }
             HostedEvent::Relayed { update, version: 1 } => vec![self.update(event, update)],
@@ -33,7 +33,7 @@ impl Translator {
 
     /// The updates for the choices of a child that was restarted.
     fn offered_anew(&self, event: &Event) -> Vec<Outbound> {
-        let Some(offer) = &self.menu.hosted else { return Vec::new() };
+        let Some(offer) = &self.session_options.hosted else { return Vec::new() };
         let mode = offer.modes.as_ref().and_then(|modes| modes.get("currentModeId")?.as_str());
         let mode = mode.and_then(|mode| self.offered(&OfferPart::Mode(mode.to_owned())));
         let options = offer.options.clone().and_then(|options| self.offered(&OfferPart::Options(options)));
@@ -41,19 +41,23 @@ impl Translator {
         self.updates(event, &changes)
     }
 
-    /// The update for a changed choice, if the protocol has one for it and the child's data is valid.
+    /// The update for a changed choice, if the protocol has one for it and the child's data is
+    /// valid.
     fn offered(&self, part: &OfferPart) -> Option<Value> {
         match part {
             OfferPart::Mode(mode) => Some(json!({ "sessionUpdate": "current_mode_update", "currentModeId": mode })),
             OfferPart::Model(_) => None,
-            OfferPart::Options(options) => menu::hosted_options(Some(options), self.menu.switches)
-                .map(|options| json!({ "sessionUpdate": "config_option_update", "configOptions": options })),
-            OfferPart::Commands(commands) => menu::valid::<Vec<acp::AvailableCommand>>(Some(commands))
+            OfferPart::Options(options) => {
+                session_options::hosted_options(Some(options), self.session_options.switches)
+                    .map(|options| json!({ "sessionUpdate": "config_option_update", "configOptions": options }))
+            }
+            OfferPart::Commands(commands) => session_options::valid::<Vec<acp::AvailableCommand>>(Some(commands))
                 .map(|commands| json!({ "sessionUpdate": "available_commands_update", "availableCommands": commands })),
         }
     }
 
-    /// The update for a report about a call: as the child sent it, except for terminals that this client cannot show.
+    /// The update for a report about a call: as the child sent it, except for terminals that this
+    /// client cannot show.
     fn reported(&mut self, event: &Event, call: &CallId, first: bool, fields: &CallFields) -> Outbound {
         let is_over = fields.status.is_some_and(CallStatus::is_over);
         let open = self.calls.entry(call.clone());

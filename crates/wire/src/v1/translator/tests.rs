@@ -5,14 +5,17 @@ use domain::permission::{Access, Grant};
 use domain::state::DelegatedCall;
 use domain::tool::{Location, PlanStatus, Priority};
 use domain::turn::FailureKind;
-use domain::{Approval, Decision, ExtraSet, Extras, Millis, Mode, ModelId, Origin, Payload, ToolKind, TurnFailure};
+use domain::{
+    Approval, Choice, ContentMetadata, Decision, ExtraSet, Millis, Mode, ModelId, Payload, PromptOrigin, ToolKind,
+    TurnFailure,
+};
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 
 use super::*;
 use crate::request::ClientCapabilities;
 
-fn menu_of(model: &str) -> Menu {
+fn options_of(model: &str) -> SessionOptions {
     let info = domain::model::ModelInfo {
         id: model.into(),
         name: "Echo".to_owned(),
@@ -23,7 +26,7 @@ fn menu_of(model: &str) -> Menu {
         patches: false,
         price: None,
     };
-    Menu {
+    SessionOptions {
         models: vec![info],
         mode: Mode::Full,
         approval: Approval::Ask,
@@ -46,11 +49,11 @@ fn attach(connection: &str, head: u64) -> TranslatorStart {
         viewer: Viewer {
             connection: connection.into(),
             bridge: None,
-            places: false,
+            with_positions: false,
             capabilities: ClientCapabilities::default(),
             extras: ExtraSet::ALL,
         },
-        menu: menu_of("echo"),
+        session_options: options_of("echo"),
         head,
         own_from: head + 1,
         open_calls: Vec::new(),
@@ -65,7 +68,7 @@ fn log(kinds: Vec<EventKind>) -> Vec<Event> {
 }
 
 fn started(connection: &str) -> EventKind {
-    let origin = Origin { connection: connection.into(), bridge: None, request: "1".to_owned() };
+    let origin = PromptOrigin { connection: connection.into(), bridge: None, request: "1".to_owned() };
     EventKind::TurnStarted { turn: "t".into(), origin }
 }
 
@@ -127,7 +130,7 @@ fn story() -> Vec<Event> {
     };
     let marked = Content {
         payload: Payload::TextResource { uri: "file:///a".to_owned(), mime: None, text: "A".to_owned() },
-        extras: Extras {
+        metadata: ContentMetadata {
             annotations: Some(json!({"audience": ["user"], "bogus": 1})),
             meta: Some(json!({"k": "v"})),
             resource_meta: Some(json!({"r": 1})),
@@ -251,7 +254,10 @@ fn a_watching_client_receives_every_update_in_order() {
         {"sessionUpdate":"config_option_update","configOptions":["read-only","echo","never"]}
     "#]],
     );
-    assert_eq!((translator.menu().mode, translator.menu().approval), (Mode::ReadOnly, Approval::Never));
+    assert_eq!(
+        (translator.session_options().mode, translator.session_options().approval),
+        (Mode::ReadOnly, Approval::Never)
+    );
 }
 
 #[test]
@@ -278,7 +284,7 @@ fn an_open_question_is_asked_of_later_clients_after_an_announced_call() {
     let events = log(vec![EventKind::PermissionAsked { question: question.clone() }]);
     let open = TranslatorStart {
         open_calls: vec![("d".into(), OpenCall::new(other_card()))],
-        open_questions: vec![Asked { at: 1, question: question.clone() }],
+        open_questions: vec![AskedQuestion { at: 1, question: question.clone() }],
         ..attach("other", 1)
     };
     check(
@@ -383,7 +389,7 @@ fn a_client_that_attaches_midway_sees_open_calls_and_questions() {
             ("c".into(), OpenCall { started: true, ..OpenCall::new(other_card()) }),
             ("d".into(), OpenCall::new(other_card())),
         ],
-        open_questions: vec![Asked { at: 4, question }],
+        open_questions: vec![AskedQuestion { at: 4, question }],
         ..attach("other", 4)
     };
     let mut translator = Translator::new(open);
@@ -411,11 +417,11 @@ fn a_turn_that_failed_says_so_and_answers_with_an_error() {
         message: "no key".to_owned(),
         data: json!({"provider": "anthropic"}),
     };
-    let mut places = attach("me", 0);
-    places.viewer.places = true;
+    let mut positions = attach("me", 0);
+    positions.viewer.with_positions = true;
     let events = log(vec![started("me"), user(vec![Content::text("hi")]), ended(StopReason::Failed(failure))]);
     check(
-        &translate_all(&mut Translator::new(places), &events),
+        &translate_all(&mut Translator::new(positions), &events),
         &expect![[r#"
             inserted t
             {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"no key"},"messageId":"t"}
@@ -425,15 +431,15 @@ fn a_turn_that_failed_says_so_and_answers_with_an_error() {
 }
 
 #[test]
-fn bridges_receive_the_place_with_the_last_update_of_each_event() {
-    let mut places = attach("other", 0);
-    places.viewer.places = true;
+fn bridges_receive_the_position_with_the_last_update_of_each_event() {
+    let mut positions = attach("other", 0);
+    positions.viewer.with_positions = true;
     let events = log(vec![
         user(vec![Content::text("a"), Content::text("b")]),
         EventKind::AgentText { message: "m".into(), text: "c".to_owned() },
         EventKind::Configured { setting: Setting::Mode(Mode::Safe), automatic: false },
     ]);
-    let said = translate_all(&mut Translator::new(places), &events);
+    let said = translate_all(&mut Translator::new(positions), &events);
     check(
         &said,
         &expect![[r#"
@@ -464,10 +470,10 @@ proptest! {
         text in "\\PC{0,40}|[\\x00-\\x7f]{0,40}",
         message in "[a-z0-9-]{1,36}",
         thought in any::<bool>(),
-        places in any::<bool>(),
+        positions in any::<bool>(),
     ) {
         let mut attach = attach("other", 0);
-        attach.viewer.places = places;
+        attach.viewer.with_positions = positions;
         let block = acp::ContentBlock::Text(acp::TextContent::new(text.clone()));
         let chunk = acp::ContentChunk::new(block).message_id(acp::MessageId::new(message.as_str()));
         let (kind, update) = if thought {
@@ -475,7 +481,7 @@ proptest! {
         } else {
             (EventKind::AgentText { message: message.into(), text }, acp::SessionUpdate::AgentMessageChunk(chunk))
         };
-        let meta = places.then(|| encode::ours(json!({"at": [1, 1]})));
+        let meta = positions.then(|| encode::acpd_meta(json!({"at": [1, 1]})));
         let params = acp::SessionNotification::new("s", update).meta(meta);
         let expected = rpc::notification(method::SESSION_UPDATE, &params);
         let said = translate_all(&mut Translator::new(attach), &log(vec![kind]));

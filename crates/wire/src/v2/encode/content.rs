@@ -12,8 +12,8 @@ use similar::TextDiff;
 
 use crate::v1;
 
-/// The maximum size of both texts together, in bytes. Larger texts get no patch, because it would take too long to
-/// compute.
+/// The maximum size of both texts together, in bytes. Larger texts get no patch, because it would
+/// take too long to compute.
 const PATCHED: usize = 256 << 10;
 
 /// How long the computation of one patch may take. After that, the rest is shown as replaced.
@@ -68,8 +68,8 @@ pub(crate) fn status(verdict: OutcomeKind) -> &'static str {
     }
 }
 
-/// Encodes the content of a call. Clients of this version have no terminals, so terminals of clients are omitted; their
-/// text is part of the content.
+/// Encodes the content of a call. Clients of this version have no terminals, so terminals of
+/// clients are omitted; their text is part of the content.
 pub(crate) fn tool_contents(content: &[ToolContent], kind: ToolKind) -> Vec<Value> {
     content.iter().filter_map(|content| tool_content(content, kind)).collect()
 }

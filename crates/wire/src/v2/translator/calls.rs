@@ -107,7 +107,8 @@ impl ShownCall {
         Some(update)
     }
 
-    /// The updates that change the content to this list: only the new pieces if it was extended, otherwise all of it.
+    /// The updates that change the content to this list: only the new pieces if it was extended,
+    /// otherwise all of it.
     fn progress(&mut self, id: &CallId, shown: &[ToolContent], status: &str) -> Vec<Value> {
         let kind = self.card.kind;
         let more = shown.strip_prefix(self.shown.as_slice()).filter(|_| !self.shown.is_empty());

@@ -1,5 +1,5 @@
-//! Determines which work waits for the user. The calls of a sub-agent belong to the call on which it works, so a
-//! question may block a part of the work or all of it.
+//! Determines which work waits for the user. The calls of a sub-agent belong to the call on which
+//! it works, so a question may block a part of the work or all of it.
 
 use std::collections::BTreeSet;
 

@@ -6,21 +6,21 @@ use domain::hosted::{CallFields, CallStatus, HostedEvent, OfferPart};
 use serde_json::{Value, json};
 
 use super::{EventOutput, ShownCall, Translator};
-use crate::v2::encode::{self, content, menu};
+use crate::v2::encode::{self, content, session_options};
 use crate::{child, v1};
 
 impl Translator {
     pub(super) fn hosted(&mut self, hosted: &HostedEvent, is_live: bool, output: &mut EventOutput) {
         match hosted {
             HostedEvent::Opened { offer, .. } => {
-                self.menu.hosted.get_or_insert_default().replace(offer);
+                self.session_options.hosted.get_or_insert_default().replace(offer);
                 if is_live {
                     output.update(self.options_update());
                 }
             }
             HostedEvent::Called { call, fields, .. } => output.update(self.reported(call, fields)),
             HostedEvent::Offered { part } => {
-                self.menu.hosted.get_or_insert_default().change(part);
+                self.session_options.hosted.get_or_insert_default().change(part);
                 output.update(match part {
                     OfferPart::Mode(_) | OfferPart::Model(_) | OfferPart::Options(_) => self.options_update(),
                     OfferPart::Commands(commands) => encode::commands_update(&child::read_commands(commands)),
@@ -37,7 +37,7 @@ impl Translator {
     }
 
     fn options_update(&self) -> Value {
-        json!({ "sessionUpdate": "config_option_update", "configOptions": menu::options(&self.menu) })
+        json!({ "sessionUpdate": "config_option_update", "configOptions": session_options::options(&self.session_options) })
     }
 
     fn reported(&mut self, id: &CallId, fields: &CallFields) -> Value {

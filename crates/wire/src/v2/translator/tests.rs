@@ -32,11 +32,11 @@ fn attach(head: u64) -> TranslatorStart {
         viewer: Viewer {
             connection: "c".into(),
             bridge: None,
-            places: false,
+            with_positions: false,
             capabilities: ClientCapabilities { notices: true, compaction: true, ..ClientCapabilities::default() },
             extras: ExtraSet::ALL,
         },
-        menu: Menu {
+        session_options: SessionOptions {
             models: Vec::new(),
             mode: Mode::Full,
             approval: Approval::Ask,
@@ -61,12 +61,12 @@ fn log(kinds: Vec<EventKind>) -> Vec<Event> {
 }
 
 fn started() -> EventKind {
-    let origin = Origin { connection: "c".into(), bridge: None, request: "1".to_owned() };
+    let origin = PromptOrigin { connection: "c".into(), bridge: None, request: "1".to_owned() };
     EventKind::TurnStarted { turn: "t".into(), origin }
 }
 
 fn user(message: &str, text: &str) -> EventKind {
-    let content = vec![Content { payload: Payload::Text { text: text.to_owned() }, extras: Default::default() }];
+    let content = vec![Content { payload: Payload::Text { text: text.to_owned() }, metadata: Default::default() }];
     serde_json::from_value(json!({
         "event": "user_message", "turn": "t", "message": message, "content": content,
     }))

@@ -231,7 +231,8 @@ proptest! {
         let (before, after) = events.split_at(at.index(events.len() + 1));
         let first = from_the_beginning(events);
         prop_assert_eq!(&later(before, after, true), &first);
-        // Without the history the rest is the same: the state, the questions, and every call and terminal that is open.
+        // Without the history the rest is the same: the state, the questions, and every call and
+        // terminal that is open.
         let blind = later(before, after, false);
         prop_assert_eq!((&blind.state, &blind.background), (&first.state, &first.background));
         prop_assert_eq!(&blind.questions, &first.questions);

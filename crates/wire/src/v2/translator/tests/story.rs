@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::v1;
 
-/// What a log tells, in its order: what was said by whom, which calls there were and how they ended, what was asked,
-/// planned and configured, and how each turn ended.
+/// What a log tells, in its order: what was said by whom, which calls there were and how they
+/// ended, what was asked, planned and configured, and how each turn ended.
 #[derive(Debug, Default, PartialEq)]
 struct Story {
     entries: Vec<StoryEntry>,

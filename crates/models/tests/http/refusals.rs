@@ -1,11 +1,11 @@
 //! Complaints in the words of many servers, and the requests that follow them.
 //!
-//! The words are quoted from servers' sources and from public issues, which each case names; all were
-//! looked up in November 2026.
+//! The words are quoted from servers' sources and from public issues, which each case names; all
+//! were looked up in November 2026.
 
 use std::sync::Arc;
 
-use acpd_models::{Kind, ModelConfig};
+use acpd_models::{ModelConfig, ProviderKind};
 use domain::conversation::{CallResult, Message, Part};
 use domain::model::Catalogue;
 use domain::{CallId, Content, MessageId, Payload};
@@ -31,14 +31,14 @@ fn messages() -> Vec<Arc<Message>> {
     ]
 }
 
-/// Asks a server that refuses a request with this body while `refuses` holds, and returns the number of
-/// its requests.
+/// Asks a server that refuses a request with this body while `refuses` holds, and returns the
+/// number of its requests.
 async fn requests(status: u16, body: Value, refuses: fn(&RecordedRequest) -> bool) -> usize {
     let server = Server::with(move |seen, _| match refuses(seen) {
         true => Reply::json(status, &body),
         false => Reply::stream(&[&ModelAnswer::text("hi").sse(Dialect::Chat)]),
     });
-    let mut config = config(Kind::OpenAi, &server.address);
+    let mut config = config(ProviderKind::OpenAi, &server.address);
     let (images, thinks) = (Some(true), Some(true));
     let facts = ModelConfig { id: "some-model".to_owned(), images, thinks, ..ModelConfig::default() };
     config.providers.get_mut("fake").unwrap().models = vec![facts];
@@ -121,24 +121,24 @@ async fn calls_of_other_models_get_an_empty_reasoning_where_one_is_required() {
 /// A session whose first model thinks, and whose second model at the same provider does not.
 #[tokio::test]
 async fn reasoning_is_left_out_for_a_model_that_refuses_it() {
-    for (kind, dialect, complaint) in [
+    for (kind, dialect, refusal) in [
         // karthink/gptel issue 774: Groq.
         (
-            Kind::OpenAi,
+            ProviderKind::OpenAi,
             Dialect::OpenRouter,
             "'messages.2' : for 'role:assistant' the following must be satisfied[('messages.2' : property 'reasoning' is \
              unsupported, did you mean 'role'?)]",
         ),
         // tashfeenahmed/freellmapi issue 1070: Groq.
         (
-            Kind::OpenAi,
+            ProviderKind::OpenAi,
             Dialect::Chat,
             "'messages.1' : for 'role:assistant' the following must be satisfied [('messages.1' : property \
              'reasoning_content' is unsupported)]",
         ),
         // OpenAI, as quoted in public clients of the Responses API.
         (
-            Kind::Responses,
+            ProviderKind::Responses,
             Dialect::Responses,
             "Reasoning input items can only be provided to a reasoning or computer use model. Remove reasoning items \
              from your input and try again.",
@@ -149,7 +149,7 @@ async fn reasoning_is_left_out_for_a_model_that_refuses_it() {
                 .iter()
                 .any(|field| seen.body.contains(field));
             match seen.body.contains("plain-model") && has_reasoning {
-                true => Reply::json(400, &json!({ "error": { "message": complaint } })),
+                true => Reply::json(400, &json!({ "error": { "message": refusal } })),
                 false => Reply::stream(&[&ModelAnswer::rich().sse(dialect)]),
             }
         });
@@ -162,13 +162,13 @@ async fn reasoning_is_left_out_for_a_model_that_refuses_it() {
         messages.extend(recorded(&deltas, |tool| format!("outcome of {tool}")));
         // The first request to the other model is sent twice, and the second one once.
         for requests in [3, 4] {
-            assert_eq!(ask_with(&*plain, request(messages.clone())).await.1, None, "{complaint}");
-            assert_eq!(server.requests().len(), requests, "{complaint}");
+            assert_eq!(ask_with(&*plain, request(messages.clone())).await.1, None, "{refusal}");
+            assert_eq!(server.requests().len(), requests, "{refusal}");
         }
     }
 }
 
-/// The complaint is Anthropic's, as OpenRouter passes it on (openrouter.ai, "Errors").
+/// The refusal is Anthropic's, as OpenRouter passes it on (openrouter.ai, "Errors").
 #[tokio::test]
 async fn a_refused_signature_behind_a_router_removes_thoughts_from_one_body_only() {
     let raw = json!({ "error": { "message": "messages.1.content.0: Invalid `signature` in `thinking` block" } });
@@ -179,7 +179,7 @@ async fn a_refused_signature_behind_a_router_removes_thoughts_from_one_body_only
         }
         false => Reply::stream(&[&ModelAnswer::rich().sse(Dialect::OpenRouter)]),
     });
-    let model = model_of(&config(Kind::OpenAi, &server.address), "anthropic/claude-sonnet-4.5");
+    let model = model_of(&config(ProviderKind::OpenAi, &server.address), "anthropic/claude-sonnet-4.5");
     let mut messages = vec![user("a")];
     let (deltas, _) = ask_with(&*model, request(messages.clone())).await;
     messages.extend(recorded(&deltas, |tool| format!("outcome of {tool}")));
@@ -189,7 +189,7 @@ async fn a_refused_signature_behind_a_router_removes_thoughts_from_one_body_only
     }
 }
 
-/// The complaint is Gemini's (ai.google.dev, "Thought signatures").
+/// The refusal is Gemini's (ai.google.dev, "Thought signatures").
 #[tokio::test]
 async fn calls_of_an_older_gemini_get_a_placeholder_where_a_signature_is_required() {
     let call = json!({ "functionCall": { "id": "c1", "name": "read_file", "args": { "path": "a" } } });
@@ -208,7 +208,7 @@ async fn calls_of_an_older_gemini_get_a_placeholder_where_a_signature_is_require
             false => Reply::stream(&[format!("data: {answer}\n\n").as_bytes()]),
         }
     });
-    let model = model_of(&config(Kind::Gemini, &server.address), "gemini-3-pro-preview");
+    let model = model_of(&config(ProviderKind::Gemini, &server.address), "gemini-3-pro-preview");
     let mut messages = vec![user("a")];
     let (deltas, _) = ask_with(&*model, request(messages.clone())).await;
     messages.extend(recorded(&deltas, |tool| format!("outcome of {tool}")));
@@ -225,7 +225,7 @@ async fn a_changed_request_is_not_one_of_the_tries() {
             ("/responses", true) => Reply::json(400, &json!({ "error": { "message": "summary is not supported" } })),
             _ => Reply::json(404, &json!({ "error": { "message": message } })),
         });
-    let mut config = config(Kind::OpenAi, &server.address);
+    let mut config = config(ProviderKind::OpenAi, &server.address);
     config.retry.tries = 1;
     assert_eq!(ask_with(&*model_of(&config, "gpt-5.1"), request(vec![user("a")])).await.1, None);
     assert_eq!(server.requests().len(), 3);

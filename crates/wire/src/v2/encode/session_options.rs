@@ -4,12 +4,12 @@ use domain::hosted::Offer;
 use domain::{Approval, Mode, ThoughtLevel};
 use serde_json::{Value, json};
 
-use crate::facts::Menu;
-use crate::v1::encode::menu::grouped_models;
+use crate::answer_data::SessionOptions;
+use crate::v1::encode::session_options::grouped_models;
 
 /// All options of a session.
-pub(crate) fn options(menu: &Menu) -> Vec<Value> {
-    if let Some(offer) = &menu.hosted {
+pub(crate) fn options(session_options: &SessionOptions) -> Vec<Value> {
+    if let Some(offer) = &session_options.hosted {
         return hosted_options(offer);
     }
     let modes: Vec<Value> =
@@ -19,20 +19,35 @@ pub(crate) fn options(menu: &Menu) -> Vec<Value> {
         .map(|approval| described(approval.id(), approval.name(), approval.description()))
         .collect();
     let mut options = vec![
-        select("mode", "Mode", "Which tools there are", "mode", menu.mode.id(), modes),
-        select("model", "Model", "Who answers", "model", menu.model.as_str(), models(menu)),
-        select("approval", "Approval", "When to ask before a tool runs", "_approval", menu.approval.id(), approvals),
+        select("mode", "Mode", "Which tools there are", "mode", session_options.mode.id(), modes),
+        select("model", "Model", "Who answers", "model", session_options.model.as_str(), models(session_options)),
+        select(
+            "approval",
+            "Approval",
+            "When to ask before a tool runs",
+            "_approval",
+            session_options.approval.id(),
+            approvals,
+        ),
     ];
     // Offered only if the chosen model can think.
-    if menu.models.iter().any(|model| model.id == menu.model && model.thinks) {
+    if session_options.models.iter().any(|model| model.id == session_options.model && model.thinks) {
         let levels = ThoughtLevel::ALL.iter().map(|level| plain(level.id(), level.name())).collect();
         let description = "How long the model may think before it answers";
-        options.push(select("thought_level", "Thinking", description, "thought_level", menu.thought.id(), levels));
+        options.push(select(
+            "thought_level",
+            "Thinking",
+            description,
+            "thought_level",
+            session_options.thought.id(),
+            levels,
+        ));
     }
     options
 }
 
-/// The options of a child agent, which speaks version 1: modes and models become options unless it has such options.
+/// The options of a child agent, which speaks version 1: modes and models become options unless it
+/// has such options.
 fn hosted_options(offer: &Offer) -> Vec<Value> {
     let mut options: Vec<Value> =
         offer.options.as_ref().and_then(Value::as_array).into_iter().flatten().filter_map(hosted_option).collect();
@@ -94,8 +109,8 @@ fn select(id: &str, name: &str, description: &str, category: &str, current: &str
 }
 
 /// The models to choose from, grouped by provider if at least one id names its provider.
-fn models(menu: &Menu) -> Vec<Value> {
-    let grouped = grouped_models(menu);
+fn models(session_options: &SessionOptions) -> Vec<Value> {
+    let grouped = grouped_models(session_options);
     let all = |models: &[(&str, &str)]| models.iter().map(|(id, name)| plain(id, name)).collect::<Vec<_>>();
     match grouped.as_slice() {
         [(None, models)] => all(models),

@@ -1,10 +1,10 @@
-//! What is left out of a request after a provider's complaint, and how long that lasts.
+//! What is left out of a request after a provider's refusal, and how long that lasts.
 
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use acpd_models::{Kind, ModelConfig, ModelsConfig};
+use acpd_models::{ModelConfig, ModelsConfig, ProviderKind};
 use domain::conversation::{Message, Part};
 use domain::model::{Catalogue, Delta, Model};
 use domain::{Content, MessageId, Payload};
@@ -18,16 +18,16 @@ use testkit::validation::PICTURE;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata};
 
-/// Starts a server that refuses requests with this complaint if `refuses` says so.
-fn server(kind: Kind, complaint: &'static str, refuses: fn(&RecordedRequest) -> bool) -> Server {
+/// Starts a server that refuses requests with this refusal if `refuses` says so.
+fn server(kind: ProviderKind, refusal: &'static str, refuses: fn(&RecordedRequest) -> bool) -> Server {
     Server::with(move |seen, _| match refuses(seen) {
-        true => Reply::json(400, &json!({ "error": { "type": "invalid_request_error", "message": complaint } })),
+        true => Reply::json(400, &json!({ "error": { "type": "invalid_request_error", "message": refusal } })),
         false => Reply::stream(&[&ModelAnswer::text("hi").sse(dialect(kind))]),
     })
 }
 
 /// Builds a model that takes images.
-fn seeing(kind: Kind, server: &Server) -> Arc<dyn Model> {
+fn seeing(kind: ProviderKind, server: &Server) -> Arc<dyn Model> {
     let mut config = config(kind, &server.address);
     let facts = ModelConfig { id: "claude-sonnet-4-5".to_owned(), images: Some(true), ..ModelConfig::default() };
     config.providers.get_mut("fake").unwrap().models = vec![facts];
@@ -83,15 +83,15 @@ async fn ask_at(server: &Server, model: &dyn Model) {
 
 /// Returns a model of the provider that needs no configuration.
 fn openai(model: &str) -> Arc<dyn Model> {
-    let config = ModelsConfig { providers: Default::default(), ..config(Kind::OpenAi, "http://x") };
+    let config = ModelsConfig { providers: Default::default(), ..config(ProviderKind::OpenAi, "http://x") };
     providers(&config).find(&format!("openai/{model}").as_str().into()).unwrap()
 }
 
 #[tokio::test]
-async fn a_concession_lasts_an_hour_for_its_address() {
+async fn an_adjustment_lasts_an_hour_for_its_address() {
     let has_effort = |seen: &RecordedRequest| seen.json().get("reasoning_effort").is_some();
-    let strict = server(Kind::OpenAi, "reasoning_effort is not supported", has_effort);
-    let other = server(Kind::OpenAi, "", |_| false);
+    let strict = server(ProviderKind::OpenAi, "reasoning_effort is not supported", has_effort);
+    let other = server(ProviderKind::OpenAi, "", |_| false);
     let model = openai("gpt-5");
     for requests in [2, 3] {
         ask_at(&strict, &*model).await;
@@ -114,7 +114,7 @@ async fn an_api_that_a_model_refuses_is_exchanged_at_that_address_only() {
             "/responses" => Reply::stream(&[&ModelAnswer::text("hi").sse(Dialect::Responses)]),
             _ => Reply::json(status, &json!({ "error": { "message": message } })),
         });
-        let other = server(Kind::OpenAi, "", |_| false);
+        let other = server(ProviderKind::OpenAi, "", |_| false);
         let model = openai("gpt-5");
         ask_at(&strict, &*model).await;
         ask_at(&other, &*model).await;
@@ -164,7 +164,7 @@ struct ChangeThreads(Arc<Mutex<Vec<ThreadId>>>);
 
 impl tracing::Subscriber for ChangeThreads {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.fields().field("concession").is_some()
+        metadata.fields().field("adjustment").is_some()
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
@@ -184,8 +184,8 @@ impl tracing::Subscriber for ChangeThreads {
     fn exit(&self, _: &Id) {}
 }
 
-/// A long conversation takes a while to parse and to write, and the thread that reads the answer also
-/// runs many actors.
+/// A long conversation takes a while to parse and to write, and the thread that reads the answer
+/// also runs many actors.
 #[test]
 fn a_request_is_changed_off_the_thread_that_reads_the_answer() {
     let threads = Arc::new(Mutex::new(Vec::new()));
@@ -198,7 +198,7 @@ fn a_request_is_changed_off_the_thread_that_reads_the_answer() {
         .build()
         .unwrap();
     let has_effort = |seen: &RecordedRequest| seen.json().get("reasoning_effort").is_some();
-    let strict = server(Kind::OpenAi, "reasoning_effort is not supported", has_effort);
+    let strict = server(ProviderKind::OpenAi, "reasoning_effort is not supported", has_effort);
     runtime.block_on(ask_at(&strict, &*openai("gpt-5")));
     assert_eq!(strict.requests().len(), 2);
     // Copies: a lock that this test held while it failed would fail the other tests too.
@@ -208,12 +208,12 @@ fn a_request_is_changed_off_the_thread_that_reads_the_answer() {
     assert!(!threads.contains(&std::thread::current().id()));
 }
 
-/// The complaint is Anthropic's (quoted in issues of anthropic-sdk-python and its users, 2025).
+/// The refusal is Anthropic's (quoted in issues of anthropic-sdk-python and its users, 2025).
 #[tokio::test]
 async fn refused_thoughts_are_removed_from_one_body_only() {
-    let complaint = "messages.1.content.0: Invalid `signature` in `thinking` block";
-    let server = server(Kind::Anthropic, complaint, |seen| seen.body.contains("\"signature\":\"stale\""));
-    let model = model_of(&config(Kind::Anthropic, &server.address), "claude-sonnet-4-5");
+    let refusal = "messages.1.content.0: Invalid `signature` in `thinking` block";
+    let server = server(ProviderKind::Anthropic, refusal, |seen| seen.body.contains("\"signature\":\"stale\""));
+    let model = model_of(&config(ProviderKind::Anthropic, &server.address), "claude-sonnet-4-5");
     let thought = Part::Seal(json!({ "provider": "fake", "signature": "stale" }));
     let parts = vec![Part::Thought("hm".to_owned()), thought, Part::Text("so".to_owned())];
     let agent = Arc::new(Message::Assistant { id: MessageId::new(), parts });
@@ -229,7 +229,7 @@ async fn a_turn_that_is_cancelled_during_a_wait_asks_no_more() {
     let busy = Reply::new(429, &[("retry-after", "40")], "{}");
     let whole = Reply::stream(&[&ModelAnswer::text("hi").sse(Dialect::Chat)]);
     let server = Server::script(vec![busy, whole]);
-    let model = model_of(&config(Kind::OpenAi, &server.address), "m");
+    let model = model_of(&config(ProviderKind::OpenAi, &server.address), "m");
     let mut stream = model.respond(request(vec![user("hello")]));
     let notice = stream.next().await;
     assert!(matches!(&notice, Some(Ok(Delta::Notice(text))) if text.contains("trying again in")), "{notice:?}");

@@ -1,25 +1,23 @@
 //! Stored API keys: one private file per provider, in one private folder.
 //!
-//! This module stores and deletes keys. `key` looks them up, and `device` gets one from GitHub.
-
-mod device;
+//! This module stores and deletes keys. `key` looks them up, and `device_flow` gets one from
+//! GitHub.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-pub use self::device::{DeviceError, DeviceFlow, DeviceGrant, DevicePoll};
 use crate::secret::Secret;
 
 /// The folder of stored keys. Each call reads it again, because another process may change it.
 #[derive(Clone, Debug)]
-pub struct Accounts {
+pub struct KeyStore {
     folder: PathBuf,
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum AccountError {
+pub enum KeyStoreError {
     #[error("`{0}` is not a provider's name")]
     Name(String),
     #[error("the key is empty or has more than one line")]
@@ -30,7 +28,7 @@ pub enum AccountError {
     Forget { name: String, folder: PathBuf, source: io::Error },
 }
 
-impl Accounts {
+impl KeyStore {
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into() }
     }
@@ -55,18 +53,18 @@ impl Accounts {
     /// # Errors
     ///
     /// If the name or the key is invalid, or if the folder cannot be written to.
-    pub fn store(&self, name: &str, key: &Secret) -> Result<PathBuf, AccountError> {
+    pub fn store(&self, name: &str, key: &Secret) -> Result<PathBuf, KeyStoreError> {
         if !is_name(name) {
-            return Err(AccountError::Name(name.to_owned()));
+            return Err(KeyStoreError::Name(name.to_owned()));
         }
         let text = key.expose().trim();
         if text.is_empty() || text.contains(char::is_control) {
-            return Err(AccountError::Key);
+            return Err(KeyStoreError::Key);
         }
         let path = self.path(name);
         self.write(&path, text).map_err(|source| {
             let folder = self.folder.clone();
-            AccountError::Store { name: name.to_owned(), folder, source }
+            KeyStoreError::Store { name: name.to_owned(), folder, source }
         })?;
         Ok(path)
     }
@@ -76,14 +74,14 @@ impl Accounts {
     /// # Errors
     ///
     /// If the file exists and cannot be removed.
-    pub fn forget(&self, name: &str) -> Result<bool, AccountError> {
+    pub fn forget(&self, name: &str) -> Result<bool, KeyStoreError> {
         if !is_name(name) {
-            return Err(AccountError::Name(name.to_owned()));
+            return Err(KeyStoreError::Name(name.to_owned()));
         }
         match fs::remove_file(self.path(name)) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(source) => Err(AccountError::Forget { name: name.to_owned(), folder: self.folder.clone(), source }),
+            Err(source) => Err(KeyStoreError::Forget { name: name.to_owned(), folder: self.folder.clone(), source }),
         }
     }
 
@@ -118,29 +116,29 @@ mod tests {
     #[test]
     fn a_key_is_stored_privately_replaced_and_forgotten() {
         let home = tempfile::tempdir().unwrap();
-        let accounts = Accounts::new(home.path().join("state/accounts"));
-        assert!(accounts.names().is_empty());
-        let path = accounts.store("anthropic", &Secret::new(" k1\n")).unwrap();
-        accounts.store("anthropic", &Secret::new("k2")).unwrap();
-        accounts.store("llama.cpp", &Secret::new("k3")).unwrap();
+        let key_store = KeyStore::new(home.path().join("state/key_store"));
+        assert!(key_store.names().is_empty());
+        let path = key_store.store("anthropic", &Secret::new(" k1\n")).unwrap();
+        key_store.store("anthropic", &Secret::new("k2")).unwrap();
+        key_store.store("llama.cpp", &Secret::new("k3")).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "k2\n");
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
-        assert_eq!(accounts.names(), ["anthropic", "llama.cpp"]);
-        assert!(accounts.forget("anthropic").unwrap() && !accounts.forget("anthropic").unwrap());
-        assert_eq!(accounts.names(), ["llama.cpp"]);
+        assert_eq!(key_store.names(), ["anthropic", "llama.cpp"]);
+        assert!(key_store.forget("anthropic").unwrap() && !key_store.forget("anthropic").unwrap());
+        assert_eq!(key_store.names(), ["llama.cpp"]);
     }
 
     #[test]
     fn names_and_keys_that_cannot_be_are_refused() {
         let home = tempfile::tempdir().unwrap();
-        let accounts = Accounts::new(home.path());
+        let key_store = KeyStore::new(home.path());
         for name in ["", "../x", "a/b", ".hidden", "a b"] {
-            assert!(accounts.store(name, &Secret::new("k")).is_err(), "{name}");
-            assert!(accounts.forget(name).is_err(), "{name}");
+            assert!(key_store.store(name, &Secret::new("k")).is_err(), "{name}");
+            assert!(key_store.forget(name).is_err(), "{name}");
         }
         for key in ["", " \n", "a\nb"] {
-            assert!(accounts.store("p", &Secret::new(key)).is_err(), "{key:?}");
+            assert!(key_store.store("p", &Secret::new(key)).is_err(), "{key:?}");
         }
     }
 
@@ -148,7 +146,7 @@ mod tests {
     fn an_error_names_the_folder_and_not_the_key() {
         let home = tempfile::tempdir().unwrap();
         fs::write(home.path().join("file"), "").unwrap();
-        let error = Accounts::new(home.path().join("file")).store("p", &Secret::new("hush")).unwrap_err();
+        let error = KeyStore::new(home.path().join("file")).store("p", &Secret::new("hush")).unwrap_err();
         assert!(error.to_string().starts_with("storing the key for p in "), "{error}");
         assert!(!format!("{error:?}").contains("hush"));
     }

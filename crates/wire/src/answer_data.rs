@@ -9,12 +9,13 @@ use domain::{Approval, ExtraSet, Mode, ModelId, ThoughtLevel};
 pub const ENV_METHOD: &str = "env";
 /// The authentication method that logs in to GitHub in a browser.
 pub const GITHUB_METHOD: &str = "github";
-/// The authentication method that stores a key with `acpd login`, which the client runs in a terminal.
+/// The authentication method that stores a key with `acpd login`, which the client runs in a
+/// terminal.
 pub const TERMINAL_METHOD: &str = "terminal";
 
 /// The parts of the answer to `initialize` that depend on configuration and client.
 #[derive(Clone, Debug)]
-pub struct AgentFacts {
+pub struct AgentInfo {
     /// Whether the model that a new session would use takes images.
     pub images: bool,
     pub audio: bool,
@@ -31,7 +32,7 @@ pub struct AgentFacts {
 
 /// The options of a session and their current values.
 #[derive(Clone, Debug)]
-pub struct Menu {
+pub struct SessionOptions {
     pub models: Vec<ModelInfo>,
     pub mode: Mode,
     pub approval: Approval,

@@ -1,5 +1,5 @@
-//! A session's presets: the mode selects the tools, the approval when to ask, and the thought level
-//! how much a model thinks.
+//! The settings that a client chooses for a session: the mode selects the tools, the approval when
+//! to ask, and the thought level how much a model thinks.
 
 use serde::{Deserialize, Serialize};
 
@@ -72,7 +72,8 @@ impl Mode {
             },
             (Mode::Full, mode) | (mode, Mode::Full) => mode,
             (one, other) if one == other => one,
-            // Two different restricted modes: only reading is certain to be allowed by both. The sandbox has no network.
+            // Two different restricted modes: only reading is certain to be allowed by both. The
+            // sandbox has no network.
             (Mode::Sandbox | Mode::ReadOffline, _) | (_, Mode::Sandbox | Mode::ReadOffline) => Mode::ReadOffline,
             (Mode::ReadOnly | Mode::Safe, _) => Mode::ReadOnly,
         }

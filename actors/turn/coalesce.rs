@@ -17,7 +17,7 @@ const JOINED: usize = 4 << 10;
 type Item = Result<Delta, ModelError>;
 
 /// A response stream that joins text which arrives in a burst.
-pub(super) struct Bursts<S> {
+pub(super) struct Coalesced<S> {
     answer: Fuse<S>,
     /// How many pieces have come since the last wait.
     in_a_row: usize,
@@ -25,7 +25,7 @@ pub(super) struct Bursts<S> {
     next: Option<Item>,
 }
 
-impl<S: Stream<Item = Item> + Unpin> Bursts<S> {
+impl<S: Stream<Item = Item> + Unpin> Coalesced<S> {
     pub(super) fn new(answer: S) -> Self {
         Self { answer: answer.fuse(), in_a_row: 0, next: None }
     }
@@ -56,7 +56,7 @@ impl<S: Stream<Item = Item> + Unpin> Bursts<S> {
     }
 }
 
-impl<S: Stream<Item = Item> + Unpin> Stream for Bursts<S> {
+impl<S: Stream<Item = Item> + Unpin> Stream for Coalesced<S> {
     type Item = Item;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Item>> {
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     async fn passed(pieces: Vec<Delta>) -> Vec<Delta> {
-        Bursts::new(stream::iter(pieces.into_iter().map(Ok))).map(Result::unwrap).collect().await
+        Coalesced::new(stream::iter(pieces.into_iter().map(Ok))).map(Result::unwrap).collect().await
     }
 
     fn said(deltas: &[Delta]) -> String {
@@ -121,7 +121,7 @@ mod tests {
             tokio::task::yield_now().await;
             piece
         });
-        assert_eq!(Bursts::new(Box::pin(waiting)).count().await, 100);
+        assert_eq!(Coalesced::new(Box::pin(waiting)).count().await, 100);
     }
 
     #[tokio::test]
@@ -129,7 +129,7 @@ mod tests {
         let text = (0..100).map(|_| Ok(Delta::Text("x".to_owned())));
         let failed =
             ModelError { kind: FailureKind::Internal, message: "it broke".to_owned(), data: serde_json::Value::Null };
-        let all: Vec<Item> = Bursts::new(stream::iter(text.chain([Err(failed)]))).collect().await;
+        let all: Vec<Item> = Coalesced::new(stream::iter(text.chain([Err(failed)]))).collect().await;
         assert!(matches!(all.last(), Some(Err(_))));
         assert_eq!(all.iter().flatten().map(|delta| said(std::slice::from_ref(delta)).len()).sum::<usize>(), 100);
     }

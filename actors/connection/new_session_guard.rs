@@ -6,14 +6,14 @@ use crate::directory::{Evict, EvictionReason, LogRetention};
 use crate::mail::tell;
 use crate::runtime::Runtime;
 
-/// Deletes the session when it is dropped, unless the session was finished first. A request that fails or is withdrawn,
-/// or whose connection ends, therefore leaves nothing behind.
-pub(super) struct Draft {
+/// Deletes the session when it is dropped, unless the session was finished first. A request that
+/// fails or is withdrawn, or whose connection ends, therefore leaves nothing behind.
+pub(super) struct NewSessionGuard {
     runtime: Runtime,
     session: Option<SessionId>,
 }
 
-impl Draft {
+impl NewSessionGuard {
     pub(super) fn new(runtime: &Runtime, session: &SessionId) -> Self {
         Self { runtime: runtime.clone(), session: Some(session.clone()) }
     }
@@ -25,7 +25,7 @@ impl Draft {
     }
 }
 
-impl Drop for Draft {
+impl Drop for NewSessionGuard {
     fn drop(&mut self) {
         if let Some(id) = self.session.take() {
             tell(

@@ -12,31 +12,31 @@ use crate::{Approval, Content, Environment, Mode, ModelId, Payload};
 /// The address of the resource that carries changing facts to the model.
 const ENVIRONMENT: &str = "acpd:environment";
 
-pub trait Briefing: Send + Sync + 'static {
-    /// Builds the instructions of a model: how it should work, where it works, and the notes of the
-    /// project and the user. It reads the files for every turn, so a changed file takes effect with
-    /// the next prompt. As long as the files stay the same, so does the text, whatever `place.mode`
-    /// is: providers cache the beginning of requests.
-    fn brief(&self, place: Workplace, model: ModelId) -> BoxFuture<'static, Brief>;
+pub trait Instructions: Send + Sync + 'static {
+    /// Builds the system prompt of a model: how it should work, where it works, and the notes of
+    /// the project and the user. It reads the files for every turn, so a changed file takes effect
+    /// with the next prompt. As long as the files stay the same, so does the text, whatever
+    /// `workspace.mode` is: providers cache the beginning of requests.
+    fn system_prompt(&self, workspace: Workspace, model: ModelId) -> BoxFuture<'static, SystemPrompt>;
 
-    /// Describes what may have changed since the last prompt, such as the date and the state of git.
-    /// The text goes with the user's message. None if there is nothing to describe.
-    fn facts(&self, _situation: Situation) -> Option<BoxFuture<'static, String>> {
+    /// Describes what may have changed since the last prompt, such as the date and the state of
+    /// git. The text goes with the user's message. None if there is nothing to describe.
+    fn environment_facts(&self, _context: SessionContext) -> Option<BoxFuture<'static, String>> {
         None
     }
 
-    /// Lists the slash commands that are available in this place, by name.
-    fn commands(&self, _place: Workplace) -> BoxFuture<'static, Vec<SlashCommandCard>> {
+    /// Lists the slash commands that are available in a workspace, by name.
+    fn commands(&self, _workspace: Workspace) -> BoxFuture<'static, Vec<SlashCommandCard>> {
         Box::pin(std::future::ready(Vec::new()))
     }
 
-    /// Lists the skills and custom agents that can be used in this place.
-    fn library(&self, _place: Workplace) -> BoxFuture<'static, LibraryCard> {
+    /// Lists the skills and custom agents that can be used in a workspace.
+    fn library(&self, _workspace: Workspace) -> BoxFuture<'static, LibraryCard> {
         Box::pin(std::future::ready(LibraryCard::default()))
     }
 
     /// Returns the text that a slash command stands for, or None if there is no such command.
-    fn expand(&self, _place: Workplace, _call: TypedSlashCommand) -> BoxFuture<'static, Option<Expansion>> {
+    fn expand(&self, _workspace: Workspace, _call: TypedSlashCommand) -> BoxFuture<'static, Option<Expansion>> {
         Box::pin(std::future::ready(None))
     }
 }
@@ -51,7 +51,7 @@ pub enum Expansion {
     Withheld(String),
 }
 
-/// The skills and custom agents of a place, as people see them.
+/// The skills and custom agents of a workspace, as people see them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LibraryCard {
     pub skills: Vec<LibraryEntry>,
@@ -89,34 +89,34 @@ impl LibraryCard {
     }
 }
 
-/// The instructions for a turn.
+/// The system prompt of a turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Brief {
+pub struct SystemPrompt {
     /// The text for the model.
     pub text: String,
     /// Sentences for the user about what is wrong with the instruction files.
     pub notices: Vec<String>,
 }
 
-impl From<String> for Brief {
+impl From<String> for SystemPrompt {
     fn from(text: String) -> Self {
         Self { text, notices: Vec::new() }
     }
 }
 
-/// The place in which a turn works.
+/// The folders in which a turn works, and the mode that limits it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Workplace {
+pub struct Workspace {
     pub cwd: PathBuf,
     pub extra_roots: Vec<PathBuf>,
     pub mode: Mode,
 }
 
-/// What a model should know about its session besides the place, and the environment for finding
-/// out more.
+/// What a model should know about its session besides the workspace, and the environment for
+/// finding out more.
 #[derive(Clone, Debug)]
-pub struct Situation {
-    pub place: Workplace,
+pub struct SessionContext {
+    pub workspace: Workspace,
     pub approval: Approval,
     /// The names of the tools that the mode excludes.
     pub left_out: Vec<String>,

@@ -1,4 +1,5 @@
-//! What a model gets before and with the user's messages: the system prompt, notes, and the facts that change.
+//! What a model gets before and with the user's messages: the system prompt, notes, and the facts
+//! that change.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -6,11 +7,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use domain::briefing::{Brief, Briefing, Situation, Workplace};
+use domain::instructions::{Instructions, SessionContext, SystemPrompt, Workspace};
 use domain::{BaseEnvironment, ModelId};
 use expect_test::expect;
 use futures_util::future::BoxFuture;
-use models::{KeyConfig, Kind, LocalConfig, ModelConfig, ModelsConfig, ProviderConfig, Providers, Rehearsal};
+use models::{KeyConfig, LocalConfig, ModelConfig, ModelsConfig, ProviderConfig, ProviderKind, Providers, Rehearsal};
 use process::Launcher;
 use project::Notes;
 use serde_json::{Value, json};
@@ -28,14 +29,14 @@ struct PassingDays {
     day: AtomicU32,
 }
 
-impl Briefing for PassingDays {
-    fn brief(&self, place: Workplace, model: ModelId) -> BoxFuture<'static, Brief> {
-        self.notes.brief(place, model)
+impl Instructions for PassingDays {
+    fn system_prompt(&self, workspace: Workspace, model: ModelId) -> BoxFuture<'static, SystemPrompt> {
+        self.notes.system_prompt(workspace, model)
     }
 
-    fn facts(&self, situation: Situation) -> Option<BoxFuture<'static, String>> {
+    fn environment_facts(&self, context: SessionContext) -> Option<BoxFuture<'static, String>> {
         let day = self.day.fetch_add(1, Ordering::Relaxed);
-        let facts = self.notes.facts(situation)?;
+        let facts = self.notes.environment_facts(context)?;
         Some(Box::pin(async move {
             let facts = facts.await;
             let (_, rest) = facts.split_once('\n').unwrap();
@@ -44,7 +45,8 @@ impl Briefing for PassingDays {
     }
 }
 
-/// A folder with a program `git` whose configuration has these names and whose status is the file `status` beside it.
+/// A folder with a program `git` whose configuration has these names and whose status is the file
+/// `status` beside it.
 fn stub_git(folder: &Path, settings: &str) {
     let script = format!(
         "#!/bin/sh\ncase \"$*\" in config*) printf '{settings}';; *status*) cat {}/status;; *) exit 1;; esac\n",
@@ -58,7 +60,7 @@ fn anthropic(server: &Server) -> Arc<Providers> {
     let provider = ProviderConfig {
         key: KeyConfig::default(),
         models: vec![ModelConfig { id: "claude-m".to_owned(), ..ModelConfig::default() }],
-        ..ProviderConfig::new(Kind::Anthropic, &server.address)
+        ..ProviderConfig::new(ProviderKind::Anthropic, &server.address)
     };
     let config = ModelsConfig {
         default: Some("fake/claude-m".to_owned()),
@@ -95,14 +97,14 @@ async fn changing_facts_leave_the_beginning_of_requests_unchanged() {
         (0..3).map(|n| Reply::stream(&[&ModelAnswer::text(format!("Answer {n}.")).sse(Dialect::Anthropic)])).collect();
     let server = Server::script(replies);
     let models = anthropic(&server);
-    let toolbox = Arc::new(Registry::new(tools::Settings::new(env!("CARGO_BIN_EXE_acpd"))));
+    let toolbox = Arc::new(Registry::new(tools::ToolSettings::new(env!("CARGO_BIN_EXE_acpd"))));
     let launcher = Some(Launcher::new(env!("CARGO_BIN_EXE_acpd")));
     let notes = Notes { rules: Some(toolbox.rules()), launcher, ..Notes::default() };
     let path = format!("{}:/usr/local/bin:/usr/bin:/bin", programs.path().display());
     let scene = Scene::adjusted(|ports| {
         ports.models = models;
         ports.toolbox = toolbox;
-        ports.briefing = Arc::new(PassingDays { notes, day: AtomicU32::new(1) });
+        ports.instructions = Arc::new(PassingDays { notes, day: AtomicU32::new(1) });
         ports.settings.base = Arc::new(BaseEnvironment::new([("PATH".to_owned(), path)].into_iter().collect()));
     });
     let mut zed = scene.editor("zed").await;
@@ -197,8 +199,8 @@ async fn a_repository_that_names_programs_for_git_is_described_without_its_statu
     fs::write(programs.path().join("status"), "").unwrap();
     let notes = Notes { launcher: Some(Launcher::new(env!("CARGO_BIN_EXE_acpd"))), ..Notes::default() };
     let path = format!("{}:/usr/local/bin:/usr/bin:/bin", programs.path().display());
-    let situation = Situation {
-        place: Workplace { cwd: home.path().to_owned(), extra_roots: Vec::new(), mode: domain::Mode::Full },
+    let context = SessionContext {
+        workspace: Workspace { cwd: home.path().to_owned(), extra_roots: Vec::new(), mode: domain::Mode::Full },
         approval: domain::Approval::Ask,
         left_out: Vec::new(),
         environment: Arc::new([("PATH".to_owned(), path)].into_iter().collect()),
@@ -207,7 +209,7 @@ async fn a_repository_that_names_programs_for_git_is_described_without_its_statu
         [("local\\tcore.bare\\n", true), ("local\\tfilter.x.clean\\n", false), ("global\\tfilter.lfs.clean\\n", true)]
     {
         stub_git(programs.path(), settings);
-        let facts = notes.facts(situation.clone()).unwrap().await;
+        let facts = notes.environment_facts(context.clone()).unwrap().await;
         assert!(facts.contains("Git branch: main"), "{facts}");
         assert_eq!(facts.contains("Git status:\nno changes"), expected, "{settings}: {facts}");
     }

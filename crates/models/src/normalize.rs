@@ -19,17 +19,17 @@ static OPENING: LazyLock<Content> = LazyLock::new(|| Content::text("(The convers
 static GO_ON: LazyLock<Content> = LazyLock::new(|| Content::text("Go on."));
 
 #[derive(Debug)]
-pub(crate) enum OutlineEntry<'a> {
+pub(crate) enum NormalizedMessage<'a> {
     User(Vec<&'a Content>),
     Assistant {
         parts: Vec<&'a Part>,
         /// One result for each call in `parts`, in their order.
-        results: Vec<Answered<'a>>,
+        results: Vec<CallOutcome<'a>>,
     },
 }
 
 #[derive(Debug)]
-pub(crate) struct Answered<'a> {
+pub(crate) struct CallOutcome<'a> {
     pub(crate) call: &'a CallId,
     /// The values that must be sent back with the call to the provider that made it.
     pub(crate) origin: Option<&'a CallOrigin>,
@@ -38,9 +38,9 @@ pub(crate) struct Answered<'a> {
     pub(crate) failed: bool,
 }
 
-pub(crate) fn outline(messages: &[Arc<Message>]) -> Vec<OutlineEntry<'_>> {
+pub(crate) fn normalize(messages: &[Arc<Message>]) -> Vec<NormalizedMessage<'_>> {
     let outcomes = outcomes(messages);
-    let mut entries: Vec<OutlineEntry> = Vec::new();
+    let mut entries: Vec<NormalizedMessage> = Vec::new();
     for message in messages {
         match &**message {
             Message::User { content, .. } => add_user(&mut entries, content.iter().filter(|block| !is_blank(block))),
@@ -48,32 +48,31 @@ pub(crate) fn outline(messages: &[Arc<Message>]) -> Vec<OutlineEntry<'_>> {
             Message::Results { .. } => {}
         }
     }
-    if let Some(OutlineEntry::Assistant { .. }) = entries.first() {
-        entries.insert(0, OutlineEntry::User(vec![&OPENING]));
+    if let Some(NormalizedMessage::Assistant { .. }) = entries.first() {
+        entries.insert(0, NormalizedMessage::User(vec![&OPENING]));
     }
     match entries.last() {
         // A provider would take a response at the end as the beginning of the next one, which newer
         // models refuse.
-        Some(OutlineEntry::Assistant { results, .. }) if results.is_empty() => {
-            entries.push(OutlineEntry::User(vec![&GO_ON]))
+        Some(NormalizedMessage::Assistant { results, .. }) if results.is_empty() => {
+            entries.push(NormalizedMessage::User(vec![&GO_ON]))
         }
-        None => entries.push(OutlineEntry::User(vec![&GO_ON])),
-        Some(OutlineEntry::User(_) | OutlineEntry::Assistant { .. }) => {}
+        None => entries.push(NormalizedMessage::User(vec![&GO_ON])),
+        Some(NormalizedMessage::User(_) | NormalizedMessage::Assistant { .. }) => {}
     }
     entries
 }
 
 /// Returns the entries since the user last spoke.
-pub(crate) fn current_loop<'e, 'a>(entries: &'e [OutlineEntry<'a>]) -> &'e [OutlineEntry<'a>] {
-    let start = entries.iter().rposition(|entry| matches!(entry, OutlineEntry::User(_))).map_or(0, |at| at + 1);
+pub(crate) fn current_loop<'e, 'a>(entries: &'e [NormalizedMessage<'a>]) -> &'e [NormalizedMessage<'a>] {
+    let start = entries.iter().rposition(|entry| matches!(entry, NormalizedMessage::User(_))).map_or(0, |at| at + 1);
     &entries[start..]
 }
 
 /// Returns for each entry whether the model called tools between the user's messages around it.
-pub(crate) fn with_calls(entries: &[OutlineEntry<'_>]) -> Vec<bool> {
-    let is_user = |entry: &OutlineEntry<'_>| matches!(entry, OutlineEntry::User(_));
-    let has_calls =
-        |entry: &OutlineEntry<'_>| matches!(entry, OutlineEntry::Assistant { results, .. } if !results.is_empty());
+pub(crate) fn with_calls(entries: &[NormalizedMessage<'_>]) -> Vec<bool> {
+    let is_user = |entry: &NormalizedMessage<'_>| matches!(entry, NormalizedMessage::User(_));
+    let has_calls = |entry: &NormalizedMessage<'_>| matches!(entry, NormalizedMessage::Assistant { results, .. } if !results.is_empty());
     let loops = entries.chunk_by(|one, next| !is_user(one) && !is_user(next));
     loops.flat_map(|entries| std::iter::repeat_n(entries.iter().any(has_calls), entries.len())).collect()
 }
@@ -90,20 +89,20 @@ fn is_blank(block: &Content) -> bool {
     matches!(&block.payload, Payload::Text { text } if text.trim().is_empty())
 }
 
-fn add_user<'a>(entries: &mut Vec<OutlineEntry<'a>>, content: impl Iterator<Item = &'a Content>) {
+fn add_user<'a>(entries: &mut Vec<NormalizedMessage<'a>>, content: impl Iterator<Item = &'a Content>) {
     let mut content = content.peekable();
     if content.peek().is_none() {
         return;
     }
-    if let Some(OutlineEntry::User(so_far)) = entries.last_mut() {
+    if let Some(NormalizedMessage::User(so_far)) = entries.last_mut() {
         so_far.extend(content);
     } else {
-        entries.push(OutlineEntry::User(content.collect()));
+        entries.push(NormalizedMessage::User(content.collect()));
     }
 }
 
 fn add_response<'a>(
-    entries: &mut Vec<OutlineEntry<'a>>,
+    entries: &mut Vec<NormalizedMessage<'a>>,
     parts: &'a [Part],
     outcomes: &HashMap<&CallId, &'a CallResult>,
 ) {
@@ -125,18 +124,18 @@ fn add_response<'a>(
     let answered = calls.map(|(call, origin)| match outcomes.get(call) {
         Some(CallResult { text, images, failed, .. }) => {
             let is_empty = text.is_empty() && images.is_empty();
-            Answered { call, origin, text: if is_empty { "(no output)" } else { text }, images, failed: *failed }
+            CallOutcome { call, origin, text: if is_empty { "(no output)" } else { text }, images, failed: *failed }
         }
-        None => Answered { call, origin, text: NO_OUTCOME, images: &[], failed: true },
+        None => CallOutcome { call, origin, text: NO_OUTCOME, images: &[], failed: true },
     });
-    let answered: Vec<Answered> = answered.collect();
+    let answered: Vec<CallOutcome> = answered.collect();
     match entries.last_mut() {
-        Some(OutlineEntry::Assistant { parts: so_far, results }) if results.is_empty() => {
+        Some(NormalizedMessage::Assistant { parts: so_far, results }) if results.is_empty() => {
             so_far.extend(parts);
             *results = answered;
         }
-        Some(OutlineEntry::Assistant { .. } | OutlineEntry::User(_)) | None => {
-            entries.push(OutlineEntry::Assistant { parts, results: answered });
+        Some(NormalizedMessage::Assistant { .. } | NormalizedMessage::User(_)) | None => {
+            entries.push(NormalizedMessage::Assistant { parts, results: answered });
         }
     }
 }
@@ -171,9 +170,11 @@ mod tests {
     }
 
     fn brief(messages: &[Arc<Message>]) -> String {
-        let entries = outline(messages).into_iter().map(|entry| match entry {
-            OutlineEntry::User(content) => content.iter().map(|block| block.as_text()).collect::<Vec<_>>().join("+"),
-            OutlineEntry::Assistant { parts, results } => {
+        let entries = normalize(messages).into_iter().map(|entry| match entry {
+            NormalizedMessage::User(content) => {
+                content.iter().map(|block| block.as_text()).collect::<Vec<_>>().join("+")
+            }
+            NormalizedMessage::Assistant { parts, results } => {
                 let results: Vec<_> = results.iter().map(|result| format!("{}={}", result.call, result.text)).collect();
                 format!("agent({}){results:?}", parts.len())
             }
@@ -199,7 +200,7 @@ mod tests {
         let said = || agent(vec![Part::Text("hi".into())]);
         let messages =
             [user("a"), agent(vec![call("1")]), results(&[("1", "x")]), said(), user("b"), said(), user("c")];
-        assert_eq!(with_calls(&outline(&messages)), [false, true, true, false, false, false]);
+        assert_eq!(with_calls(&normalize(&messages)), [false, true, true, false, false, false]);
     }
 
     #[test]
@@ -213,9 +214,9 @@ mod tests {
     #[test]
     fn the_current_tool_loop_starts_at_the_last_user_message() {
         let messages = [user("a"), agent(vec![call("1")]), results(&[("1", "x")]), agent(vec![call("2")])];
-        let entries = outline(&messages);
+        let entries = normalize(&messages);
         assert_eq!(current_loop(&entries).len(), 2);
         let messages = [user("a"), agent(vec![Part::Text("x".into())]), user("b")];
-        assert_eq!(current_loop(&outline(&messages)).len(), 0);
+        assert_eq!(current_loop(&normalize(&messages)).len(), 0);
     }
 }

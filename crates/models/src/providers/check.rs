@@ -15,10 +15,10 @@ use super::{Providers, listing};
 use crate::spec::Spec;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Survey {
+pub struct ProviderCheck {
     pub provider: String,
     pub address: String,
-    pub key: KeySurvey,
+    pub key: KeyCheck,
     /// The number of models, or the error. None if the provider was not asked because it has no
     /// key.
     pub models: Option<Result<usize, String>>,
@@ -27,7 +27,7 @@ pub struct Survey {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KeySurvey {
+pub enum KeyCheck {
     NotNeeded,
     /// The place where the key was found.
     Found(String),
@@ -38,12 +38,12 @@ pub enum KeySurvey {
 
 /// A model that sessions may choose, described for users.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Offered {
+pub struct OfferedModel {
     pub info: ModelInfo,
     /// The number of tokens that one answer may have.
     pub output: Option<u64>,
-    /// Whether the window is a guess, because the table of models does not have the name, and neither
-    /// the provider's list nor the configuration has the window.
+    /// Whether the window is a guess, because the table of models does not have the name, and
+    /// neither the provider's list nor the configuration has the window.
     pub guessed: bool,
     /// Whether it reads PDFs itself.
     pub documents: bool,
@@ -56,7 +56,7 @@ pub struct Offered {
 impl Providers {
     /// Lists all models that a session with this environment may choose. It asks every provider and
     /// waits at most for `deadline`.
-    pub async fn offered(&self, environment: &Environment, deadline: Duration) -> Vec<Offered> {
+    pub async fn offered(&self, environment: &Environment, deadline: Duration) -> Vec<OfferedModel> {
         self.providers.iter().for_each(|provider| provider.refresh(environment, RefreshWhen::Unasked));
         let settled = join_all(self.providers.iter().map(|provider| provider.settled(environment)));
         // Providers that do not answer in time have no models to offer.
@@ -71,8 +71,8 @@ impl Providers {
     /// Lists the providers that the user set up and that offer no model, with the reason.
     pub fn unusable(&self, environment: &Environment) -> Vec<String> {
         let wanted = self.providers.iter().filter(|provider| provider.is_wanted(environment));
-        let unusable =
-            wanted.filter(|provider| !provider.is_ready(environment) || provider.favourite(environment).is_none());
+        let unusable = wanted
+            .filter(|provider| !provider.is_ready(environment) || provider.preferred_model(environment).is_none());
         unusable
             .map(|provider| {
                 let name = &provider.service.name;
@@ -97,21 +97,21 @@ impl Providers {
 
     /// Lists the default model of each usable provider, in the order in which a new session looks
     /// for one.
-    pub fn favourites(&self, environment: &Environment) -> Vec<ModelId> {
+    pub fn preferred_models(&self, environment: &Environment) -> Vec<ModelId> {
         let ready = self.providers.iter().filter(|provider| provider.is_ready(environment));
-        ready.filter_map(|provider| provider.favourite(environment)).map(|spec| spec.info.id).collect()
+        ready.filter_map(|provider| provider.preferred_model(environment)).map(|spec| spec.info.id).collect()
     }
 
     /// Checks all providers at once, each for at most `deadline`.
-    pub async fn survey(&self, environment: &Environment, deadline: Duration) -> Vec<Survey> {
-        join_all(self.providers.iter().map(|provider| survey(provider, environment, deadline))).await
+    pub async fn check_all(&self, environment: &Environment, deadline: Duration) -> Vec<ProviderCheck> {
+        join_all(self.providers.iter().map(|provider| check_provider(provider, environment, deadline))).await
     }
 }
 
-fn offered(provider: &Provider, spec: Spec, environment: &Environment) -> Offered {
+fn offered(provider: &Provider, spec: Spec, environment: &Environment) -> OfferedModel {
     let service = &provider.service;
     let dialect = service.dialect(&service.address.of(environment), &spec);
-    Offered {
+    OfferedModel {
         guessed: spec.is_guess,
         output: spec.output,
         documents: spec.documents && dialect.has_documents(),
@@ -121,28 +121,28 @@ fn offered(provider: &Provider, spec: Spec, environment: &Environment) -> Offere
     }
 }
 
-async fn survey(provider: &Provider, environment: &Environment, deadline: Duration) -> Survey {
+async fn check_provider(provider: &Provider, environment: &Environment, deadline: Duration) -> ProviderCheck {
     let service = &provider.service;
     let asked = tokio::time::timeout(deadline, async {
         let key = match service.keys.find(environment).await {
-            Ok(Some(key)) => KeySurvey::Found(key.source),
-            Ok(None) if service.needs_key => KeySurvey::Missing(service.keys.places()),
-            Ok(None) => KeySurvey::NotNeeded,
-            Err(error) => KeySurvey::Broken(error.to_string()),
+            Ok(Some(key)) => KeyCheck::Found(key.source),
+            Ok(None) if service.needs_key => KeyCheck::Missing(service.keys.describe()),
+            Ok(None) => KeyCheck::NotNeeded,
+            Err(error) => KeyCheck::Broken(error.to_string()),
         };
         let models = match key {
-            KeySurvey::Found(_) | KeySurvey::NotNeeded => {
+            KeyCheck::Found(_) | KeyCheck::NotNeeded => {
                 let listed = listing::fetch(service, &provider.list_path, environment).await;
                 Some(listed.map(|models| models.len()).map_err(|error| error.message))
             }
-            KeySurvey::Missing(_) | KeySurvey::Broken(_) => None,
+            KeyCheck::Missing(_) | KeyCheck::Broken(_) => None,
         };
         (key, models)
     });
     let (key, models) = asked.await.unwrap_or_else(|_| {
         let why = format!("{}: no answer within {} seconds", service.name, deadline.as_secs());
-        (KeySurvey::NotNeeded, Some(Err(why)))
+        (KeyCheck::NotNeeded, Some(Err(why)))
     });
     let address = service.address.of(environment);
-    Survey { provider: service.name.clone(), address, key, models, local: provider.is_local() }
+    ProviderCheck { provider: service.name.clone(), address, key, models, local: provider.is_local() }
 }
