@@ -3,14 +3,15 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use domain::text::count;
 use domain::{CallSite, Mode, SessionId};
 use process::{CommandSpec, IoTask, IoThread, Launcher, PipedCommand};
-use tokio::sync::{mpsc, oneshot};
-use tokio::time::timeout;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{sleep, timeout};
 
 use crate::connection::Connection;
 use crate::findings::{Finding, shown};
@@ -81,10 +82,33 @@ struct Key {
 }
 
 struct Running {
-    orders: mpsc::Sender<Order>,
+    queue: Queue,
     /// Dropping this ends the server.
     _task: IoTask<()>,
 }
+
+/// The way to a running server.
+#[derive(Clone)]
+struct Queue {
+    orders: mpsc::Sender<Order>,
+    /// Whether the server has started, which may take minutes in a large project.
+    started: watch::Receiver<bool>,
+}
+
+impl Queue {
+    fn is_open(&self) -> bool {
+        !self.orders.is_closed()
+    }
+
+    /// Waits until the server has started, or can no longer start in time.
+    async fn until_started(&mut self, start: Duration) {
+        // An error means that the server has ended. Its queue reports why.
+        let _ = timeout(start, self.started.wait_for(|started| *started)).await;
+    }
+}
+
+/// Decides whether the model may see what a server reports about a file. It may read the disk.
+pub type MayShow = Arc<dyn Fn(&Path) -> bool + Send + Sync>;
 
 struct Order {
     subjects: Vec<Subject>,
@@ -112,14 +136,15 @@ impl LanguageServers {
         site.mode == Mode::Full && settings.may_start() && paths.iter().any(|path| settings.server_for(path).is_some())
     }
 
-    /// Returns a text about the errors that changes have caused. Returns None if there are no new
-    /// errors, or if no server could check the files.
+    /// Returns a text about the errors that changes have caused, in files that the model may see.
+    /// Returns None if there are no new errors, or if no server could check the files.
     pub async fn new_errors(
         &self,
         settings: &Arc<Settings>,
         launcher: &Launcher,
         site: &CallSite,
         changes: Vec<Change>,
+        may_show: MayShow,
     ) -> Option<String> {
         let mut groups: HashMap<(String, PathBuf), Vec<Change>> = HashMap::new();
         for change in changes {
@@ -131,7 +156,10 @@ impl LanguageServers {
         let mut texts = Vec::new();
         for ((name, folder), changes) in groups {
             match self.check(settings, launcher, site, &name, &folder, changes).await {
-                Ok(checked) => texts.extend(describe_new(&name, &checked, &site.cwd)),
+                Ok(checked) => {
+                    let checked = without_hidden(checked, Arc::clone(&may_show)).await;
+                    texts.extend(describe_new(&name, &checked, &site.cwd));
+                }
                 Err(reason) => tracing::debug!(session = %site.session, server = name, "no diagnostics: {reason}"),
             }
         }
@@ -182,20 +210,28 @@ impl LanguageServers {
         }
         let key = Key { session: site.session.clone(), server: name.to_owned(), folder: folder.to_owned() };
         let failed = |reason: String| CheckError::Failed { name: name.to_owned(), reason };
-        let (orders, is_new) = self.orders(&key, settings, launcher, site).await?;
-        let start = if is_new { settings.start() } else { Duration::ZERO };
-        let patience = longest_wait(settings.wait(), subjects.len()).saturating_add(start).saturating_add(GRACE);
+        let mut queue = self.queue(&key, settings, launcher, site).await?;
+        let patience = longest_wait(settings.wait(), subjects.len()).saturating_add(GRACE);
         let (reply, answer) = oneshot::channel();
-        let check = async {
+        let orders = queue.orders.clone();
+        let mut check = pin!(async {
             orders.send(Order { subjects, wait: settings.wait(), reply }).await.ok()?;
             answer.await.ok()
+        });
+        // Every caller waits for a slow start, not only the one that caused it.
+        let too_late = async {
+            queue.until_started(settings.start()).await;
+            sleep(patience).await;
         };
-        match timeout(patience, check).await {
-            Ok(Some(Ok(checked))) => Ok(checked),
-            Ok(Some(Err(reason))) => Err(self.note_failure(key, failed(reason))),
-            Ok(None) => Err(self.note_failure(key, failed("it ended".to_owned()))),
+        let answered = tokio::select! {
+            answered = &mut check => answered,
             // It may only be busy. If it stays stuck, the next check notes that as a failure.
-            Err(_) => Err(failed("it did not answer in time".to_owned())),
+            () = too_late => return Err(failed("it did not answer in time".to_owned())),
+        };
+        match answered {
+            Some(Ok(checked)) => Ok(checked),
+            Some(Err(reason)) => Err(self.note_failure(key, failed(reason))),
+            None => Err(self.note_failure(key, failed("it ended".to_owned()))),
         }
     }
 
@@ -205,17 +241,16 @@ impl LanguageServers {
         error
     }
 
-    /// Returns the queue of a server, and whether the server was just started because it was not
-    /// running.
-    async fn orders(
+    /// Returns the queue of a server. Starts the server if it is not running.
+    async fn queue(
         &self,
         key: &Key,
         settings: &Arc<Settings>,
         launcher: &Launcher,
         site: &CallSite,
-    ) -> Result<(mpsc::Sender<Order>, bool), CheckError> {
-        if let Some(running) = self.running().get(key).filter(|running| !running.orders.is_closed()) {
-            return Ok((running.orders.clone(), false));
+    ) -> Result<Queue, CheckError> {
+        if let Some(running) = self.running().get(key).filter(|running| running.queue.is_open()) {
+            return Ok(running.queue.clone());
         }
         let failed = |reason: String| CheckError::Failed { name: key.server.clone(), reason };
         if lock(&self.failures).get(key).is_some_and(|failures| *failures >= MOST_FAILURES) {
@@ -236,15 +271,18 @@ impl LanguageServers {
         }
         let mut running = self.running();
         // Another call may have started it in the meantime.
-        if let Some(running) = running.get(key).filter(|running| !running.orders.is_closed()) {
-            return Ok((running.orders.clone(), false));
+        if let Some(running) = running.get(key).filter(|running| running.queue.is_open()) {
+            return Ok(running.queue.clone());
         }
         let (orders, received) = mpsc::channel(ORDERS);
+        let (has_started, started) = watch::channel(false);
         let command = command(&server, launcher, site, &key.folder);
-        let work = serve(command, key.folder.clone(), settings.start(), settings.idle(), received);
+        let limits = Limits { start: settings.start(), idle: settings.idle() };
+        let work = serve(command, key.folder.clone(), limits, has_started, received);
         let task = self.thread.spawn(work).map_err(|error| failed(error.to_string()))?;
-        running.insert(key.clone(), Running { orders: orders.clone(), _task: task });
-        Ok((orders, true))
+        let queue = Queue { orders, started };
+        running.insert(key.clone(), Running { queue: queue.clone(), _task: task });
+        Ok(queue)
     }
 
     fn running(&self) -> MutexGuard<'_, HashMap<Key, Running>> {
@@ -294,12 +332,18 @@ fn command(server: &LanguageServer, launcher: &Launcher, site: &CallSite, folder
     }
 }
 
+/// How long a server may take to start, and how long it may be idle.
+struct Limits {
+    start: Duration,
+    idle: Duration,
+}
+
 /// Runs a server until it fails, is idle for too long, or its queue is closed.
 async fn serve(
     command: CommandSpec,
     folder: PathBuf,
-    start: Duration,
-    idle: Duration,
+    limits: Limits,
+    has_started: watch::Sender<bool>,
     mut orders: mpsc::Receiver<Order>,
 ) {
     let failure = match command.start_piped().await {
@@ -308,10 +352,13 @@ async fn serve(
             // Standard error must be read, or a server that writes much of it blocks.
             let drain = tokio::spawn(async move { tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await });
             let connection = Connection::new(stdout, stdin);
-            let failure = match timeout(start, Server::start(connection, &folder)).await {
-                Ok(Ok(server)) => converse(server, idle, &mut orders).await,
+            let failure = match timeout(limits.start, Server::start(connection, &folder)).await {
+                Ok(Ok(server)) => {
+                    has_started.send_replace(true);
+                    converse(server, limits.idle, &mut orders).await
+                }
                 Ok(Err(error)) => Some(error.to_string()),
-                Err(_) => Some(format!("it did not start within {} seconds", start.as_secs())),
+                Err(_) => Some(format!("it did not start within {} seconds", limits.start.as_secs())),
             };
             process.close().await;
             drain.abort();
@@ -378,6 +425,18 @@ where
         }
         quiet_since = tokio::time::Instant::now();
     }
+}
+
+/// Leaves out what a server reports about other files of which the model may not see the contents.
+async fn without_hidden(checked: Checked, may_show: MayShow) -> Checked {
+    let Checked { mut new, all, late } = checked;
+    let subjects: Vec<PathBuf> = all.iter().map(|(path, _)| path.clone()).collect();
+    let new = tokio::task::spawn_blocking(move || {
+        new.retain(|(path, _)| subjects.contains(path) || may_show(path));
+        new
+    });
+    // If this panics, it is unknown what the model may see.
+    Checked { new: new.await.unwrap_or_default(), all, late }
 }
 
 /// Describes the new errors for the model; None if there are none.

@@ -14,5 +14,5 @@ mod server;
 mod settings;
 
 pub use findings::{Finding, Severity};
-pub use host::{Change, CheckError, LanguageServers};
+pub use host::{Change, CheckError, LanguageServers, MayShow};
 pub use settings::{LanguageServer, Settings};

@@ -41,7 +41,7 @@ pub fn filter_prompt(prompt: Vec<Content>, rules: &Rules) -> FilteredPrompt {
 }
 
 /// Returns the verdict about reading a file, by its name and by its path without symlinks.
-pub(crate) fn reading_verdict(rules: &Rules, path: &Path) -> Option<Verdict> {
+pub fn reading_verdict(rules: &Rules, path: &Path) -> Option<Verdict> {
     let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     rules.reading_verdict(&[path, &real])
 }

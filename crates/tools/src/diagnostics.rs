@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use domain::text::count;
 use domain::tool::{DIAGNOSTICS, Job, Location, ToolHost, ToolSpec};
-use domain::{Access, CallSite, Outcome, ToolCard, ToolContent, ToolKind};
+use domain::{Access, CallSite, Outcome, ToolCard, ToolContent, ToolKind, Verdict};
 use futures_util::future::BoxFuture;
 use lsp::{Change, LanguageServers};
 use serde::Deserialize;
@@ -56,6 +56,10 @@ impl Tool for DiagnosticsTool {
     fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, RefusalReason> {
         let Input { path } = input::parse(&call.input)?;
         let confined = call.roots()?.find(&path)?;
+        // An error can quote the file.
+        if call.rules.reading_verdict(&[&confined.path, &confined.real]) == Some(Verdict::Deny) {
+            return Err(RefusalReason(format!("a rule denies reading {}", confined.shown)));
+        }
         let text = String::from_utf8(document::read(&confined, &call.site)?.bytes)
             .map_err(|_| RefusalReason(format!("{} is not a text file", confined.shown)))?;
         let card = ToolCard {

@@ -18,7 +18,7 @@ use domain::tool::{
 use domain::{CallSite, Content, Mode, Outcome, SessionId, Swap, ToolCard, ToolKind, TurnId, Verdict};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
-use lsp::LanguageServers;
+use lsp::{LanguageServers, MayShow};
 use mcp::McpHost;
 use process::background::{BackgroundCommand, BackgroundCommands};
 use process::confine::{AccessLimits, PinnedRoots};
@@ -322,6 +322,7 @@ impl Toolbox for Registry {
         let hooked = hooks == HooksRun::Some && hook_changes::has_changed_files(outcome);
         let (settings, language_servers) = (self.settings.get(), Arc::clone(&self.language_servers));
         let checked = language_servers.cover(&settings.diagnostics, site, &diagnostics::changed_paths(outcome));
+        let rules = Arc::clone(&self.rules);
         if ended.is_none() && !hooked && !checked {
             return None;
         }
@@ -334,8 +335,9 @@ impl Toolbox for Registry {
             }
             if checked {
                 let changes = diagnostics::changes(&outcome);
-                let errors =
-                    language_servers.new_errors(&settings.diagnostics, &settings.launcher, &site, changes).await;
+                let errors = language_servers
+                    .new_errors(&settings.diagnostics, &settings.launcher, &site, changes, readable(&rules, &site))
+                    .await;
                 outcome.text.extend(errors.map(|errors| format!("\n{errors}")));
             }
             if let Some(ended) = ended {
@@ -413,6 +415,13 @@ impl ClientRules for Registry {
         // If this panics, the verdict is unknown, so the request is refused.
         Box::pin(async move { compared.await.unwrap_or_else(|_| Some(DENIED.to_owned())) })
     }
+}
+
+/// Returns a function that decides whether the model may read a file without a question. An error
+/// in a file can quote the file.
+fn readable(rules: &FolderRules, site: &CallSite) -> MayShow {
+    let rules = rules.known(&site.cwd);
+    Arc::new(move |path| prompt_files::reading_verdict(&rules, path).is_none())
 }
 
 /// Returns the title of a refused call, from whatever its input contains, which may be invalid.

@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 
 use domain::tool::{HooksRun, Toolbox};
 use domain::{Mode, SessionId};
+use futures_util::future::BoxFuture;
 use serde_json::Value;
 
 use super::*;
@@ -26,6 +27,9 @@ pub(super) fn serve() -> ExitCode {
         let document = &message["params"]["textDocument"];
         match message["method"].as_str() {
             Some("initialize" | "shutdown") => {
+                if Path::new("hold").exists() {
+                    fs::read("hold").unwrap();
+                }
                 send(&json!({"jsonrpc": "2.0", "id": message["id"], "result": {"capabilities": {}}}));
             }
             Some("textDocument/didOpen") => publish(document, &document["text"]),
@@ -70,19 +74,33 @@ fn publish(document: &Value, text: &Value) {
         let place = json!({"line": line, "character": 0});
         json!({"range": {"start": place, "end": place}, "severity": 1, "message": format!("cannot read {text}")})
     });
-    let params = json!({
-        "uri": document["uri"], "version": document["version"], "diagnostics": found.collect::<Vec<_>>(),
-    });
-    send(&json!({"jsonrpc": "2.0", "method": "textDocument/publishDiagnostics", "params": params}));
+    let found: Vec<Value> = found.collect();
+    let publish = |params: Value| {
+        send(&json!({"jsonrpc": "2.0", "method": "textDocument/publishDiagnostics", "params": params}));
+    };
+    let uri = document["uri"].as_str().unwrap();
+    for other in ["other.toy", "secret.toy"].into_iter().filter(|_| text.contains("ALSO")) {
+        let uri = format!("{}/{other}", uri.rsplit_once('/').unwrap().0);
+        publish(json!({"uri": uri, "diagnostics": found}));
+    }
+    publish(json!({"uri": uri, "version": document["version"], "diagnostics": found}));
 }
 
 /// A folder with a language server for `*.toy`.
 fn bench(is_trusted: bool) -> Bench {
-    bench_waiting(is_trusted, 60_000)
+    bench_with(is_trusted, |_| {})
 }
 
 /// The same, where the outcome of an edit waits this long for diagnostics.
 fn bench_waiting(is_trusted: bool, wait_ms: u64) -> Bench {
+    bench_with(is_trusted, |settings| {
+        let diagnostics = (*settings.diagnostics).clone();
+        settings.diagnostics = Arc::new(lsp::Settings { wait_ms, ..diagnostics });
+    })
+}
+
+/// The same, with other settings.
+fn bench_with(is_trusted: bool, change: impl FnOnce(&mut ToolSettings)) -> Bench {
     let mut bench = Bench::new();
     let me = std::env::current_exe().unwrap();
     let server = lsp::LanguageServer {
@@ -95,12 +113,13 @@ fn bench_waiting(is_trusted: bool, wait_ms: u64) -> Bench {
     let mut settings = ToolSettings::new(me);
     settings.diagnostics = Arc::new(lsp::Settings {
         enabled: true,
-        wait_ms,
-        start_seconds: 60,
+        wait_ms: 60_000,
+        start_seconds: 3600,
         idle_minutes: 10,
         servers: BTreeMap::from([("toys".to_owned(), server)]),
         trusted: vec![if is_trusted { bench.folder.path().to_owned() } else { elsewhere }],
     });
+    change(&mut settings);
     bench.registry = Arc::new(Registry::new(settings));
     bench
 }
@@ -108,12 +127,15 @@ fn bench_waiting(is_trusted: bool, wait_ms: u64) -> Bench {
 impl Bench {
     /// Writes a file and returns the text that the model gets after the hooks.
     async fn write(&self, name: &str, text: &str) -> String {
+        self.check(name, text).await.await.text
+    }
+
+    /// Writes a file and returns the future that looks for errors.
+    async fn check(&self, name: &str, text: &str) -> BoxFuture<'static, Outcome> {
         let outcome = call(&self.registry, &self.site, "write_file", json!({"path": name, "content": text})).await;
         assert_eq!(outcome.verdict, OutcomeKind::Completed, "{}", outcome.text);
-        match self.registry.complete(&outcome, HooksRun::None, &self.site) {
-            Some(completed) => completed.await.text,
-            None => outcome.text,
-        }
+        let checked = self.registry.complete(&outcome, HooksRun::None, &self.site);
+        checked.unwrap_or_else(|| Box::pin(std::future::ready(outcome)))
     }
 
     fn servers(&self) -> Vec<u32> {
@@ -183,4 +205,39 @@ pub(super) async fn a_server_that_does_not_read_delays_an_edit_briefly() {
     assert!(!text.contains("toys"), "{text}");
     let pids = bench.servers();
     assert!(pids.len() == 1 && is_alive(pids[0]), "the edit did not wait until the server was given up");
+}
+
+pub(super) async fn every_edit_waits_for_a_server_that_starts_slowly() {
+    let bench = bench(true);
+    let hold = bench.folder.path().join("hold");
+    assert!(std::process::Command::new("mkfifo").arg(&hold).status().unwrap().success());
+    let first = tokio::spawn(bench.check("a.toy", "BROKEN a").await);
+    until(|| (!bench.servers().is_empty()).then_some(())).await;
+    let mut second = bench.check("b.toy", "BROKEN b").await;
+    assert!(futures_util::poll!(&mut second).is_pending());
+    // Much longer than a check by a server that has started.
+    tokio::time::pause();
+    tokio::time::advance(std::time::Duration::from_secs(600)).await;
+    tokio::time::resume();
+    assert!(futures_util::poll!(&mut second).is_pending(), "it does not wait for the start");
+    fs::write(&hold, "go").unwrap();
+    fs::remove_file(&hold).unwrap();
+    assert!(first.await.unwrap().text.ends_with("a.toy:1:1: error: cannot read BROKEN a"));
+    assert!(second.await.text.ends_with("b.toy:1:1: error: cannot read BROKEN b"));
+    assert_eq!(bench.servers().len(), 1);
+}
+
+pub(super) async fn errors_in_files_that_a_rule_hides_are_not_shown() {
+    let bench = bench_with(true, |settings| {
+        settings.permissions = serde_json::from_value(json!({"deny": ["read_file(secret.toy)"]})).unwrap();
+    });
+    for name in ["other.toy", "secret.toy"] {
+        fs::write(bench.folder.path().join(name), "x").unwrap();
+    }
+    let text = bench.write("a.toy", "BROKEN ALSO").await;
+    assert!(text.contains("other.toy:1:1: error: cannot read BROKEN ALSO"), "{text}");
+    assert!(!text.contains("secret.toy"), "{text}");
+    let refused = plan(&bench.registry, &bench.site, "diagnostics", json!({"path": "secret.toy"})).await;
+    let refused = refused.err().map(|refusal| refusal.reason);
+    assert_eq!(refused.as_deref(), Some("a rule denies reading secret.toy"));
 }
