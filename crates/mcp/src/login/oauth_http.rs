@@ -8,7 +8,7 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE};
 use reqwest::{Client, Request, Response, Url};
 use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRequest};
 
-use super::{LoginError, address};
+use super::{LoginError, address, token};
 use crate::hidden::SentSecrets;
 use crate::limited_http;
 use crate::remote::{self, innermost};
@@ -18,6 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The largest answer, in bytes.
 const LARGEST: usize = 256 << 10;
+
+const FORM: &str = "application/x-www-form-urlencoded";
 
 /// The parameters of requests that are secrets.
 const SECRETS: [&str; 4] = ["client_secret", "code", "code_verifier", "refresh_token"];
@@ -114,7 +116,10 @@ impl OAuthHttpClient for OauthHttp {
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
         Box::pin(async move {
             let request = Request::try_from(request.request)?;
-            Ok(self.exchange(request).await?)
+            let is_form = request.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == FORM);
+            let answer = self.exchange(request).await?;
+            // Only a token endpoint is sent a form.
+            Ok(if is_form && answer.status().is_success() { answer.map(token::standardised) } else { answer })
         })
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{LoginError, plain};
 use crate::hidden;
@@ -112,21 +113,30 @@ pub(crate) struct TokenAnswer {
     pub(crate) expires_in: Option<Duration>,
 }
 
-/// Some servers send the number as a string.
+/// Reads a lifetime. Some servers send the number as a string. A lifetime that makes no sense, such
+/// as a negative one, is unknown.
 fn lifetime<'de, D: serde::Deserializer<'de>>(source: D) -> Result<Option<Duration>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Number {
-        Whole(u64),
-        Fraction(f64),
-        Text(String),
+    Ok(match Value::deserialize(source)? {
+        Value::Number(number) => match number.as_u64() {
+            Some(seconds) => Some(Duration::from_secs(seconds)),
+            None => number.as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+        },
+        Value::String(text) => text.trim().parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+        _ => None,
+    })
+}
+
+/// Rewrites the answer of a token endpoint as the standard wants it. The MCP library refuses a
+/// whole answer because of a lifetime that is a string or negative.
+pub(crate) fn standardised(body: Vec<u8>) -> Vec<u8> {
+    let Ok(Value::Object(mut answer)) = serde_json::from_slice(&body) else { return body };
+    let found = answer.remove("expires_in").and_then(|found| lifetime(found).ok().flatten());
+    if let Some(lifetime) = found {
+        answer.insert("expires_in".to_owned(), lifetime.as_secs().into());
     }
-    let found = Option::<Number>::deserialize(source)?;
-    Ok(found.and_then(|number| match number {
-        Number::Whole(seconds) => Some(Duration::from_secs(seconds)),
-        Number::Fraction(seconds) => Duration::try_from_secs_f64(seconds).ok(),
-        Number::Text(text) => text.trim().parse().ok().map(Duration::from_secs),
-    }))
+    // acpd does not need the granted scopes, and some servers send a list.
+    answer.remove("scope");
+    Value::Object(answer).to_string().into_bytes()
 }
 
 /// The answer of a token endpoint that refuses.
@@ -233,6 +243,30 @@ pub(crate) mod tests {
         login.refresh_token = None;
         login.renew_at = Some(0);
         assert!(!login.is_due(at(1)), "nothing renews it");
+    }
+
+    #[test]
+    fn a_lifetime_may_be_text_or_missing_and_one_without_sense_is_unknown() {
+        for (lifetime, known) in [
+            (r#""3600""#, Some(3600)),
+            (r#"" 60 ""#, Some(60)),
+            (r#""59.5""#, Some(59)),
+            ("3600", Some(3600)),
+            ("1e3", Some(1000)),
+            ("-1", None),
+            (r#""-1""#, None),
+            (r#""soon""#, None),
+            ("1e99", None),
+            ("null", None),
+            ("[3600]", None),
+        ] {
+            let body = format!(r#"{{"access_token":"a","token_type":"Bearer","expires_in":{lifetime}}}"#);
+            let read = |body: &[u8]| TokenAnswer::read(200, body).ok().unwrap().expires_in.map(|found| found.as_secs());
+            assert_eq!(read(body.as_bytes()), known, "{lifetime}");
+            let standard: Value = serde_json::from_slice(&standardised(body.into_bytes())).unwrap();
+            assert_eq!(standard.get("expires_in").cloned(), known.map(Value::from), "{lifetime}");
+        }
+        assert_eq!(standardised(b"<html>".to_vec()), b"<html>");
     }
 
     #[test]
