@@ -222,7 +222,7 @@ fn a_token_is_renewed_in_mid_session_and_a_revoked_login_is_asked_for_again() {
 #[test]
 fn tokens_that_are_about_to_expire_are_renewed_first_with_the_clients_secret() {
     let client = ("acpd at home".to_owned(), "cl1ent&s3cret".to_owned());
-    let oauth = OauthServer::start(OauthRules { lifetime: 0, openid: false, client: Some(client) });
+    let oauth = OauthServer::start(OauthRules { lifetime: json!(0), client: Some(client), ..OauthRules::default() });
     let settings = "oauth = { client_id = \"acpd at home\", client_secret = \"${TICKETS_SECRET}\" }\n";
     let (_model, home) = home(&oauth, settings);
     let missing = String::from_utf8(home.run(&["login", "--mcp", "tickets"]).stderr).unwrap();
@@ -233,6 +233,77 @@ fn tokens_that_are_about_to_expire_are_renewed_first_with_the_clients_secret() {
     assert!(ask(&home).contains("the coffee is cold"));
     assert!(oauth.renewals() > 0);
     assert_eq!(oauth.complaints(), [""; 0]);
+}
+
+#[test]
+fn a_lifetime_that_is_text_is_accepted_by_the_first_exchange() {
+    for lifetime in [json!("0"), json!(-1), json!("never")] {
+        let is_due = lifetime == "0";
+        let oauth = OauthServer::start(OauthRules { lifetime, ..OauthRules::default() });
+        let (_model, home) = home(&oauth, "");
+        log_in(&home);
+        assert!(ask(&home).contains("the coffee is cold"));
+        assert_eq!(oauth.renewals() > 0, is_due, "only a known lifetime ends");
+        assert_eq!(oauth.complaints(), [""; 0]);
+    }
+}
+
+#[test]
+fn a_stored_login_that_cannot_be_read_is_reported_and_kept() {
+    let oauth = OauthServer::start(OauthRules::default());
+    let (_model, home) = home(&oauth, "");
+    log_in(&home);
+    let [path] = &stored(&home)[..] else { panic!("one login is stored") };
+    let damaged = fs::read_to_string(path).unwrap().split_off(9);
+    fs::write(path, &damaged).unwrap();
+    let _daemon = serve(&home);
+    let mut editor = home.bridge();
+    editor.open(&home.work());
+    let why = format!("(the stored login cannot be read: {}: it does not hold a login)", path.display());
+    until_shown(&home, &format!("needs a login: run `acpd login --mcp tickets` {why}"));
+    let said = LoginCommand::start(home.acpd(&["login", "--mcp", "tickets"])).approve();
+    let aside = path.with_extension("unreadable");
+    let moved = format!("the file of the earlier login could not be read; it is now {}\n", aside.display());
+    assert!(said.starts_with(&moved), "{said}");
+    assert_eq!(fs::read_to_string(&aside).unwrap(), damaged);
+    until_shown(&home, "    ready\n");
+    assert_hidden(&oauth.secrets(), "the log", &home.log());
+}
+
+#[test]
+fn a_login_on_two_hosts_is_shown_before_anything_opens_its_page() {
+    let oauth = OauthServer::start(OauthRules { split: true, ..OauthRules::default() });
+    let honest = OauthServer::start(OauthRules::default());
+    let (_model, home) = home(&oauth, "");
+    let programs = home.path().join("programs");
+    let opened = home.path().join("opened");
+    fs::create_dir(&programs).unwrap();
+    let browser = programs.join("xdg-open");
+    fs::write(&browser, format!("#!/bin/sh\necho \"$1\" >> '{}'\n", opened.display())).unwrap();
+    fs::set_permissions(&browser, fs::Permissions::from_mode(0o755)).unwrap();
+    let log_in = |server: &str| {
+        let mut command = home.acpd(&["login", "--mcp", server]);
+        let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+        command.env("PATH", path).env("DISPLAY", ":1");
+        let mut terminal = Terminal::start(&command);
+        terminal.until_seen("press Enter.");
+        let seen = terminal.seen();
+        let page = seen.lines().map(str::trim).find(|line| line.starts_with("http://")).unwrap();
+        terminal.type_in(&format!("{}\n", approve(page)));
+        assert!(terminal.wait().success());
+        seen
+    };
+    let said = log_in("tickets");
+    let origin = oauth.mcp().trim_end_matches("/mcp").to_owned();
+    let before = said.split("Open this page").next().unwrap();
+    assert!(before.contains(&format!("approve this login at {origin}, ")), "{said}");
+    assert!(before.contains(&format!("the tokens from {}.", origin.replace("127.0.0.1", "localhost"))), "{said}");
+    assert_eq!(oauth.complaints(), [""; 0]);
+    // The page of another login is opened, and it is the only one.
+    assert!(!log_in(&honest.mcp()).contains("Warning"));
+    let opened = until("the browser to open", || fs::read_to_string(&opened).ok().filter(|text| text.ends_with('\n')));
+    let [page] = opened.lines().collect::<Vec<_>>()[..] else { panic!("{opened}") };
+    assert!(honest.mcp().starts_with(page.split("/authorize").next().unwrap()), "{page}");
 }
 
 #[test]

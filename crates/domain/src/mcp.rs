@@ -157,6 +157,9 @@ pub enum ServerState {
     /// The server wants a login, which this command of the user provides.
     NeedsLogin {
         command: String,
+        /// Why the stored login cannot be read, if that is so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        problem: Option<String>,
     },
     /// The server is not started, for this reason.
     Off {
@@ -171,7 +174,10 @@ impl ServerState {
             ServerState::Ready => "ready".to_owned(),
             ServerState::Failed { reason, retry_in: 0 } => format!("failed: {reason}"),
             ServerState::Failed { reason, retry_in } => format!("failed: {reason}; next try in {retry_in} s"),
-            ServerState::NeedsLogin { command } => format!("needs a login: run `{command}`"),
+            ServerState::NeedsLogin { command, problem: None } => format!("needs a login: run `{command}`"),
+            ServerState::NeedsLogin { command, problem: Some(problem) } => {
+                format!("needs a login: run `{command}` (the stored login cannot be read: {problem})")
+            }
             ServerState::Off { reason } => format!("off: {reason}"),
         }
     }

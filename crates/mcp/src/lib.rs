@@ -35,6 +35,8 @@ mod tool_call;
 mod tool_result;
 
 pub use host::McpHost;
-pub use login::{Login, LoginError, LoginTarget, PendingLogin, RedirectListener, Redirected, StoredLogins};
+pub use login::{
+    Login, LoginError, LoginTarget, PendingLogin, RedirectListener, Redirected, SplitLogin, StoredFile, StoredLogins,
+};
 pub use names::PREFIX;
 pub use settings::{HostSettings, McpSettings, OauthSettings, ServerSettings};

@@ -65,6 +65,8 @@ pub(crate) enum ConnectionState {
     /// The server wants a login. This command of the user provides it.
     NeedsLogin {
         command: String,
+        /// Why the stored login cannot be read, if that is so.
+        problem: Option<String>,
     },
 }
 
@@ -158,7 +160,9 @@ impl SharedServer {
                 reason: reason.clone(),
                 retry_in: until.saturating_duration_since(Instant::now()).as_secs_f32().ceil() as u64,
             },
-            ConnectionState::NeedsLogin { command, .. } => ServerState::NeedsLogin { command: command.clone() },
+            ConnectionState::NeedsLogin { command, problem } => {
+                ServerState::NeedsLogin { command: command.clone(), problem: problem.clone() }
+            }
         }
     }
 

@@ -20,11 +20,11 @@ mod token;
 
 pub(crate) use self::address::shown as shown_address;
 pub(crate) use self::bearer::{Bearer, Renewal};
-pub use self::flow::{LoginTarget, PendingLogin};
+pub use self::flow::{LoginTarget, PendingLogin, SplitLogin};
 pub use self::listener::RedirectListener;
 pub use self::redirect::Redirected;
-pub use self::store::StoredLogins;
 pub(crate) use self::store::Version;
+pub use self::store::{StoredFile, StoredLogins};
 pub use self::token::Login;
 
 #[cfg(test)]

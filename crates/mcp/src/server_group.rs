@@ -383,12 +383,14 @@ impl ReportedState {
                         .push(McpEvent::Notice(format!("The MCP server `{name}` offers what cannot be used: {what}.")));
                 }
             }
-            ConnectionState::NeedsLogin { command } if !self.needs_login => {
+            ConnectionState::NeedsLogin { command, problem } if !self.needs_login => {
                 self.failed = true;
                 self.needs_login = true;
+                let problem = problem.as_ref().map(|why| format!(" The stored login cannot be read: {why}."));
                 events.push(McpEvent::Notice(format!(
                     "The MCP server `{name}` needs a login: run `{command}` in a terminal. It connects by itself \
-                     afterwards."
+                     afterwards.{}",
+                    problem.unwrap_or_default()
                 )));
             }
             ConnectionState::Ready(_)

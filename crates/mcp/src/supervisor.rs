@@ -96,7 +96,9 @@ impl Supervisor {
             pause = (pause * 2).min(LONGEST_PAUSE);
             let bearer = self.bearer.as_ref().filter(|bearer| bearer.is_needed());
             self.shared.state.send_replace(match bearer {
-                Some(_) => ConnectionState::NeedsLogin { command: self.login_command() },
+                Some(bearer) => {
+                    ConnectionState::NeedsLogin { command: self.login_command(), problem: bearer.problem() }
+                }
                 None => ConnectionState::Failed { reason, until: Instant::now() + wait },
             });
             tokio::select! {

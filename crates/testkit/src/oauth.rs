@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD, Engine as _};
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::provider::{RecordedRequest, Reply, Server};
@@ -22,17 +22,19 @@ pub const INSTRUCTIONS: &str = "Ticket numbers begin with a hash.";
 /// How the servers behave.
 #[derive(Clone, Debug)]
 pub struct OauthRules {
-    /// How long access tokens are said to be valid, in seconds.
-    pub lifetime: u64,
+    /// How long access tokens are said to be valid, in seconds; null says nothing.
+    pub lifetime: Value,
     /// Publishes the metadata only in the form of OpenID.
     pub openid: bool,
     /// The id and secret of the only client. Without it, every client can register.
     pub client: Option<(String, String)>,
+    /// Names the token endpoint by another host than the page for the browser.
+    pub split: bool,
 }
 
 impl Default for OauthRules {
     fn default() -> Self {
-        Self { lifetime: 3600, openid: false, client: None }
+        Self { lifetime: json!(3600), openid: false, client: None, split: false }
     }
 }
 
@@ -132,7 +134,8 @@ impl OauthServer {
 }
 
 fn answer(request: &RecordedRequest, rules: &OauthRules, state: &mut State) -> Reply {
-    let own = format!("http://{}", request.header("host"));
+    // One server may be known by two names.
+    let own = format!("http://{}", request.header("host").replace("localhost", "127.0.0.1"));
     let (path, query) = request.path.split_once('?').unwrap_or((&request.path, ""));
     match (request.method.as_str(), path) {
         (_, "/mcp") => protected(request, &own, state),
@@ -163,6 +166,9 @@ fn metadata(own: &str, rules: &OauthRules) -> Reply {
         "authorization_response_iss_parameter_supported": true,
         "token_endpoint_auth_methods_supported": ["none", "client_secret_basic"],
     });
+    if rules.split {
+        metadata["token_endpoint"] = json!(format!("{own}/token").replace("127.0.0.1", "localhost"));
+    }
     if rules.client.is_none() {
         metadata["registration_endpoint"] = json!(format!("{own}/register"));
     }

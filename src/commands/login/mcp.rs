@@ -9,7 +9,9 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use ::mcp::{LoginTarget, OauthSettings, PendingLogin, RedirectListener, Redirected, ServerSettings, StoredLogins};
+use ::mcp::{
+    LoginTarget, OauthSettings, PendingLogin, RedirectListener, Redirected, ServerSettings, SplitLogin, StoredLogins,
+};
 use anyhow::{Context, anyhow, bail};
 use domain::{Environment, escape, similar_names};
 use tokio::sync::oneshot;
@@ -30,8 +32,11 @@ pub(super) fn log_in(places: &Paths, server: &str, open_browser: bool) -> anyhow
     let login = runtime.block_on(approve(&target, open_browser)).with_context(|| format!("logging in to {server}"))?;
     // Everything of acpd's is below this folder, which must be private, too.
     private_folder(&places.state)?;
-    let path = logins(places).store(&login).context("the login was not stored")?;
-    println!("logged in to {server}; the login is in {}", path.display());
+    let stored = logins(places).store(&login).context("the login was not stored")?;
+    if let Some(moved) = stored.moved {
+        println!("the file of the earlier login could not be read; it is now {}", moved.display());
+    }
+    println!("logged in to {server}; the login is in {}", stored.path.display());
     Ok(Ending::Done)
 }
 
@@ -87,11 +92,19 @@ fn unusable(server: &str, why: &str) -> anyhow::Error {
 async fn approve(target: &LoginTarget, open_browser: bool) -> anyhow::Result<::mcp::Login> {
     let listener = RedirectListener::bind(target.oauth.redirect_port).await?;
     let pending = PendingLogin::begin(target, listener.uri()).await?;
+    let split = pending.split();
+    if let Some(SplitLogin { page, token_endpoint }) = split {
+        let [page, token_endpoint] = [page, token_endpoint].map(|origin| escape::line(origin));
+        eprintln!("Warning: you approve this login at {page}, but acpd would then fetch");
+        eprintln!("the tokens from {token_endpoint}. A hostile MCP server can name");
+        eprintln!("somebody else's page in this way. Continue only if you know that both belong together.");
+        eprintln!("acpd does not open the page by itself.\n");
+    }
     // The address comes from the server, and must not change what the terminal shows.
     eprintln!("Open this page in a browser:\n\n{}\n", escape::line(pending.page()));
     eprintln!("If the browser runs on another machine, its last page cannot be loaded there. Then paste the");
     eprintln!("address of that page here, and press Enter.");
-    if open_browser {
+    if open_browser && split.is_none() {
         open(pending.page());
     }
     let redirected = tokio::select! {

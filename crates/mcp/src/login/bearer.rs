@@ -1,8 +1,8 @@
 //! The token that a connection to a server sends, and its renewal.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use reqwest::Url;
@@ -22,12 +22,14 @@ const LARGEST: usize = 256 << 10;
 /// How often to look for a login that the user's command stores.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
 
-/// Gives the connection to one server its token. Clones share whether a login is needed.
+/// Gives the connection to one server its token. Clones share whether a login is needed, and why
+/// the stored one cannot be used.
 #[derive(Clone)]
 pub(crate) struct Bearer {
     logins: Arc<StoredLogins>,
     server: Arc<str>,
     needed: Arc<AtomicBool>,
+    problem: Arc<Mutex<Option<String>>>,
 }
 
 /// The result of renewing a token that the server refused.
@@ -47,18 +49,14 @@ impl Bearer {
         if has_key || address::server(url).is_none() {
             return None;
         }
-        Some(Self { logins: logins.clone(), server: url.into(), needed: Arc::default() })
+        Some(Self { logins: logins.clone(), server: url.into(), needed: Arc::default(), problem: Arc::default() })
     }
 
     /// Returns the token for the next request; None without a login.
     pub(crate) async fn token(&self) -> Option<String> {
-        let login = match self.logins.load(&self.server).await {
-            Ok(login) => login?,
-            Err(error) => {
-                tracing::warn!(%error, "a stored login to an MCP server cannot be read");
-                return None;
-            }
-        };
+        let loaded = self.logins.load(&self.server).await;
+        self.set_problem(loaded.as_ref().err().map(io::Error::to_string));
+        let login = loaded.ok()??;
         if !login.is_due(SystemTime::now()) {
             return Some(login.access_token);
         }
@@ -132,6 +130,22 @@ impl Bearer {
     /// Records whether the server wants a login that there is not.
     pub(crate) fn set_needed(&self, needed: bool) {
         self.needed.store(needed, Ordering::Relaxed);
+    }
+
+    /// Returns why the stored login cannot be read, if that is so.
+    pub(crate) fn problem(&self) -> Option<String> {
+        self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_problem(&self, problem: Option<String>) {
+        // Every operation leaves the value consistent, so a poisoned lock is harmless.
+        let mut known = self.problem.lock().unwrap_or_else(PoisonError::into_inner);
+        if problem != *known
+            && let Some(problem) = &problem
+        {
+            tracing::warn!(problem, "a stored login to an MCP server cannot be read");
+        }
+        *known = problem;
     }
 
     pub(crate) async fn version(&self) -> Option<Version> {

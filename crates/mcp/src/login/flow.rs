@@ -33,10 +33,22 @@ impl fmt::Debug for LoginTarget {
     }
 }
 
+/// The parts of a login that are on different hosts. That may be right, but the metadata of a
+/// hostile server can also pair the page of an honest one with its own token endpoint, which then
+/// gets the code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SplitLogin {
+    /// The origin of the page on which the user approves the login.
+    pub page: String,
+    /// The origin to which acpd sends the code that the page issues.
+    pub token_endpoint: String,
+}
+
 /// A login that waits for the user to approve it in a browser.
 pub struct PendingLogin {
     manager: AuthorizationManager,
     page: String,
+    split: Option<SplitLogin>,
     state: String,
     sent: SentSecrets,
     /// The login without its tokens.
@@ -95,12 +107,18 @@ impl PendingLogin {
             refresh_token: None,
             renew_at: None,
         };
-        Ok(Self { manager, page, state, sent, login })
+        Ok(Self { manager, page, split: split(&metadata), state, sent, login })
     }
 
     /// Returns the page that the user opens in a browser.
     pub fn page(&self) -> &str {
         &self.page
+    }
+
+    /// Returns the hosts of the login if they differ. The user should see them before the page is
+    /// opened.
+    pub fn split(&self) -> Option<&SplitLogin> {
+        self.split.as_ref()
     }
 
     /// Returns the random text by which the browser's answer is recognised.
@@ -140,6 +158,13 @@ fn check_endpoints(metadata: &AuthorizationMetadata, server: &Url) -> Result<(),
         }
     }
     Ok(())
+}
+
+fn split(metadata: &AuthorizationMetadata) -> Option<SplitLogin> {
+    let origin = |text: &str| Url::parse(text).map(|url| url.origin().ascii_serialization());
+    let page = origin(&metadata.authorization_endpoint).ok()?;
+    let token_endpoint = origin(&metadata.token_endpoint).ok()?;
+    (page != token_endpoint).then_some(SplitLogin { page, token_endpoint })
 }
 
 /// Returns `state` and `resource` of the page, which the library has put there.
@@ -199,6 +224,17 @@ mod tests {
         for metadata in [one, two, three] {
             assert!(matches!(check_endpoints(&metadata, &server), Err(LoginError::Endpoint(_))), "{metadata:?}");
         }
+    }
+
+    #[test]
+    fn a_login_is_split_if_page_and_tokens_are_of_different_origins() {
+        let mut metadata = AuthorizationMetadata::default();
+        metadata.authorization_endpoint = "https://login.example/authorize?tenant=1".to_owned();
+        metadata.token_endpoint = "https://login.example:443/token".to_owned();
+        assert_eq!(split(&metadata), None);
+        metadata.token_endpoint = "https://tokens.example/token".to_owned();
+        let [page, token_endpoint] = ["https://login.example", "https://tokens.example"].map(str::to_owned);
+        assert_eq!(split(&metadata), Some(SplitLogin { page, token_endpoint }));
     }
 
     #[test]

@@ -27,6 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const SUFFIX: &str = "json";
 const LOCK: &str = "lock";
 
+/// The extension of a file that could not be read and was moved aside.
+const UNREADABLE: &str = "unreadable";
+
 /// The logins of the user. Each call reads the files again, because another process may change
 /// them.
 #[derive(Debug, Default)]
@@ -38,6 +41,14 @@ pub struct StoredLogins {
     /// Renewed logins that could not be written, each with the one on the disk that it replaces.
     /// The server has already forgotten that one, so a full disk must not cost the user the login.
     unsaved: Mutex<HashMap<String, (Login, Login)>>,
+}
+
+/// The file of a login that was stored.
+#[derive(Debug)]
+pub struct StoredFile {
+    pub path: PathBuf,
+    /// The new place of an earlier file that could not be read.
+    pub moved: Option<PathBuf>,
 }
 
 /// Identifies the content of a file. It differs after every write.
@@ -52,18 +63,22 @@ impl StoredLogins {
         Self { folder: folder.into(), ..Self::default() }
     }
 
-    /// Stores a login in place of an earlier one at the same server, and returns the path of its
-    /// file. Blocks.
+    /// Stores a login in place of an earlier one at the same server. If the earlier one cannot be
+    /// read, its file is moved aside and kept. Blocks.
     ///
     /// # Errors
     ///
     /// If the folder cannot be written to.
-    pub fn store(&self, login: &Login) -> io::Result<PathBuf> {
+    pub fn store(&self, login: &Login) -> io::Result<StoredFile> {
         let folder = self.folder()?;
         let _lock = lock(folder)?;
         let path = path(folder, &login.server);
+        let moved = match read(&path, &login.server) {
+            Ok(_) => None,
+            Err(_) => Some(move_aside(&path)?),
+        };
         private_file::write(folder, &path, &serde_json::to_vec(login)?)?;
-        Ok(path)
+        Ok(StoredFile { path, moved })
     }
 
     /// Deletes the login to a server. Returns whether there was one. Blocks.
@@ -85,7 +100,7 @@ impl StoredLogins {
     pub fn servers(&self) -> Vec<String> {
         let entries = self.folder.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
         let files = entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == SUFFIX));
-        let mut servers: Vec<String> = files.filter_map(|path| Some(read(&path).ok()??.server)).collect();
+        let mut servers: Vec<String> = files.filter_map(|path| Some(parsed(&path).ok()??.server)).collect();
         servers.sort();
         servers
     }
@@ -145,7 +160,7 @@ impl StoredLogins {
 
     fn read(&self, server: &str) -> io::Result<Option<Login>> {
         let Some(folder) = &self.folder else { return Ok(None) };
-        let login = read(&path(folder, server))?.filter(|login| login.server == server);
+        let login = read(&path(folder, server), server)?;
         Ok(login.map(|login| match guard(&self.unsaved).get(server) {
             Some((replaced, newer)) if *replaced == login => newer.clone(),
             Some(_) | None => login,
@@ -179,10 +194,36 @@ impl StoredLogins {
     }
 }
 
-fn read(path: &Path) -> io::Result<Option<Login>> {
+/// Reads the login to a server. An error names the file.
+fn read(path: &Path, server: &str) -> io::Result<Option<Login>> {
+    let login = parsed(path).and_then(|login| match login {
+        Some(login) if login.server != server => Err(io::Error::other("it holds the login to another server")),
+        login => Ok(login),
+    });
+    login.map_err(|error| io::Error::other(format!("{}: {error}", path.display())))
+}
+
+fn parsed(path: &Path) -> io::Result<Option<Login>> {
     let Some(text) = private_file::read(path, LARGEST)? else { return Ok(None) };
     // An error of the parser may quote a token.
     serde_json::from_slice(&text).map(Some).map_err(|_| io::Error::other("it does not hold a login"))
+}
+
+/// Renames a file so that another can take its place, and returns the new path. An earlier file
+/// that was moved aside is kept.
+fn move_aside(path: &Path) -> io::Result<PathBuf> {
+    let names = (1..).map(|number| match number {
+        1 => path.with_extension(UNREADABLE),
+        number => path.with_extension(format!("{UNREADABLE}-{number}")),
+    });
+    for aside in names {
+        // The caller holds the lock, so no other process of acpd takes the name meanwhile.
+        if fs::symlink_metadata(&aside).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            fs::rename(path, &aside)?;
+            return Ok(aside);
+        }
+    }
+    Err(io::Error::other("no name is free"))
 }
 
 fn path(folder: &Path, server: &str) -> PathBuf {
@@ -221,7 +262,7 @@ mod tests {
         assert!(logins.load(&one.server).await.unwrap().is_none() && logins.servers().is_empty());
         assert!(!logins.forget(&one.server).unwrap());
         let before = logins.version(&one.server).await;
-        let path = logins.store(&one).unwrap();
+        let path = logins.store(&one).unwrap().path;
         assert_ne!(logins.version(&one.server).await, before);
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&folder), mode(&path)), (0o700, 0o600));
@@ -231,7 +272,8 @@ mod tests {
         }
         // A file that was copied to the name of another server is not used for it.
         fs::copy(&path, super::path(&folder, "https://b.example/mcp")).unwrap();
-        assert_eq!(logins.load("https://b.example/mcp").await.unwrap(), None);
+        let error = logins.load("https://b.example/mcp").await.unwrap_err().to_string();
+        assert!(error.ends_with(": it holds the login to another server"), "{error}");
         assert!(logins.forget(&one.server).unwrap() && logins.load(&one.server).await.unwrap().is_none());
     }
 
@@ -259,7 +301,7 @@ mod tests {
         let logins = Arc::new(StoredLogins::new(home.path().to_owned()));
         let (old, mut renewed) = (login(), login());
         renewed.access_token = "renewed".to_owned();
-        let path = logins.store(&old).unwrap();
+        let path = logins.store(&old).unwrap().path;
         // A folder in place of the draft, which cannot be removed like a file.
         let draft = path.with_extension(private_file::DRAFT);
         fs::create_dir(&draft).unwrap();
@@ -297,10 +339,27 @@ mod tests {
     async fn a_damaged_file_is_an_error_that_quotes_nothing() {
         let home = tempfile::tempdir().unwrap();
         let logins = Arc::new(StoredLogins::new(home.path().to_owned()));
-        let path = logins.store(&login()).unwrap();
+        let path = logins.store(&login()).unwrap().path;
         fs::write(&path, r#"{"access_token": 7, "refresh_token": "hush""#).unwrap();
         let error = logins.load(&login().server).await.unwrap_err();
-        assert_eq!(error.to_string(), "it does not hold a login");
+        assert_eq!(error.to_string(), format!("{}: it does not hold a login", path.display()));
         assert!(logins.servers().is_empty());
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_moved_aside_and_kept() {
+        let home = tempfile::tempdir().unwrap();
+        let logins = StoredLogins::new(home.path().to_owned());
+        let path = logins.store(&login()).unwrap().path;
+        assert_eq!(logins.store(&login()).unwrap().moved, None, "a good file is replaced");
+        let other = Login { server: "https://b.example/mcp".to_owned(), ..login() };
+        let damaged = ["half a l", &serde_json::to_string(&other).unwrap()];
+        let moved = damaged.map(|text| {
+            fs::write(&path, text).unwrap();
+            logins.store(&login()).unwrap().moved.unwrap()
+        });
+        assert_eq!(moved.each_ref().map(|path| fs::read_to_string(path).unwrap()), damaged);
+        assert_eq!(logins.servers(), [login().server]);
+        assert_eq!(logins.read(&login().server).unwrap(), Some(login()));
     }
 }
