@@ -14,7 +14,7 @@ use models::{DeviceFlow, Rehearsal};
 use crate::config::{Config, GithubLogin};
 use crate::paths::Paths;
 
-pub use models::{CatalogueVersion, KeyCheck, OfferedModel, ProviderCheck, Providers};
+pub use models::{CatalogueVersion, KeyCheck, ModelPattern, OfferedModel, ProviderCheck, Providers};
 
 /// The name under which the token of a login is stored, which is the name of the provider that uses
 /// it.

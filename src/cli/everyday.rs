@@ -108,6 +108,10 @@ pub enum ModelsAction {
         #[arg(value_name = "FACT=VALUE", required_unless_present = "reset")]
         facts: Vec<String>,
 
+        /// Accept a name that neither a provider's list nor the built-in table has.
+        #[arg(long, conflicts_with = "reset")]
+        new: bool,
+
         /// Remove the facts that the file sets for this model.
         #[arg(long, conflicts_with = "facts")]
         reset: bool,

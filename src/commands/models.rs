@@ -58,7 +58,12 @@ pub fn run(places: &Paths, args: &ModelsArgs) -> anyhow::Result<Ending> {
             ModelsAction::Default { model, .. } => {
                 default_model::run(places, &ask().await, model.as_deref(), configured.as_deref()).await
             }
-            ModelsAction::Override { model, facts, .. } => override_facts::run(places, model, facts).await,
+            ModelsAction::Override { model, facts, new, reset } => {
+                if !reset && !new && !override_facts::is_known_name(&providers, model) {
+                    override_facts::expect_listed(&ask().await, model)?;
+                }
+                override_facts::run(places, model, facts).await
+            }
         }
     });
     // A provider that hangs is abandoned.

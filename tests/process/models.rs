@@ -228,6 +228,12 @@ fn facts_are_written_to_the_configuration_and_used() {
         (&["scripted-instruct", "window"], "does not have the form FACT=VALUE"),
         (&["scripted-instruct", "dialect=gemini"], "`dialect` is `chat` or `responses`"),
         (&["scripted-instruct", "--reset"], "no facts about `scripted-instruct` are overridden"),
+        (
+            &["scripted-instrct", "window=9"],
+            "there is no model `scripted-instrct`; did you mean `openai/scripted-instruct`?",
+        ),
+        (&["gpt-5.1-mimi", "window=9"], "`gpt-5-mini`? (`--new` accepts a name that no list has yet)"),
+        (&["zzz/*", "window=9"], "there is no model `zzz/*`; `acpd models list` lists the models (`--new` accepts"),
     ] {
         let output = override_facts(args);
         let error = String::from_utf8(output.stderr).unwrap();
@@ -243,6 +249,17 @@ fn facts_are_written_to_the_configuration_and_used() {
     let facts = "9,000 tokens, images, 1.5 in, 2.5 out USD per million, configured: window images price";
     assert!(list.contains(facts) && !list.contains("guessed"), "{list}");
 
+    // The built-in table has the first name, the provider's list the second, and neither the third.
+    for (args, name) in [
+        (&["claude-opus-5", "window=7"][..], "claude-opus-5"),
+        (&["openai/scripted-instruct", "window=8"], "openai/scripted-instruct"),
+        (&["not-yet-listed", "window=9", "--new"], "not-yet-listed"),
+    ] {
+        let output = override_facts(args);
+        assert!(output.status.success() && written().contains(name), "{output:?}");
+        assert!(override_facts(&[name, "--reset"]).status.success());
+    }
+
     assert!(override_facts(&["scripted-*", "--reset"]).status.success());
     let list = acpd_models(&home, &server, &["list", "scripted"]).stdout;
     assert!(String::from_utf8(list).unwrap().contains("32,768 tokens, guessed from an unknown name"));
@@ -257,7 +274,7 @@ fn facts_that_are_written_at_once_are_all_in_the_configuration() {
         .iter()
         .flat_map(|name| {
             let agent = ["agents", "add", name, "--yes", "--", "sh"];
-            [home.acpd(&["models", "override", name, "window=9000"]), home.acpd(&agent)]
+            [home.acpd(&["models", "override", name, "window=9000", "--new"]), home.acpd(&agent)]
         })
         .map(|mut command| command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())
         .collect();

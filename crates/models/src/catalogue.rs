@@ -183,6 +183,12 @@ fn maker_at(address: &str) -> Option<&'static Maker> {
     CATALOGUE.maker.iter().find(|maker| maker.host.as_deref() == Some(host))
 }
 
+/// Lists the names in the table. The row of a family whose name continues, such as `gpt-5.`, names
+/// no model.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    rows().map(|(_, row)| row.name.as_str()).filter(|name| name.ends_with(|last: char| last.is_alphanumeric()))
+}
+
 fn fits(row: &Row, bare: &str) -> bool {
     bare.starts_with(&row.name) || bare.starts_with(&row.name.replace('.', "-")) && bare.starts_with("claude")
 }

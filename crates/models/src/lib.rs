@@ -47,6 +47,7 @@ pub use device_flow::{DeviceError, DeviceFlow, DeviceGrant, DevicePoll};
 pub use http::{ProviderTimeouts, install_crypto};
 pub use key::KeyConfig;
 pub use key_store::{KeyStore, KeyStoreError};
+pub use overrides::ModelPattern;
 pub use providers::{ConfigError, KeyCheck, OfferedModel, ProviderCheck, Providers};
 pub use rehearsal::Rehearsal;
 pub use retry::RetryPolicy;

@@ -10,16 +10,24 @@ use crate::spec::ModelFacts;
 #[derive(Debug, Default)]
 pub(crate) struct Overrides(Vec<(ModelPattern, ModelFacts)>);
 
+/// The name of an entry of `models.overrides`: a model's id, its name alone, or a prefix of either
+/// with a `*` at its end.
 #[derive(Debug)]
-struct ModelPattern {
-    /// A model's id or name, or a prefix of one.
+pub struct ModelPattern {
     text: String,
-    is_beginning: bool,
+    is_prefix: bool,
 }
 
 impl ModelPattern {
-    fn fits(&self, name: &str) -> bool {
-        if self.is_beginning { name.starts_with(&self.text) } else { name == self.text }
+    pub fn new(name: &str) -> Self {
+        let prefix = name.strip_suffix('*');
+        Self { text: prefix.unwrap_or(name).to_owned(), is_prefix: prefix.is_some() }
+    }
+
+    /// Returns whether it names a model, which is given by its id or by its name alone.
+    pub fn matches(&self, model: &str) -> bool {
+        let fits = |name: &str| if self.is_prefix { name.starts_with(&self.text) } else { name == self.text };
+        fits(model) || model.split_once('/').is_some_and(|(_, name)| fits(name))
     }
 }
 
@@ -28,20 +36,17 @@ impl Overrides {
         let mut overrides = Vec::new();
         for (name, model) in config {
             check(&format!("overrides.{name}"), model.dialect)?;
-            let beginning = name.strip_suffix('*');
-            let pattern =
-                ModelPattern { text: beginning.unwrap_or(name).to_owned(), is_beginning: beginning.is_some() };
-            overrides.push((pattern, model.facts()));
+            overrides.push((ModelPattern::new(name), model.facts()));
         }
         // The most specific pattern is tried first.
-        overrides.sort_by_key(|(pattern, _)| std::cmp::Reverse((!pattern.is_beginning, pattern.text.len())));
+        overrides.sort_by_key(|(pattern, _)| std::cmp::Reverse((!pattern.is_prefix, pattern.text.len())));
         Ok(Self(overrides))
     }
 
     /// Returns the facts of the most specific override for a model, by its id or by its name alone.
     pub(crate) fn find(&self, provider: &str, model: &str) -> ModelFacts {
         let id = format!("{provider}/{model}");
-        let found = self.0.iter().find(|(pattern, _)| pattern.fits(&id) || pattern.fits(model));
+        let found = self.0.iter().find(|(pattern, _)| pattern.matches(&id));
         found.map(|(_, facts)| facts.clone()).unwrap_or_default()
     }
 }

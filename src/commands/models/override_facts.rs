@@ -3,15 +3,36 @@
 //! They override the provider's list and the bundled table. A fact that the configuration does not
 //! allow is refused, and the file stays as it was.
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
+use domain::{ModelId, similar_names};
 use toml_edit::{DocumentMut, Item, Value};
 
+use super::Known;
 use super::config_file::{self, ConfigFile};
-use crate::assemble::accounts;
+use crate::assemble::accounts::{self, ModelPattern, Providers};
 use crate::commands::Ending;
 use crate::config::Layers;
 use crate::launch;
 use crate::paths::Paths;
+
+/// Returns whether a pattern names a model that is known without asking a provider.
+pub(super) fn is_known_name(providers: &Providers, pattern: &str) -> bool {
+    let pattern = ModelPattern::new(pattern);
+    providers.known_names().iter().any(|name| pattern.matches(name))
+}
+
+/// Fails, with similar names, if a pattern names no model that a session may choose.
+pub(super) fn expect_listed(known: &Known<'_>, pattern: &str) -> anyhow::Result<()> {
+    let listed = ModelPattern::new(pattern);
+    let ids: Vec<&str> = known.offered.iter().map(|offered| offered.info.id.as_str()).collect();
+    if known.has(&ModelId::from(pattern)) || ids.iter().any(|id| listed.matches(id)) {
+        return Ok(());
+    }
+    let names = known.providers.known_names();
+    let near = similar_names::did_you_mean(pattern, ids.into_iter().chain(names.iter().map(String::as_str)));
+    let hint = near.unwrap_or_else(|| "`acpd models list` lists the models".to_owned());
+    bail!("there is no model `{pattern}`; {hint} (`--new` accepts a name that no list has yet)")
+}
 
 /// Writes the facts, each as `NAME=VALUE`. Without facts, removes those that are there.
 pub(super) async fn run(places: &Paths, model: &str, facts: &[String]) -> anyhow::Result<Ending> {

@@ -12,6 +12,7 @@ use futures_util::future::join_all;
 
 use super::provider::{Provider, RefreshWhen};
 use super::{Providers, listing};
+use crate::catalogue;
 use crate::spec::Spec;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +67,14 @@ impl Providers {
             models.map(|spec| offered(provider, spec, environment))
         });
         models.collect()
+    }
+
+    /// Lists the names of models that are known without asking a provider: the ids of those that
+    /// are built in, configured or well known, and the names in the bundled table.
+    pub fn known_names(&self) -> Vec<String> {
+        let built_in = self.built_in.iter().map(|model| model.info().id.to_string());
+        let named = self.providers.iter().flat_map(|provider| provider.named_ids());
+        built_in.chain(named).chain(catalogue::names().map(str::to_owned)).collect()
     }
 
     /// Lists the providers that the user set up and that offer no model, with the reason.
