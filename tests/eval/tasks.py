@@ -1,140 +1,94 @@
-"""Thirty small tasks. Each has a folder of files, a prompt, hidden checks and a solution.
+"""Thirty small tasks, one folder each below tasks/:
 
-The checks are Python that runs in the folder after the agent has finished; they need nothing but
-python3 and sh. `run.py --check` proves that they fail before the solution and pass after it.
+    prompt.txt     what the agent is asked
+    history/       earlier commits, oldest first: folders named "NUMBER SUBJECT" with the files that a commit changes
+    files/         what the last commit changes; most tasks have nothing but this one
+    uncommitted/   what the user changed since then
+    check.py       the hidden check: Python that runs in the agent's folder after it has finished
+    solution/      files that solve the task
+
+The checks need nothing but python3, sh and git. `run.py --check` proves that they fail before the
+solution and pass after it.
 """
 
+import os
+import pathlib
+import subprocess
+import sys
 
-def task(name, prompt, files, check, solution):
-    return {"name": name, "prompt": prompt, "files": files, "check": check, "solution": solution}
+FOLDER = pathlib.Path(__file__).parent / "tasks"
+CHECK_SECONDS = 20
+
+# Commits have the same ids in every run, and no configuration of the user's applies to them.
+GIT = {
+    "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull,
+    "GIT_AUTHOR_NAME": "A. User", "GIT_AUTHOR_EMAIL": "user@localhost", "GIT_AUTHOR_DATE": "2026-01-02T03:04:05Z",
+    "GIT_COMMITTER_NAME": "A. User", "GIT_COMMITTER_EMAIL": "user@localhost", "GIT_COMMITTER_DATE": "2026-01-02T03:04:05Z",
+}
 
 
-TASKS = [
-    task("off_by_one", "The last item of every page is missing. Find out why and repair it.",
-         {"pages.py": "def page(items, number, size):\n    start = number * size\n    return items[start:start + size - 1]\n"},
-         "from pages import page\nassert page(list(range(10)), 1, 3) == [3, 4, 5]\nassert page([1], 0, 5) == [1]",
-         {"pages.py": "def page(items, number, size):\n    start = number * size\n    return items[start:start + size]\n"}),
-    task("empty_mean", "`mean` crashes for an empty list. It should return None then.",
-         {"stats.py": "def mean(values):\n    return sum(values) / len(values)\n"},
-         "from stats import mean\nassert mean([]) is None\nassert mean([1, 2]) == 1.5",
-         {"stats.py": "def mean(values):\n    return sum(values) / len(values) if values else None\n"}),
-    task("mutable_default", "Carts share their items. Make each cart have its own.",
-         {"cart.py": "class Cart:\n    def __init__(self, items=[]):\n        self.items = items\n\n    def add(self, item):\n        self.items.append(item)\n"},
-         "from cart import Cart\na, b = Cart(), Cart()\na.add(1)\nassert b.items == []\ngiven = [1]\nassert Cart(given).items == [1]",
-         {"cart.py": "class Cart:\n    def __init__(self, items=None):\n        self.items = [] if items is None else items\n\n    def add(self, item):\n        self.items.append(item)\n"}),
-    task("rename_function", "Rename the function `calc` to `total_price` everywhere.",
-         {"shop/__init__.py": "", "shop/prices.py": "def calc(items):\n    return sum(price for _, price in items)\n",
-          "shop/report.py": "from shop.prices import calc\n\n\ndef report(items):\n    return f'total: {calc(items)}'\n"},
-         "import shop.prices, shop.report\nassert shop.prices.total_price([('a', 2)]) == 2\nassert not hasattr(shop.prices, 'calc')\nassert shop.report.report([('a', 2)]) == 'total: 2'\nassert 'calc' not in open('shop/report.py').read()",
-         {"shop/prices.py": "def total_price(items):\n    return sum(price for _, price in items)\n",
-          "shop/report.py": "from shop.prices import total_price\n\n\ndef report(items):\n    return f'total: {total_price(items)}'\n"}),
-    task("parse_duration", "Write `seconds(text)` in duration.py: it reads '90s', '5m', '2h' and '1h30m', and raises ValueError for anything else.",
-         {"duration.py": "def seconds(text):\n    raise NotImplementedError\n"},
-         "from duration import seconds\nassert [seconds(t) for t in ('90s', '5m', '2h', '1h30m')] == [90, 300, 7200, 5400]\nfor bad in ('', 'x', '5', '5mm', '-1s'):\n    try:\n        seconds(bad)\n    except ValueError:\n        continue\n    raise AssertionError(bad)",
-         {"duration.py": "import re\n\n\ndef seconds(text):\n    found = re.fullmatch(r'(?:(\\d+)h)?(?:(\\d+)m)?(?:(\\d+)s)?', text)\n    if not text or not found:\n        raise ValueError(text)\n    hours, minutes, rest = (int(part or 0) for part in found.groups())\n    return hours * 3600 + minutes * 60 + rest\n"}),
-    task("csv_quotes", "Fields with a comma or a quote break the output of `line`. Repair it as RFC 4180 says.",
-         {"table.py": "def line(fields):\n    return ','.join(fields)\n"},
-         "from table import line\nassert line(['a', 'b']) == 'a,b'\nassert line(['a,b', 'say \"x\"', 'two\\nlines']) == '\"a,b\",\"say \"\"x\"\"\",\"two\\nlines\"'",
-         {"table.py": "def line(fields):\n    def field(text):\n        if any(mark in text for mark in ',\"\\n\\r'):\n            return '\"' + text.replace('\"', '\"\"') + '\"'\n        return text\n    return ','.join(field(text) for text in fields)\n"}),
-    task("shell_spaces", "backup.sh fails for file names with spaces. Repair it.",
-         {"backup.sh": "#!/bin/sh\n# Copies every file of folder $1 to folder $2.\nmkdir -p $2\nfor file in $(ls $1); do\n  cp $1/$file $2/\ndone\n"},
-         "import os, subprocess\nos.makedirs('in put')\nopen('in put/a b.txt', 'w').write('x')\nopen('in put/c', 'w').write('y')\nsubprocess.run(['sh', 'backup.sh', 'in put', 'out put'], check=True)\nassert sorted(os.listdir('out put')) == ['a b.txt', 'c']",
-         {"backup.sh": "#!/bin/sh\n# Copies every file of folder $1 to folder $2.\nmkdir -p \"$2\"\nfor file in \"$1\"/*; do\n  cp \"$file\" \"$2\"/\ndone\n"}),
-    task("leap_years", "`is_leap` is wrong for some years.",
-         {"years.py": "def is_leap(year):\n    return year % 4 == 0\n"},
-         "from years import is_leap\nassert [is_leap(y) for y in (1900, 2000, 2023, 2024, 2100)] == [False, True, False, True, False]",
-         {"years.py": "def is_leap(year):\n    return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)\n"}),
-    task("circular_import", "`python3 -c 'import app'` fails. Repair it without changing what the functions return.",
-         {"app.py": "from users import user_name\n\nTITLE = 'App'\n\n\ndef banner(number):\n    return f'{TITLE}: {user_name(number)}'\n",
-          "users.py": "from app import TITLE\n\n\ndef user_name(number):\n    return f'{TITLE} user {number}'\n"},
-         "import app, users\nassert app.banner(3) == 'App: App user 3'\nassert users.user_name(1) == 'App user 1'",
-         {"title.py": "TITLE = 'App'\n", "app.py": "from title import TITLE\nfrom users import user_name\n\n\ndef banner(number):\n    return f'{TITLE}: {user_name(number)}'\n",
-          "users.py": "from title import TITLE\n\n\ndef user_name(number):\n    return f'{TITLE} user {number}'\n"}),
-    task("cache_key", "`area` sometimes returns the area of another shape. Find the cause and repair it, and keep the cache.",
-         {"shapes.py": "CACHE = {}\n\n\ndef area(shape, size):\n    if size not in CACHE:\n        CACHE[size] = size * size if shape == 'square' else 3 * size * size\n    return CACHE[size]\n"},
-         "import shapes\nassert shapes.area('square', 2) == 4\nassert shapes.area('circle', 2) == 12\nassert shapes.CACHE",
-         {"shapes.py": "CACHE = {}\n\n\ndef area(shape, size):\n    key = (shape, size)\n    if key not in CACHE:\n        CACHE[key] = size * size if shape == 'square' else 3 * size * size\n    return CACHE[key]\n"}),
-    task("stable_sort", "Sort the entries by score, highest first, and by name where scores are equal.",
-         {"ranking.py": "def ranking(entries):\n    \"\"\"Entries are (name, score).\"\"\"\n    return entries\n"},
-         "from ranking import ranking\nassert ranking([('b', 1), ('a', 1), ('c', 5)]) == [('c', 5), ('a', 1), ('b', 1)]",
-         {"ranking.py": "def ranking(entries):\n    \"\"\"Entries are (name, score).\"\"\"\n    return sorted(entries, key=lambda entry: (-entry[1], entry[0]))\n"}),
-    task("config_merge", "Defaults and user settings should be merged at every level, and neither argument changed.",
-         {"settings.py": "def merge(defaults, user):\n    defaults.update(user)\n    return defaults\n"},
-         "from settings import merge\nd, u = {'a': {'x': 1, 'y': 2}, 'b': 1}, {'a': {'y': 3}, 'c': 4}\nassert merge(d, u) == {'a': {'x': 1, 'y': 3}, 'b': 1, 'c': 4}\nassert d == {'a': {'x': 1, 'y': 2}, 'b': 1} and u == {'a': {'y': 3}, 'c': 4}",
-         {"settings.py": "def merge(defaults, user):\n    merged = dict(defaults)\n    for key, value in user.items():\n        if isinstance(value, dict) and isinstance(merged.get(key), dict):\n            value = merge(merged[key], value)\n        merged[key] = value\n    return merged\n"}),
-    task("retry", "Let `call` try up to three times before it raises the last error.",
-         {"net.py": "def call(action):\n    return action()\n"},
-         "from net import call\ntries = []\ndef flaky():\n    tries.append(1)\n    if len(tries) < 3:\n        raise OSError('no')\n    return 7\nassert call(flaky) == 7 and len(tries) == 3\ndef broken():\n    tries.append(1)\n    raise KeyError('x')\ntries.clear()\ntry:\n    call(broken)\n    raise SystemExit(1)\nexcept KeyError:\n    assert len(tries) == 3",
-         {"net.py": "def call(action):\n    for left in (2, 1, 0):\n        try:\n            return action()\n        except Exception:\n            if not left:\n                raise\n"}),
-    task("path_escape", "`read` must refuse names that lead out of the folder, with ValueError.",
-         {"files.py": "import os\n\n\ndef read(folder, name):\n    with open(os.path.join(folder, name)) as file:\n        return file.read()\n"},
-         "import os\nfrom files import read\nos.makedirs('data/sub')\nopen('data/sub/a', 'w').write('in')\nopen('secret', 'w').write('out')\nassert read('data', 'sub/a') == 'in'\nfor bad in ('../secret', '/etc/passwd', 'sub/../../secret'):\n    try:\n        read('data', bad)\n    except ValueError:\n        continue\n    raise AssertionError(bad)",
-         {"files.py": "import os\n\n\ndef read(folder, name):\n    root = os.path.realpath(folder)\n    path = os.path.realpath(os.path.join(root, name))\n    if os.path.commonpath([root, path]) != root:\n        raise ValueError(name)\n    with open(path) as file:\n        return file.read()\n"}),
-    task("flag", "Give wordcount.py an option --unique that counts different words only.",
-         {"wordcount.py": "import sys\n\n\ndef main(arguments):\n    words = sys.stdin.read().split()\n    print(len(words))\n\n\nif __name__ == '__main__':\n    main(sys.argv[1:])\n"},
-         "import subprocess\nrun = lambda *a: subprocess.run(['python3', 'wordcount.py', *a], input='a b a', capture_output=True, text=True, check=True).stdout.strip()\nassert run() == '3' and run('--unique') == '2'",
-         {"wordcount.py": "import sys\n\n\ndef main(arguments):\n    words = sys.stdin.read().split()\n    print(len(set(words)) if '--unique' in arguments else len(words))\n\n\nif __name__ == '__main__':\n    main(sys.argv[1:])\n"}),
-    task("add_tests", "Write unit tests for `slug` in test_slug.py, with unittest. They must fail if lower-casing or the dashes are broken.",
-         {"slug.py": "def slug(title):\n    return '-'.join(title.lower().split())\n"},
-         "import subprocess\nrun = lambda: subprocess.run(['python3', '-m', 'unittest', '-q', 'test_slug'], capture_output=True).returncode\nassert run() == 0\nfor broken in (\"'-'.join(title.split())\", \"'_'.join(title.lower().split())\"):\n    open('slug.py', 'w').write(f'def slug(title):\\n    return {broken}\\n')\n    assert run() != 0, broken",
-         {"test_slug.py": "import unittest\n\nfrom slug import slug\n\n\nclass SlugTest(unittest.TestCase):\n    def test_words_are_joined(self):\n        self.assertEqual(slug('Hello Big World'), 'hello-big-world')\n"}),
-    task("json_dates", "`dump` fails for dates. Write them as ISO 8601.",
-         {"out.py": "import json\n\n\ndef dump(value):\n    return json.dumps(value, sort_keys=True)\n"},
-         "import datetime, json\nfrom out import dump\nassert json.loads(dump({'d': datetime.date(2026, 1, 2), 'n': [datetime.datetime(2026, 1, 2, 3, 4)]})) == {'d': '2026-01-02', 'n': ['2026-01-02T03:04:00']}\ntry:\n    dump({'x': object()})\n    raise SystemExit(1)\nexcept TypeError:\n    pass",
-         {"out.py": "import datetime\nimport json\n\n\ndef plain(value):\n    if isinstance(value, datetime.date):\n        return value.isoformat()\n    raise TypeError(f'cannot write {value!r}')\n\n\ndef dump(value):\n    return json.dumps(value, sort_keys=True, default=plain)\n"}),
-    task("roman", "Complete `roman(number)` for 1 to 3999, and raise ValueError for others.",
-         {"roman.py": "def roman(number):\n    \"\"\"The number in Roman numerals.\"\"\"\n"},
-         "from roman import roman\nassert [roman(n) for n in (1, 4, 9, 14, 40, 90, 400, 1994, 3999)] == ['I', 'IV', 'IX', 'XIV', 'XL', 'XC', 'CD', 'MCMXCIV', 'MMMCMXCIX']\nfor bad in (0, 4000, -1):\n    try:\n        roman(bad)\n    except ValueError:\n        continue\n    raise AssertionError(bad)",
-         {"roman.py": "SIGNS = [(1000, 'M'), (900, 'CM'), (500, 'D'), (400, 'CD'), (100, 'C'), (90, 'XC'), (50, 'L'), (40, 'XL'), (10, 'X'), (9, 'IX'), (5, 'V'), (4, 'IV'), (1, 'I')]\n\n\ndef roman(number):\n    \"\"\"The number in Roman numerals.\"\"\"\n    if not 1 <= number <= 3999:\n        raise ValueError(number)\n    text = ''\n    for value, sign in SIGNS:\n        text += sign * (number // value)\n        number %= value\n    return text\n"}),
-    task("dead_code", "Remove the functions of util.py that nothing uses. main.py must work as before.",
-         {"util.py": "def used(x):\n    return helper(x) + 1\n\n\ndef helper(x):\n    return x * 2\n\n\ndef old(x):\n    return older(x)\n\n\ndef older(x):\n    return x\n",
-          "main.py": "from util import used\n\nprint(used(2))\n"},
-         "import subprocess, util\nassert subprocess.run(['python3', 'main.py'], capture_output=True, text=True).stdout == '5\\n'\nassert not hasattr(util, 'old') and not hasattr(util, 'older') and hasattr(util, 'helper')",
-         {"util.py": "def used(x):\n    return helper(x) + 1\n\n\ndef helper(x):\n    return x * 2\n"}),
-    task("unicode_width", "`shorten` may cut a text in the middle of a multi-byte character. It must return valid UTF-8 of at most `limit` bytes.",
-         {"text.py": "def shorten(data, limit):\n    \"\"\"Cuts UTF-8 bytes.\"\"\"\n    return data[:limit]\n"},
-         "from text import shorten\nwhole = 'aé漢😀'.encode()\nfor limit in range(len(whole) + 2):\n    cut = shorten(whole, limit)\n    assert len(cut) <= limit and whole.startswith(cut)\n    cut.decode()\nassert shorten(whole, 100) == whole and shorten(whole, 3) == 'aé'.encode()",
-         {"text.py": "def shorten(data, limit):\n    \"\"\"Cuts UTF-8 bytes.\"\"\"\n    return data[:limit].decode(errors='ignore').encode()\n"}),
-    task("sql_injection", "`find` can be tricked with a quote in the name. Close the hole.",
-         {"people.py": "def find(db, name):\n    return db.execute(f\"select id from people where name = '{name}'\").fetchall()\n"},
-         "import sqlite3\nfrom people import find\ndb = sqlite3.connect(':memory:')\ndb.execute('create table people (id, name)')\ndb.executemany('insert into people values (?, ?)', [(1, 'ann'), (2, \"o'neil\")])\nassert find(db, 'ann') == [(1,)] and find(db, \"o'neil\") == [(2,)]\nassert find(db, \"x' or '1'='1\") == []",
-         {"people.py": "def find(db, name):\n    return db.execute('select id from people where name = ?', (name,)).fetchall()\n"}),
-    task("race", "Two threads lose counts. Make `add` safe.",
-         {"counter.py": "import time\n\n\nclass Counter:\n    def __init__(self):\n        self.value = 0\n\n    def add(self):\n        value = self.value\n        time.sleep(0)\n        self.value = value + 1\n"},
-         "import inspect, sys, threading\nimport counter\nsys.setswitchinterval(1e-6)\nc = counter.Counter()\ndef work():\n    for _ in range(3000):\n        c.add()\nthreads = [threading.Thread(target=work) for _ in range(4)]\n[t.start() for t in threads]\n[t.join() for t in threads]\nassert c.value == 12000, c.value",
-         {"counter.py": "import threading\n\n\nclass Counter:\n    def __init__(self):\n        self.value = 0\n        self.lock = threading.Lock()\n\n    def add(self):\n        with self.lock:\n            self.value += 1\n"}),
-    task("generator", "`lines` reads the whole file into memory. Make it yield one line after another, without line ends.",
-         {"reader.py": "def lines(path):\n    with open(path) as file:\n        return file.read().split('\\n')\n"},
-         "import types\nfrom reader import lines\nopen('x', 'w').write('a\\nb\\n')\nfound = lines('x')\nassert isinstance(found, types.GeneratorType) and list(found) == ['a', 'b']",
-         {"reader.py": "def lines(path):\n    with open(path) as file:\n        for line in file:\n            yield line.rstrip('\\n')\n"}),
-    task("changelog", "Add version 1.2.0 of 2026-02-03 to CHANGELOG.md, above the older one and in its form, with the entry 'Exports can be cancelled.' under Added, and set the version in version.txt.",
-         {"CHANGELOG.md": "# Changelog\n\n## 1.1.0 - 2025-12-01\n\n### Fixed\n\n- Imports keep their dates.\n", "version.txt": "1.1.0\n"},
-         "text = open('CHANGELOG.md').read()\nassert open('version.txt').read().strip() == '1.2.0'\nassert '## 1.2.0 - 2026-02-03\\n\\n### Added\\n\\n- Exports can be cancelled.\\n' in text\nassert text.index('1.2.0') < text.index('1.1.0') and 'Imports keep their dates.' in text",
-         {"CHANGELOG.md": "# Changelog\n\n## 1.2.0 - 2026-02-03\n\n### Added\n\n- Exports can be cancelled.\n\n## 1.1.0 - 2025-12-01\n\n### Fixed\n\n- Imports keep their dates.\n", "version.txt": "1.2.0\n"}),
-    task("exit_codes", "check.sh always exits with 0. It must exit with 1 if any file has a line over 80 characters, and name these files.",
-         {"check.sh": "#!/bin/sh\nfor file in \"$@\"; do\n  grep -q '.\\{81\\}' \"$file\" && echo \"$file\"\ndone\nexit 0\n"},
-         "import subprocess\nopen('good', 'w').write('x' * 80 + '\\n')\nopen('bad', 'w').write('x' * 81 + '\\n')\nrun = lambda *f: subprocess.run(['sh', 'check.sh', *f], capture_output=True, text=True)\nassert run('good').returncode == 0 and run('good').stdout == ''\nboth = run('bad', 'good')\nassert both.returncode == 1 and both.stdout == 'bad\\n', both",
-         {"check.sh": "#!/bin/sh\nstatus=0\nfor file in \"$@\"; do\n  if grep -q '.\\{81\\}' \"$file\"; then\n    echo \"$file\"\n    status=1\n  fi\ndone\nexit $status\n"}),
-    task("follow_notes", "Add a function `double` to numbers_lib.py.",
-         {"AGENTS.md": "Every public function has a docstring that ends with a full stop, and is listed in `__all__`.\n",
-          "numbers_lib.py": "__all__ = ['half']\n\n\ndef half(x):\n    \"\"\"Returns half of x.\"\"\"\n    return x / 2\n"},
-         "import numbers_lib\nassert numbers_lib.double(3) == 6\nassert set(numbers_lib.__all__) == {'half', 'double'}\nassert numbers_lib.double.__doc__.strip().endswith('.')",
-         {"numbers_lib.py": "__all__ = ['double', 'half']\n\n\ndef half(x):\n    \"\"\"Returns half of x.\"\"\"\n    return x / 2\n\n\ndef double(x):\n    \"\"\"Returns twice x.\"\"\"\n    return x * 2\n"}),
-    task("find_the_setting", "The service listens on the wrong port. It should be 8080. Change only what is needed.",
-         {f"conf/{name}.ini": f"[{name}]\nport = {port}\nhost = localhost\n" for name, port in (("mail", 25), ("cache", 6379), ("service", 8008), ("metrics", 9090))},
-         "import configparser\nwant = {'mail': '25', 'cache': '6379', 'service': '8080', 'metrics': '9090'}\nfor name, port in want.items():\n    c = configparser.ConfigParser()\n    c.read(f'conf/{name}.ini')\n    assert c[name]['port'] == port and c[name]['host'] == 'localhost', name",
-         {"conf/service.ini": "[service]\nport = 8080\nhost = localhost\n"}),
-    task("split_module", "Move the class `Stack` from everything.py to stack.py. `from everything import Stack` must still work.",
-         {"everything.py": "class Stack:\n    def __init__(self):\n        self.items = []\n\n    def push(self, item):\n        self.items.append(item)\n\n\ndef size(stack):\n    return len(stack.items)\n"},
-         "import everything, stack\nassert everything.Stack is stack.Stack and stack.Stack.__module__ == 'stack'\ns = stack.Stack()\ns.push(1)\nassert everything.size(s) == 1\nassert 'class Stack' not in open('everything.py').read()",
-         {"stack.py": "class Stack:\n    def __init__(self):\n        self.items = []\n\n    def push(self, item):\n        self.items.append(item)\n",
-          "everything.py": "from stack import Stack\n\n\ndef size(stack):\n    return len(stack.items)\n"}),
-    task("binary_search", "`find` never ends for some inputs. Repair it; it returns the index or -1.",
-         {"search.py": "def find(items, wanted):\n    low, high = 0, len(items)\n    while low < high:\n        middle = (low + high) // 2\n        if items[middle] == wanted:\n            return middle\n        if items[middle] < wanted:\n            low = middle\n        else:\n            high = middle\n    return -1\n"},
-         "from search import find\nitems = [1, 3, 5, 7]\nassert [find(items, n) for n in range(9)] == [-1, 0, -1, 1, -1, 2, -1, 3, -1]\nassert find([], 1) == -1",
-         {"search.py": "def find(items, wanted):\n    low, high = 0, len(items)\n    while low < high:\n        middle = (low + high) // 2\n        if items[middle] == wanted:\n            return middle\n        if items[middle] < wanted:\n            low = middle + 1\n        else:\n            high = middle\n    return -1\n"}),
-    task("keep_user_changes", "Correct the spelling of 'recieve' in all files. Change nothing else.",
-         {"a.py": "# TODO(me): half done\ndef recieve(x):\n    return x\n", "b.md": "We recieve  mail.\n\n\tTabs stay.  \n", "c.txt": "nothing here\r\n"},
-         "assert open('a.py', newline='').read() == '# TODO(me): half done\\ndef receive(x):\\n    return x\\n'\nassert open('b.md', newline='').read() == 'We receive  mail.\\n\\n\\tTabs stay.  \\n'\nassert open('c.txt', newline='').read() == 'nothing here\\r\\n'",
-         {"a.py": "# TODO(me): half done\ndef receive(x):\n    return x\n", "b.md": "We receive  mail.\n\n\tTabs stay.  \n"}),
-]
+class Task:
+    def __init__(self, folder):
+        self.folder = folder
+        self.name = folder.name
+        self.prompt = (folder / "prompt.txt").read_text().strip()
+
+    def files(self, part):
+        """The files of a part, as a dict of relative path to text."""
+        root = self.folder / part
+        return {str(path.relative_to(root)): read(path) for path in sorted(root.rglob("*")) if path.is_file()}
+
+    def has(self, name):
+        """Whether the agent gets a file of this name."""
+        return any((part / name).is_file() for part in [self.folder / "files", *(self.folder / "history").glob("*")])
+
+    def lay_out(self, folder):
+        """Makes the repository that the agent gets."""
+        git(folder, "init", "--quiet", "--initial-branch", "main")
+        history = sorted((self.folder / "history").glob("*"), key=lambda path: int(path.name.split()[0]))
+        for path in history:
+            write(folder, self.files(path.relative_to(self.folder)))
+            commit(folder, path.name.split(maxsplit=1)[1])
+        if (self.folder / "files").is_dir():
+            write(folder, self.files("files"))
+            commit(folder, "Import the project")
+        write(folder, self.files("uncommitted"))
+
+    def solve(self, folder):
+        write(folder, self.files("solution"))
+
+    def is_solved(self, folder):
+        """Runs the hidden check. An endless loop counts as unsolved."""
+        program = "import sys\nsys.path.insert(0, '')\n" + read(self.folder / "check.py")
+        try:
+            done = subprocess.run([sys.executable, "-B", "-c", program], cwd=folder, capture_output=True,
+                                  timeout=CHECK_SECONDS)
+        except subprocess.TimeoutExpired:
+            return False
+        return done.returncode == 0
+
+
+def read(path):
+    """Reads a text with its line ends as they are."""
+    with open(path, newline="") as file:
+        return file.read()
+
+
+def write(folder, files):
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path, "w", newline="") as file:
+            file.write(text)
+
+
+def git(folder, *arguments):
+    subprocess.run(["git", *arguments], cwd=folder, check=True, env={**os.environ, **GIT})
+
+
+def commit(folder, subject):
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", subject)
+
+
+TASKS = [Task(folder) for folder in sorted(FOLDER.iterdir())]

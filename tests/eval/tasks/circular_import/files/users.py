@@ -1,0 +1,5 @@
+from app import TITLE
+
+
+def user_name(number):
+    return f'{TITLE} user {number}'

@@ -1,0 +1,3 @@
+def merge(defaults, user):
+    defaults.update(user)
+    return defaults

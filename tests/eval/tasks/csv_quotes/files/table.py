@@ -1,0 +1,2 @@
+def line(fields):
+    return ','.join(fields)

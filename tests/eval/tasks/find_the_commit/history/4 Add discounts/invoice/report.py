@@ -1,0 +1,11 @@
+"""The text of an invoice."""
+
+from invoice.lines import line_total, total
+from invoice.money import show
+
+
+def report(lines, currency="EUR", percent=0):
+    rows = [f"{line[0]}: {show(line_total(line))}" for line in lines]
+    if percent:
+        rows.append(f"discount: {percent}%")
+    return "\n".join([*rows, f"total: {show(total(lines, percent))} {currency}"])

@@ -1,0 +1,6 @@
+__all__ = ['half']
+
+
+def half(x):
+    """Returns half of x."""
+    return x / 2

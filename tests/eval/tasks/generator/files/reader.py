@@ -1,0 +1,3 @@
+def lines(path):
+    with open(path) as file:
+        return file.read().split('\n')

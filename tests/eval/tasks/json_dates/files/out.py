@@ -1,0 +1,5 @@
+import json
+
+
+def dump(value):
+    return json.dumps(value, sort_keys=True)

@@ -1,0 +1,5 @@
+import sys
+
+from counts import count
+
+print(count(sys.stdin.read()))

@@ -1,0 +1,7 @@
+"""Words."""
+
+from counts import words
+
+
+def report(text):
+    return f"{words(text)} words"

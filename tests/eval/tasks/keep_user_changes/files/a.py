@@ -1,0 +1,3 @@
+# TODO(me): half done
+def recieve(x):
+    return x

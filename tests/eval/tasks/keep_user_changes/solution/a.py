@@ -1,0 +1,3 @@
+# TODO(me): half done
+def receive(x):
+    return x

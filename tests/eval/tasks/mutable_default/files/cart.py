@@ -1,0 +1,6 @@
+class Cart:
+    def __init__(self, items=[]):
+        self.items = items
+
+    def add(self, item):
+        self.items.append(item)

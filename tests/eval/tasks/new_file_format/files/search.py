@@ -1,0 +1,7 @@
+"""Finds entries."""
+
+from book import read
+
+
+def find(path, text):
+    return sorted(name for name, phone in read(path).items() if text in name or text in phone)

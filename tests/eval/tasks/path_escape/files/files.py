@@ -1,0 +1,6 @@
+import os
+
+
+def read(folder, name):
+    with open(os.path.join(folder, name)) as file:
+        return file.read()

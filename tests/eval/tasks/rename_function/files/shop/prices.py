@@ -1,0 +1,2 @@
+def calc(items):
+    return sum(price for _, price in items)

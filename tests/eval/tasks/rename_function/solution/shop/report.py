@@ -1,0 +1,5 @@
+from shop.prices import total_price
+
+
+def report(items):
+    return f'total: {total_price(items)}'

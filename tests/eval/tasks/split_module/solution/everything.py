@@ -1,0 +1,5 @@
+from stack import Stack
+
+
+def size(stack):
+    return len(stack.items)

@@ -1,0 +1,2 @@
+def find(db, name):
+    return db.execute('select id from people where name = ?', (name,)).fetchall()

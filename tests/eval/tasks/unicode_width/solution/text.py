@@ -1,0 +1,3 @@
+def shorten(data, limit):
+    """Cuts UTF-8 bytes."""
+    return data[:limit].decode(errors='ignore').encode()
