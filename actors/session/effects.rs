@@ -202,6 +202,7 @@ impl Session {
         Arc::new(CallSite {
             session: state.id.clone(),
             turn,
+            agent: None,
             cwd: state.folders.cwd.clone(),
             extra_roots: state.folders.extra_roots.clone(),
             mode: state.settings.mode,

@@ -23,7 +23,7 @@ use crate::mail::{ChildGuard, child_guard, tell};
 use crate::turn::{CallEnded, Compacted, Continue, RequestScope, SwitchModel, Turn, TurnBudget, TurnTask};
 
 pub(super) struct SubAgentTurn {
-    id: AgentId,
+    pub(super) id: AgentId,
     /// Whether it follows the session's model instead of having its own.
     follows: bool,
     turn: Addr<Turn>,

@@ -23,7 +23,7 @@ impl Session {
             site = Arc::new(CallSite { mode: mode.within(site.mode), ..(*site).clone() });
         }
         if let Some(sub) = agent.and_then(|agent| self.work.agents.get(&agent)) {
-            site = Arc::new(CallSite { entered: sub.entered.clone(), ..(*site).clone() });
+            site = Arc::new(CallSite { agent: Some(sub.id.clone()), entered: sub.entered.clone(), ..(*site).clone() });
         }
         let (child_guard, parent_gone) = child_guard();
         let executor = ToolExecutor::new(CallTask {

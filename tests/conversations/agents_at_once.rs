@@ -189,6 +189,30 @@ async fn a_background_sub_agents_report_can_be_awaited_by_its_id() {
 }
 
 #[actix::test]
+async fn the_end_of_a_command_is_announced_to_the_conversation_that_started_it() {
+    let serve = json!({ "command": "until [ -e go ]; do sleep 0.01; done", "background": true });
+    let wait = Step::call("bash_output", json!({ "handle": "bg1", "wait_ms": 60_000 }));
+    let answers = vec![
+        vec![Step::call("bash", serve), Step::end()],
+        vec![agent(json!({ "task": "look", "tools": "all" })), Step::end()],
+        vec![Step::Hold, wait, Step::end()],
+        vec![Step::call("list_files", json!({ "path": "." })), Step::end()],
+        say("Seen."),
+        say("Done."),
+    ];
+    let mut at = place(&[], json!([]), limits(), answers).await;
+    let prompt = at.zed.prompt(&at.session, "find out").await;
+    at.scene.script.until_held(1).await;
+    fs::write(at.project.join("go"), "").unwrap();
+    at.scene.script.release();
+    at.zed.answer(prompt).await;
+    assert_eq!(at.results(3), ["(no new output)\n[bg1 has ended: exit status 0]"]);
+    let announced = "[the background command `bg1`";
+    assert!(!at.results(4)[0].contains(announced), "{:?}", at.results(4));
+    assert!(at.results(5)[0].contains(announced), "{:?}", at.results(5));
+}
+
+#[actix::test]
 async fn a_sub_agent_that_has_reported_can_be_asked_more_and_remembers_its_work() {
     let answers = vec![vec![agent(json!({ "task": "look" })), Step::end()], say("It is blue.")];
     let mut at = place(&[], json!([]), limits(), answers).await;

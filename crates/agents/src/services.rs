@@ -59,6 +59,7 @@ impl ServiceContext {
         let site = CallSite {
             session: launch.session.clone(),
             turn: TurnId::from(""),
+            agent: None,
             cwd: launch.cwd.clone(),
             extra_roots: launch.extra_roots.clone(),
             mode: Mode::default(),

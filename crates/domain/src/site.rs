@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 
 use crate::editor::Editor;
-use crate::{Mode, SessionId, TurnId};
+use crate::{AgentId, Mode, SessionId, TurnId};
 
 /// The context of a tool call. The roots are absolute; the first is the working folder.
 #[derive(Clone)]
@@ -18,6 +18,8 @@ pub struct CallSite {
     pub session: SessionId,
     /// The turn that the call is part of. Cancelling the turn ends what the call started.
     pub turn: TurnId,
+    /// The sub-agent that makes the call; None for the main conversation.
+    pub agent: Option<AgentId>,
     pub cwd: PathBuf,
     /// Folders other than `cwd` in which the session may work.
     pub extra_roots: Vec<PathBuf>,

@@ -5,15 +5,14 @@
 //! `BackgroundCommand` to read the output and to request the end. When the runtime shuts down, the
 //! tasks end, and the processes with them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use domain::text::cut;
 use domain::tool::{BackgroundChange, BackgroundReport};
-use domain::{CallSite, Mode, SessionId, TurnId};
+use domain::{AgentId, CallSite, Mode, SessionId, TurnId};
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
 use tokio::sync::{mpsc, watch};
@@ -92,11 +91,14 @@ pub struct BackgroundCommand {
     /// if the session's mode changes.
     pub mode: Mode,
     turn: TurnId,
+    /// The sub-agent that started it; None for the main conversation.
+    agent: Option<AgentId>,
     /// Output that the model has not read yet.
     unread: SharedOutput,
     input: tokio::sync::Mutex<Option<pipe::Sender>>,
-    /// Whether the model has been informed that the command ended.
-    end_reported: AtomicBool,
+    /// The conversations that have been informed that the command ended: those of sub-agents, and
+    /// None for the main one.
+    informed: Mutex<BTreeSet<Option<AgentId>>>,
     stop: watch::Sender<bool>,
     end: watch::Sender<Option<CommandResult>>,
 }
@@ -117,9 +119,24 @@ impl BackgroundCommand {
         let _ = self.end.subscribe().wait_for(Option::is_some).await;
     }
 
-    /// Records that the model has been informed of the end. Returns whether it had been before.
-    pub fn report_end(&self) -> bool {
-        self.end_reported.swap(true, Ordering::Relaxed)
+    /// Records that this conversation has been informed of the end.
+    pub fn report_end(&self, reader: Option<&AgentId>) {
+        self.informed().insert(reader.cloned());
+    }
+
+    /// Whether this conversation is to be informed of the end and has not been yet. A sub-agent
+    /// only concerns itself with what it started. The main conversation is informed of all
+    /// commands, because they outlive sub-agents, except of those whose end their sub-agent knows.
+    fn owes_end_to(&self, reader: Option<&AgentId>) -> bool {
+        let informed = self.informed();
+        let starter_knows = self.agent.is_some() && informed.contains(&self.agent);
+        let concerns = reader.is_none() || reader == self.agent.as_ref();
+        self.end().is_some() && concerns && !starter_knows && !informed.contains(&reader.cloned())
+    }
+
+    fn informed(&self) -> MutexGuard<'_, BTreeSet<Option<AgentId>>> {
+        // Inserting leaves the set consistent, so a poisoned lock is harmless.
+        self.informed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes to the command's standard input. Closes it afterwards if `close` is set.
@@ -196,9 +213,10 @@ impl BackgroundCommands {
             command,
             mode: site.mode,
             turn: site.turn.clone(),
+            agent: site.agent.clone(),
             unread: SharedOutput::shown(output_limit).overflowing_to(overflow),
             input: tokio::sync::Mutex::new(input),
-            end_reported: AtomicBool::new(false),
+            informed: Mutex::default(),
             stop: watch::Sender::new(false),
             end: watch::Sender::new(None),
         });
@@ -231,12 +249,14 @@ impl BackgroundCommands {
         })
     }
 
-    /// Returns the commands of a session whose end the model has not been informed of. Each is
-    /// returned once.
-    pub fn take_ended(&self, session: &SessionId) -> Vec<Arc<BackgroundCommand>> {
+    /// Returns the commands of a session whose end this conversation (None is the main one) is to
+    /// be informed of. Each is returned once to each.
+    pub fn take_ended(&self, session: &SessionId, reader: Option<&AgentId>) -> Vec<Arc<BackgroundCommand>> {
         let state = self.lock();
         let kept = state.sessions.get(session).into_iter().flat_map(|session| &session.kept);
-        kept.filter(|kept| kept.end().is_some() && !kept.report_end()).cloned().collect()
+        let ended: Vec<_> = kept.filter(|kept| kept.owes_end_to(reader)).cloned().collect();
+        ended.iter().for_each(|kept| kept.report_end(reader));
+        ended
     }
 
     /// Returns a channel with the reports of this session's commands from now on. It replaces the

@@ -94,6 +94,7 @@ async fn tool(root: &Path, pattern: &str, ignore_case: bool) -> usize {
     let site = Arc::new(CallSite {
         session: SessionId::new(),
         turn: TurnId::new(),
+        agent: None,
         cwd: root.to_owned(),
         extra_roots: Vec::new(),
         mode: Mode::Full,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::tool::{Job, ToolHost, ToolSpec};
-use domain::{Access, Outcome, ToolCard, ToolContent, ToolKind};
+use domain::{Access, AgentId, Outcome, ToolCard, ToolContent, ToolKind};
 use futures_util::future::BoxFuture;
 use process::background::BackgroundCommand;
 use serde::Deserialize;
@@ -75,7 +75,7 @@ impl Tool for BashOutputTool {
             access: Access::Free,
         };
         let wait = Duration::from_millis(input.wait_ms.unwrap_or(0)).min(call.settings.bash.timeout_max);
-        Ok(Box::new(OutputJob { card, kept, wait }))
+        Ok(Box::new(OutputJob { card, kept, wait, agent: call.site.agent.clone() }))
     }
 }
 
@@ -83,6 +83,7 @@ struct OutputJob {
     card: ToolCard,
     kept: Arc<BackgroundCommand>,
     wait: Duration,
+    agent: Option<AgentId>,
 }
 
 impl Job for OutputJob {
@@ -112,17 +113,18 @@ impl Job for OutputJob {
                 // The output remains unread for the next call.
                 () = host.cancelled() => return Outcome::cancelled(),
             }
-            report(kept)
+            report(kept, self.agent.as_ref())
         })
     }
 }
 
-/// Takes the new output and describes the state of the command.
-pub(crate) fn report(kept: &BackgroundCommand) -> Outcome {
+/// Takes the new output and describes the state of the command, for the main conversation or a
+/// sub-agent.
+pub(crate) fn report(kept: &BackgroundCommand, reader: Option<&AgentId>) -> Outcome {
     // The end is checked first: if the command has ended, all its output is there.
     let end = kept.end();
     if end.is_some() {
-        kept.report_end();
+        kept.report_end(reader);
     }
     let output = kept.take_output();
     let note = match &end {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use domain::tool::{Job, ToolHost, ToolSpec};
-use domain::{Access, Outcome, ToolCard, ToolKind};
+use domain::{Access, AgentId, Outcome, ToolCard, ToolKind};
 use futures_util::future::BoxFuture;
 use process::background::BackgroundCommand;
 use serde::Deserialize;
@@ -63,13 +63,14 @@ impl Tool for BashStopTool {
             // Ending a command that the user allowed needs no approval.
             access: Access::Free,
         };
-        Ok(Box::new(StopJob { card, kept }))
+        Ok(Box::new(StopJob { card, kept, agent: call.site.agent.clone() }))
     }
 }
 
 struct StopJob {
     card: ToolCard,
     kept: Arc<BackgroundCommand>,
+    agent: Option<AgentId>,
 }
 
 impl Job for StopJob {
@@ -82,7 +83,7 @@ impl Job for StopJob {
             self.kept.stop();
             // This takes at most 2 seconds, so a cancellation waits for it too.
             self.kept.ended().await;
-            bash_output::report(&self.kept)
+            bash_output::report(&self.kept, self.agent.as_ref())
         })
     }
 }

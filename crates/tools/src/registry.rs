@@ -15,7 +15,7 @@ use domain::permission::RuleTexts;
 use domain::tool::{
     BASH, BackgroundReport, HookPoint, HooksRun, Job, Notification, PlanRefusal, ToolRequest, ToolSpec, Toolbox,
 };
-use domain::{CallSite, Content, Mode, Outcome, SessionId, Swap, ToolCard, ToolKind, TurnId, Verdict};
+use domain::{AgentId, CallSite, Content, Mode, Outcome, SessionId, Swap, ToolCard, ToolKind, TurnId, Verdict};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
 use lsp::{LanguageServers, MayShow};
@@ -112,9 +112,10 @@ impl Registry {
         Arc::new(AccessLimits { protected_paths, pinned_roots: Arc::clone(&self.pinned_roots) })
     }
 
-    /// Returns a text for the model about background commands that ended since the last report.
-    fn ended_commands(&self, session: &SessionId) -> Option<String> {
-        let ended = self.background.take_ended(session);
+    /// Returns a text about background commands that ended since the last report to this
+    /// conversation, which is the main one or that of a sub-agent.
+    fn ended_commands(&self, session: &SessionId, reader: Option<&AgentId>) -> Option<String> {
+        let ended = self.background.take_ended(session, reader);
         let line = |kept: &Arc<BackgroundCommand>| {
             let how = kept.end().map(|end| end.describe()).unwrap_or_default();
             format!("[the background command {} has ended: {how}; bash_output has its output]", kept.label())
@@ -185,7 +186,7 @@ impl Toolbox for Registry {
         cwd: &Path,
         prompt: &[Content],
     ) -> Option<BoxFuture<'static, PreparedPrompt>> {
-        let ended: Vec<Content> = self.ended_commands(session).map(Content::text).into_iter().collect();
+        let ended: Vec<Content> = self.ended_commands(session, None).map(Content::text).into_iter().collect();
         if !prompt_files::has_files(prompt) && ended.is_empty() {
             return self.mcp.prepare(session, prompt);
         }
@@ -318,7 +319,7 @@ impl Toolbox for Registry {
         hooks: HooksRun,
         site: &Arc<CallSite>,
     ) -> Option<BoxFuture<'static, Outcome>> {
-        let ended = self.ended_commands(&site.session);
+        let ended = self.ended_commands(&site.session, site.agent.as_ref());
         let hooked = hooks == HooksRun::Some && hook_changes::has_changed_files(outcome);
         let (settings, language_servers) = (self.settings.get(), Arc::clone(&self.language_servers));
         let checked = language_servers.cover(&settings.diagnostics, site, &diagnostics::changed_paths(outcome));

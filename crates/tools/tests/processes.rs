@@ -101,6 +101,7 @@ trials! {
     shell::a_command_runs_in_its_workdir_and_a_leading_cd_counts_as_one,
     shell::long_output_is_kept_in_a_file_of_the_session,
     shell::the_end_of_a_background_command_is_announced_once,
+    shell::the_end_of_a_sub_agents_command_is_announced_to_it_or_else_to_the_main_conversation,
     shell::a_background_command_reads_what_is_written_to_it,
     hooks::a_hook_gets_the_event_as_json,
     hooks::a_hook_refuses_by_exit_status_or_by_a_decision,

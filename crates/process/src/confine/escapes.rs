@@ -55,6 +55,7 @@ fn site(cwd: &Path, extra: &[PathBuf]) -> CallSite {
     CallSite {
         session: SessionId::new(),
         turn: TurnId::new(),
+        agent: None,
         cwd: cwd.to_owned(),
         extra_roots: extra.to_vec(),
         mode: Mode::Full,

@@ -1,6 +1,7 @@
 //! The folder in which commands run, long output, and background commands that are written to or
 //! that end unnoticed.
 
+use domain::AgentId;
 use domain::tool::{HooksRun, Toolbox};
 
 use super::*;
@@ -87,6 +88,30 @@ pub(super) async fn the_end_of_a_background_command_is_announced_once() {
     call(&bench.registry, &bench.site, "bash", json!({"command": "true", "background": true})).await;
     call(&bench.registry, &bench.site, "bash_output", json!({"handle": "bg3", "wait_ms": 10_000})).await;
     assert!(complete().is_none());
+}
+
+pub(super) async fn the_end_of_a_sub_agents_command_is_announced_to_it_or_else_to_the_main_conversation() {
+    let bench = Bench::new();
+    let agent = |name: &str| Arc::new(CallSite { agent: Some(AgentId::from(name)), ..(*bench.site).clone() });
+    let (starter, other) = (agent("agent-1"), agent("agent-2"));
+    let outcome = Outcome::completed("Done.");
+    let complete = |site| bench.registry.complete(&outcome, HooksRun::None, site);
+    call(&bench.registry, &starter, "bash", json!({"command": "true", "background": true})).await;
+    let announced = until(|| complete(&starter)).await.await.text;
+    assert!(announced.contains("`bg1` (true) has ended"), "{announced}");
+    for site in [&starter, &other, &bench.site] {
+        assert!(complete(site).is_none());
+    }
+    // A sub-agent that is over hears nothing.
+    call(&bench.registry, &starter, "bash", json!({"command": "true", "background": true})).await;
+    let announced = until(|| complete(&bench.site)).await.await.text;
+    assert!(announced.contains("`bg2` (true) has ended"), "{announced}");
+    assert!(complete(&other).is_none());
+    // What another conversation has read of a command says nothing to the one that started it.
+    call(&bench.registry, &bench.site, "bash", json!({"command": "true", "background": true})).await;
+    call(&bench.registry, &other, "bash_output", json!({"handle": "bg3", "wait_ms": 10_000})).await;
+    assert!(complete(&other).is_none());
+    assert!(complete(&bench.site).unwrap().await.text.contains("`bg3` (true) has ended"));
 }
 
 pub(super) async fn a_background_command_reads_what_is_written_to_it() {

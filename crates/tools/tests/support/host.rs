@@ -51,6 +51,7 @@ pub(crate) fn site(folder: &Path, environment: &[(&str, &str)]) -> CallSite {
     CallSite {
         session: SessionId::new(),
         turn: TurnId::new(),
+        agent: None,
         cwd: folder.to_owned(),
         extra_roots: Vec::new(),
         mode: Mode::Full,
