@@ -14,7 +14,7 @@ use tokio::sync::{Notify, watch};
 /// How many bytes may wait for all clients together.
 const ALL_OUTBOXES: usize = 64 << 20;
 /// How many bytes one client may have queued in any case.
-const SHARE: usize = 256 << 10;
+const RESERVED_PER_CLIENT: usize = 256 << 10;
 /// How far answers may exceed the limit before no further requests are read.
 const FOR_ANSWERS: usize = 1 << 20;
 
@@ -114,7 +114,7 @@ impl OutboxGate {
     }
 
     fn limit(&self) -> usize {
-        if self.queued.all.is_used_up() { self.limit.min(SHARE) } else { self.limit }
+        if self.queued.all.is_used_up() { self.limit.min(RESERVED_PER_CLIENT) } else { self.limit }
     }
 
     /// Resolves when a cursor may yield about `size` bytes, with the room reserved: cursors that
@@ -182,26 +182,26 @@ mod tests {
         let stuck: Vec<OutboxGate> = (0..100).map(|_| gate(&all)).collect();
         let mut held = Vec::new();
         for gate in &stuck {
-            while let Some(reservation) = gate.reserve(SHARE).now_or_never() {
+            while let Some(reservation) = gate.reserve(RESERVED_PER_CLIENT).now_or_never() {
                 held.push(reservation);
             }
         }
         let queued = || all.queued.load(Ordering::Relaxed);
-        assert!(queued() <= ALL_OUTBOXES + stuck.len() * SHARE, "{} bytes wait", queued());
+        assert!(queued() <= ALL_OUTBOXES + stuck.len() * RESERVED_PER_CLIENT, "{} bytes wait", queued());
         let reader = gate(&all);
         for _ in 0..10 {
-            let reservation = reader.reserve(SHARE).now_or_never();
+            let reservation = reader.reserve(RESERVED_PER_CLIENT).now_or_never();
             assert!(reservation.is_some(), "a client that reads is let through");
         }
         // Producers that were held back continue when other clients have read.
         let waiting = tokio::spawn({
             let gate = stuck[99].clone();
-            async move { gate.reserve(SHARE).await.size }
+            async move { gate.reserve(RESERVED_PER_CLIENT).await.size }
         });
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());
         held.truncate(1);
-        assert_eq!(waiting.await.unwrap(), SHARE);
+        assert_eq!(waiting.await.unwrap(), RESERVED_PER_CLIENT);
         drop((held, stuck, reader));
         assert_eq!(queued(), 0);
     }

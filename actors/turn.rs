@@ -181,7 +181,7 @@ impl Phase {
 const SUMMARY_PIECE: usize = 256;
 
 /// How often a request for a summary that does not fit is retried with half as much text.
-const HALVINGS: u32 = 8;
+const MAX_SUMMARY_RETRIES: u32 = 8;
 
 impl Turn {
     pub(crate) fn new(task: TurnTask, parent_gone: ParentGone) -> Self {

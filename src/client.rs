@@ -24,7 +24,7 @@ use self::remote::Remote;
 use bridge::deadline::{self, NoAnswer, timeout};
 
 /// How often the client checks that a slow daemon is alive before it gives up.
-const LONGEST: usize = 40;
+const MAX_ALIVE_CHECKS: usize = 40;
 
 pub struct Client {
     reader: Box<dyn AsyncRead + Unpin>,
@@ -164,7 +164,7 @@ impl Client {
     ) -> anyhow::Result<R> {
         let request = self.send(method, params).await?;
         let mut asked_again = false;
-        for _ in 0..LONGEST {
+        for _ in 0..MAX_ALIVE_CHECKS {
             let received_before = self.received;
             // An answer with a long log takes a while. A status request shows whether the daemon is
             // alive.

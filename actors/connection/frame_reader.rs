@@ -18,7 +18,7 @@ use crate::outbox_gate::OutboxGate;
 const BIG: usize = 256 << 10;
 const READ: usize = 16 << 10;
 /// A buffer that a rare big message has grown beyond this size is not kept.
-const KEPT: usize = 256 << 10;
+const MAX_KEPT_BUFFER: usize = 256 << 10;
 
 #[expect(clippy::large_enum_variant, reason = "almost all are messages, and a box for each would only cost")]
 pub(super) enum Inbound {
@@ -101,7 +101,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
             }
             self.gate.room_for_answers().await;
             let buffer = self.decoder.buffer();
-            if buffer.is_empty() && buffer.capacity() > KEPT {
+            if buffer.is_empty() && buffer.capacity() > MAX_KEPT_BUFFER {
                 *buffer = BytesMut::new();
             }
             buffer.reserve(READ);

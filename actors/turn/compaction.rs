@@ -21,7 +21,7 @@ const RESULT_SHARE: u64 = 4;
 const DIGEST: usize = 2_000;
 
 /// The most tokens of the last messages, and of the user's older messages, that a compaction keeps.
-const KEPT: u64 = 20_000;
+const MAX_KEPT_TOKENS: u64 = 20_000;
 
 /// Outcomes shorter than this many bytes are not worth clearing.
 const SHORT: usize = 800;
@@ -65,13 +65,13 @@ impl Threshold {
 
     /// How many bytes of the user's older messages a compaction keeps.
     pub(super) fn kept_of_user(self) -> usize {
-        let share = if self.window == 0 { KEPT } else { (self.window / 4).min(KEPT) };
+        let share = if self.window == 0 { MAX_KEPT_TOKENS } else { (self.window / 4).min(MAX_KEPT_TOKENS) };
         usize::try_from(share * BYTES_PER_TOKEN).unwrap_or(usize::MAX)
     }
 
     /// How many tokens of the last messages a compaction keeps.
     fn kept_at_end(self) -> u64 {
-        if self.window == 0 { KEPT } else { (self.window / 5).min(KEPT) }
+        if self.window == 0 { MAX_KEPT_TOKENS } else { (self.window / 5).min(MAX_KEPT_TOKENS) }
     }
 }
 

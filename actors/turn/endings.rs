@@ -11,7 +11,7 @@ use domain::turn::FailureKind;
 use domain::{Content, MessageId, StopReason, TurnFailure, Usage};
 use serde_json::json;
 
-use super::{HALVINGS, Phase, SummaryForm, Turn, estimate};
+use super::{MAX_SUMMARY_RETRIES, Phase, SummaryForm, Turn, estimate};
 
 /// How often in one turn the model is asked again for a call that the output limit cut off.
 const CUTS: u32 = 2;
@@ -206,7 +206,7 @@ impl Turn {
             }
             (Phase::Summarising { form: SummaryForm::Conversation, .. }, _) if overflow => self.summarise_words(ctx),
             (Phase::Summarising { form: SummaryForm::Words { room, halvings }, .. }, _)
-                if overflow && *halvings < HALVINGS =>
+                if overflow && *halvings < MAX_SUMMARY_RETRIES =>
             {
                 *halvings += 1;
                 *room /= 2;

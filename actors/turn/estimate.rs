@@ -25,7 +25,7 @@ const MEDIUM_TOKENS: u64 = 1_600;
 const PDF_PAGE: usize = 50_000;
 
 /// The most pages that providers read.
-const MOST_PAGES: usize = 100;
+const MAX_PAGES: usize = 100;
 
 /// The estimated size of one request and its answer.
 #[derive(Default)]
@@ -107,7 +107,7 @@ fn pdf(content: &Content, window: u64) -> Option<u64> {
         return None;
     }
     // Four characters of base64 are three bytes.
-    let pages = (blob.len() / 4 * 3).div_ceil(PDF_PAGE).clamp(1, MOST_PAGES);
+    let pages = (blob.len() / 4 * 3).div_ceil(PDF_PAGE).clamp(1, MAX_PAGES);
     let most = if window == 0 { u64::MAX } else { (window / 4).max(MEDIUM_TOKENS) };
     Some((pages as u64 * MEDIUM_TOKENS).min(most))
 }

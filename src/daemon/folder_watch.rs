@@ -11,7 +11,7 @@ use tokio::net::unix::pipe;
 use tokio::time::Instant;
 
 /// The pause after a change, because a program that replaces a file removes it first.
-const SETTLE: Duration = Duration::from_millis(100);
+const SETTLING_TIME: Duration = Duration::from_millis(100);
 
 pub(super) struct FolderWatch {
     /// The kernel's events, or None if the kernel has no more watches; then only the timer reports.
@@ -35,7 +35,7 @@ impl FolderWatch {
     pub(super) async fn changed(&mut self) {
         if let Some(inotify) = &self.inotify {
             tokio::select! {
-                _ = inotify.readable() => self.due = self.due.min(Instant::now() + SETTLE),
+                _ = inotify.readable() => self.due = self.due.min(Instant::now() + SETTLING_TIME),
                 () = tokio::time::sleep_until(self.due) => {}
             }
         }

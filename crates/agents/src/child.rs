@@ -18,10 +18,10 @@ use crate::stderr::LastLine;
 
 /// How long to wait for the exit of a child that closed its output. Its exit status explains the
 /// failure.
-const LAST_WORDS: Duration = Duration::from_millis(300);
+const EXIT_STATUS_DEADLINE: Duration = Duration::from_millis(300);
 
 /// How long a child may take to exit by itself after its input is closed.
-const FAREWELL: Duration = Duration::from_millis(500);
+const EXIT_DEADLINE: Duration = Duration::from_millis(500);
 
 /// How long to wait for a shared child to exit.
 const ENDED_WITHIN: Duration = Duration::from_secs(5);
@@ -58,19 +58,19 @@ pub(crate) async fn follow(
         ended = process.ended() => Some(AgentFailure::broken(describe(&agent, &ended))),
     };
     let failure = match failure {
-        Some(failure) => match timeout(LAST_WORDS, process.ended()).await {
+        Some(failure) => match timeout(EXIT_STATUS_DEADLINE, process.ended()).await {
             Ok(ended) => Some(AgentFailure { message: describe(&agent, &ended), ..failure }),
             Err(_) => Some(failure),
         },
         None => {
             // The child's input is closed now. A child that reads its input exits at end of file.
-            let _ = timeout(FAREWELL, process.ended()).await;
+            let _ = timeout(EXIT_DEADLINE, process.ended()).await;
             None
         }
     };
     process.close().await;
     // The pipe of standard error closes when the last process of the child exits.
-    let _ = timeout(LAST_WORDS, log).await;
+    let _ = timeout(EXIT_STATUS_DEADLINE, log).await;
     failure.map(|failure| with_last_line(failure, &last_line))
 }
 

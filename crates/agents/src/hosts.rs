@@ -22,7 +22,7 @@ use crate::settings::{AgentsSettings, NATIVE};
 use crate::shared::SharedChildren;
 
 /// The most reports that may wait for a session.
-const REPORTS: usize = 256;
+const MAX_WAITING_REPORTS: usize = 256;
 
 /// The pause before an agent is started again after one failure, and the longest pause after
 /// several.
@@ -30,7 +30,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// A child that ran for this long counts as stable. Failures longer ago than this are forgotten.
-const STEADY: Duration = Duration::from_secs(30);
+const STABLE_AFTER: Duration = Duration::from_secs(30);
 
 /// The settings and services of the daemon that children need.
 #[derive(Clone)]
@@ -104,7 +104,7 @@ impl Failures {
     /// Returns how long to wait before the agent is started.
     fn pause(&self, agent: &str) -> Duration {
         match self.lock().get(agent) {
-            Some((count, last)) if last.elapsed() < STEADY => {
+            Some((count, last)) if last.elapsed() < STABLE_AFTER => {
                 FIRST_PAUSE.saturating_mul(1 << count.saturating_sub(1).min(10)).min(LONGEST_PAUSE)
             }
             Some(_) | None => Duration::ZERO,
@@ -113,12 +113,12 @@ impl Failures {
 
     fn note(&self, agent: &str, started: Instant) {
         let mut failures = self.lock();
-        if started.elapsed() > STEADY {
+        if started.elapsed() > STABLE_AFTER {
             failures.remove(agent);
             return;
         }
         let (count, last) = failures.entry(agent.to_owned()).or_insert((0, Instant::now()));
-        *count = if last.elapsed() < STEADY { *count + 1 } else { 1 };
+        *count = if last.elapsed() < STABLE_AFTER { *count + 1 } else { 1 };
         *last = Instant::now();
     }
 }
@@ -134,7 +134,7 @@ impl Agents for HostedAgents {
 
     fn start(&self, launch: AgentLaunch) -> StartedAgent {
         let (link, mut requests) = Link::new();
-        let (tell, reports) = mpsc::channel(REPORTS);
+        let (tell, reports) = mpsc::channel(MAX_WAITING_REPORTS);
         let settings = self.settings.get();
         let (failures, shared) = (self.failures.clone(), self.shared.clone());
         let work = async move {
@@ -218,7 +218,7 @@ where
 
     fn start(&self, launch: AgentLaunch) -> StartedAgent {
         let (link, mut requests): (Link, mpsc::UnboundedReceiver<SessionRequest>) = Link::new();
-        let (tell, reports) = mpsc::channel(REPORTS);
+        let (tell, reports) = mpsc::channel(MAX_WAITING_REPORTS);
         let services = Services::new(ServiceContext::new(&launch, &self.settings, false));
         let timeouts = AgentTimeouts { start: Duration::from_secs(60), cancel: Duration::from_secs(10) };
         let (from_child, to_child) = (self.connect)();
@@ -248,12 +248,12 @@ mod tests {
         }
         assert_eq!(pauses, [0, 250, 500, 1000, 2000, 4000, 8000, 10_000]);
         assert_eq!(failures.pause("other"), Duration::ZERO);
-        tokio::time::advance(STEADY).await;
+        tokio::time::advance(STABLE_AFTER).await;
         assert_eq!(failures.pause("mine"), Duration::ZERO, "a failure is forgotten after a while");
 
         failures.note("mine", Instant::now());
         let started = Instant::now();
-        tokio::time::advance(STEADY + Duration::from_secs(1)).await;
+        tokio::time::advance(STABLE_AFTER + Duration::from_secs(1)).await;
         failures.note("mine", started);
         assert_eq!(failures.pause("mine"), Duration::ZERO, "it worked for a long time before it failed");
     }

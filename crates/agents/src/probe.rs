@@ -26,10 +26,10 @@ use crate::services::ServiceContext;
 use crate::stderr::LastLine;
 
 /// The longest message of a child, in bytes.
-const LONGEST: usize = 16 << 20;
+const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
 /// How long to wait for the exit of a child that closed its output, to report its exit status.
-const LAST_WORDS: Duration = Duration::from_millis(300);
+const EXIT_STATUS_DEADLINE: Duration = Duration::from_millis(300);
 
 /// A running child that has answered `initialize`.
 pub struct Probe {
@@ -84,7 +84,7 @@ impl Probe {
             process,
             to_child: stdin,
             from_child: stdout,
-            decoder: Decoder::new(LONGEST),
+            decoder: Decoder::new(MAX_MESSAGE_BYTES),
             last_line,
             last_id: 0,
             time_limit: entry.start(),
@@ -212,7 +212,7 @@ impl Probe {
     }
 
     async fn gone(&mut self, what: &str) -> AgentFailure {
-        match timeout(LAST_WORDS, self.process.ended()).await {
+        match timeout(EXIT_STATUS_DEADLINE, self.process.ended()).await {
             Ok(ended) => AgentFailure::broken(describe(&self.agent, &ended)),
             Err(_) => AgentFailure::broken(format!("the agent `{}` {what}", self.agent)),
         }

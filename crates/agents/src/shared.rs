@@ -26,7 +26,7 @@ use crate::settings::AgentSettings;
 use crate::stderr::LastLine;
 
 /// The longest message, and the capacity of the pipe to a session, in bytes.
-const LONGEST: usize = 16 << 20;
+const MAX_MESSAGE_BYTES: usize = 16 << 20;
 const PIPE: usize = 256 << 10;
 
 /// The most messages that may wait for one session, and that may wait from all sessions.
@@ -37,7 +37,7 @@ const UNWRITTEN: usize = 16 << 20;
 
 /// How long to wait for the exit of a child that closed its output. Its exit status explains the
 /// failure.
-const LAST_WORDS: Duration = Duration::from_millis(300);
+const EXIT_STATUS_DEADLINE: Duration = Duration::from_millis(300);
 
 /// The running shared children, by agent name.
 #[derive(Default)]
@@ -141,7 +141,7 @@ impl Host {
             }
         };
         let reason = match reason {
-            Some(reason) => match timeout(LAST_WORDS, process.ended()).await {
+            Some(reason) => match timeout(EXIT_STATUS_DEADLINE, process.ended()).await {
                 Ok(ended) => describe(&agent, &ended),
                 Err(_) => reason,
             },
@@ -151,7 +151,7 @@ impl Host {
         tell.send_replace(Some(reason));
         drop(members);
         process.close().await;
-        let _ = timeout(LAST_WORDS, log).await;
+        let _ = timeout(EXIT_STATUS_DEADLINE, log).await;
     }
 
     /// Moves messages until the child fails, and returns the reason; or until the last session has
@@ -162,7 +162,7 @@ impl Host {
         mut to_child: impl AsyncWrite + Unpin,
         members: &mut Members,
     ) -> Option<String> {
-        let (mut switch, mut decoder) = (Switch::default(), Decoder::new(LONGEST));
+        let (mut switch, mut decoder) = (Switch::default(), Decoder::new(MAX_MESSAGE_BYTES));
         let mut unwritten: VecDeque<u8> = VecDeque::new();
         let (from_members, mut said) = mpsc::channel(WAITING);
         loop {
@@ -290,7 +290,7 @@ async fn write(mut pipe: WriteHalf<DuplexStream>, mut messages: mpsc::Receiver<V
 }
 
 async fn read(mut pipe: ReadHalf<DuplexStream>, member: Member, said: mpsc::Sender<(Member, Option<Value>)>) {
-    let mut decoder = Decoder::new(LONGEST);
+    let mut decoder = Decoder::new(MAX_MESSAGE_BYTES);
     loop {
         while let Some(Ok(frame)) = decoder.next() {
             if let Ok(message) = serde_json::from_slice(&frame)

@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 const LONGEST: usize = 1000;
 
 /// After this many bytes, the output of a child is read more slowly.
-const FLOOD: u64 = 16 << 20;
+const THROTTLE_AFTER_BYTES: u64 = 16 << 20;
 
 #[derive(Clone, Default)]
 pub(crate) struct LastLine(Arc<Mutex<Option<String>>>);
@@ -45,7 +45,7 @@ impl LastLine {
                 }
             }
             total += length as u64;
-            if total > FLOOD {
+            if total > THROTTLE_AFTER_BYTES {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         }

@@ -20,7 +20,7 @@ use crate::files::{self, refused};
 use crate::services::ServiceContext;
 
 /// The most terminals that one child may have at a time.
-const MOST: usize = 32;
+const MAX_TERMINALS: usize = 32;
 
 /// The most bytes of output that are kept per terminal, even if the child asks for more.
 const OUTPUT: usize = 1 << 20;
@@ -92,8 +92,8 @@ impl Terminals {
         editor: Option<Arc<dyn Editor>>,
         context: &ServiceContext,
     ) -> Result<Value, RpcError> {
-        if self.lock().len() >= MOST {
-            return Err(RpcError::invalid_request(format!("{MOST} terminals are open"), "release one first"));
+        if self.lock().len() >= MAX_TERMINALS {
+            return Err(RpcError::invalid_request(format!("{MAX_TERMINALS} terminals are open"), "release one first"));
         }
         let cwd = request.cwd.clone().unwrap_or_else(|| context.site.cwd.clone());
         let folder = files::find(cwd, context).await?;

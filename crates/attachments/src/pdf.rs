@@ -4,7 +4,7 @@
 pub(crate) const ARGUMENT: &str = "pdf";
 
 /// The most bytes of text that are kept.
-const MOST_TEXT: usize = 4 << 20;
+const MAX_TEXT_BYTES: usize = 4 << 20;
 
 /// Returns the text of all pages, each below a line with its number; empty if no page has text.
 /// Returns None if the file cannot be read as a PDF.
@@ -15,8 +15,8 @@ pub(crate) fn to_text(pdf: &[u8]) -> Option<String> {
         if !page.is_empty() {
             text.push_str(&format!("[page {number}]\n{page}\n"));
         }
-        if text.len() > MOST_TEXT {
-            text.truncate(text.floor_char_boundary(MOST_TEXT));
+        if text.len() > MAX_TEXT_BYTES {
+            text.truncate(text.floor_char_boundary(MAX_TEXT_BYTES));
             text.push_str(&format!("\n[the text is cut on page {number} of {}]\n", pages.len()));
             break;
         }

@@ -11,8 +11,8 @@ use crate::ImageLimit;
 pub(crate) const ARGUMENT: &str = "image";
 
 /// The longest side in pixels that is decoded, and the most bytes that the decoder may allocate.
-const LONGEST_SIDE: u32 = 30_000;
-const MOST_MEMORY: u64 = 512 << 20;
+const MAX_SIDE: u32 = 30_000;
+const MAX_MEMORY: u64 = 512 << 20;
 
 const QUALITY: u8 = 85;
 
@@ -41,9 +41,9 @@ pub(crate) fn scale(bytes: &[u8], limit: ImageLimit) -> Option<Vec<u8>> {
 fn decode(bytes: &[u8]) -> Option<(DynamicImage, ImageFormat)> {
     let mut reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format().ok()?;
     let mut limits = Limits::default();
-    limits.max_image_width = Some(LONGEST_SIDE);
-    limits.max_image_height = Some(LONGEST_SIDE);
-    limits.max_alloc = Some(MOST_MEMORY);
+    limits.max_image_width = Some(MAX_SIDE);
+    limits.max_image_height = Some(MAX_SIDE);
+    limits.max_alloc = Some(MAX_MEMORY);
     reader.limits(limits);
     let format = reader.format()?;
     let mut decoder = reader.into_decoder().ok()?;

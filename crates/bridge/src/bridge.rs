@@ -45,7 +45,7 @@ use self::shared::{Shared, StepOutcome};
 use crate::paths::Paths;
 
 /// How long the bridge waits for answers after the end of stdin.
-const LINGER: Duration = Duration::from_secs(1);
+const LAST_ANSWERS_WAIT: Duration = Duration::from_secs(1);
 
 /// The longest message that the bridge accepts from the editor. The daemon's own limit may be
 /// lower.
@@ -67,7 +67,7 @@ pub fn run(paths: &Paths, agent: Option<String>, program: PathBuf) -> anyhow::Re
     thread::Builder::new().name("to editor".to_owned()).spawn(copy).context("cannot start a thread")?;
     let ended = bridge.copy_to_daemon();
     bridge.carry_out(bridge.shared.step(Input::EditorClosed));
-    bridge.shared.wait_until_done(Instant::now() + LINGER);
+    bridge.shared.wait_until_done(Instant::now() + LAST_ANSWERS_WAIT);
     ended
 }
 

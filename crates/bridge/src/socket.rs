@@ -19,7 +19,7 @@ use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use crate::deadline::timeout;
 
 /// The longest path that fits into `sun_path`, without the terminating zero byte.
-const LONGEST: usize = 107;
+const MAX_PATH_BYTES: usize = 107;
 
 /// How long a listener may take to accept earlier connections if its queue is full.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -75,7 +75,7 @@ pub struct Address {
 
 impl Address {
     pub fn of(path: &Path) -> io::Result<Self> {
-        if path.as_os_str().len() <= LONGEST {
+        if path.as_os_str().len() <= MAX_PATH_BYTES {
             return Ok(Self { name: path.into(), _folder: None });
         }
         let (Some(folder), Some(file)) = (path.parent(), path.file_name()) else {
@@ -84,7 +84,7 @@ impl Address {
         let folder = rustix::fs::open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
         let mut name = OsString::from(format!("/proc/self/fd/{}/", folder.as_raw_fd()));
         name.push(file);
-        if name.len() > LONGEST {
+        if name.len() > MAX_PATH_BYTES {
             let text = format!("the socket's file name has {} bytes, which is too long", file.as_bytes().len());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }

@@ -27,7 +27,7 @@ use crate::store::StoreSettings;
 use crate::stored::{self, Encoded};
 
 /// How long opening the store may take before it is logged.
-const SLOW: Duration = Duration::from_secs(2);
+const SLOW_OPENING: Duration = Duration::from_secs(2);
 
 pub(crate) struct Committer {
     folder: PathBuf,
@@ -269,7 +269,7 @@ impl Committer {
             true => Err(DatabaseError::Removed(self.folder.clone())),
             false => guarded("opening", || opening::open(&self.folder, &self.settings, self.check_level)),
         };
-        if since.elapsed() > SLOW {
+        if since.elapsed() > SLOW_OPENING {
             tracing::warn!(took = ?since.elapsed(), "the history took unusually long to open");
         }
         match opened {

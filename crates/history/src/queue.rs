@@ -19,7 +19,7 @@ use domain::{Durability, SessionId};
 const FULL: usize = 256 << 10;
 
 /// The weight that one session may have in a commit before the next session is served.
-const SHARE: usize = 64 << 10;
+const MAX_WEIGHT_PER_SESSION: usize = 64 << 10;
 
 /// The weight of a record beyond that of its events.
 const OVERHEAD: usize = 512;
@@ -147,7 +147,7 @@ impl SessionQueues {
                 continue;
             }
             let mut share = 0;
-            while share < SHARE
+            while share < MAX_WEIGHT_PER_SESSION
                 && weight + share < FULL
                 && let Some((record, cost)) = lane.pop_front()
             {

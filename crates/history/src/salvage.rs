@@ -27,7 +27,7 @@ use crate::stored::{self, Encoded};
 const BATCH_BYTES: usize = 1 << 20;
 
 /// The largest event that is carried over. No part of acpd makes one of this size.
-const LARGEST: usize = 64 << 20;
+const MAX_EVENT_BYTES: usize = 64 << 20;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Salvaged {
@@ -124,7 +124,7 @@ impl Parts {
     }
 
     fn add(&mut self, part: u32, value: &[u8]) {
-        if part as usize == self.parts.len() && self.size < LARGEST {
+        if part as usize == self.parts.len() && self.size < MAX_EVENT_BYTES {
             self.size += value.len();
             self.parts.push(value.to_vec());
         }

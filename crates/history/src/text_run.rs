@@ -35,8 +35,8 @@ const REPEATED: u64 = 2;
 
 /// The longest text of a run. sled keeps up to 17 values in one page, which must stay well below
 /// 128 KB.
-const LONGEST_TEXT: usize = 2048;
-const MOST_PIECES: usize = 512;
+const MAX_TEXT_BYTES: usize = 2048;
+const MAX_PIECES: usize = 512;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TextRun {
@@ -67,7 +67,7 @@ impl TextRun {
             EventKind::AgentThought { message, text } => (true, message, text),
             _ => return None,
         };
-        if text.len() + message.as_str().len() > LONGEST_TEXT {
+        if text.len() + message.as_str().len() > MAX_TEXT_BYTES {
             return None;
         }
         Some(Self {
@@ -87,8 +87,8 @@ impl TextRun {
     pub(crate) fn join(&mut self, next: Self) -> Result<(), Self> {
         let is_next = (self.is_thought, self.life, &self.message) == (next.is_thought, next.life, &next.message)
             && self.last.checked_add(1) == Some(next.first());
-        let fits = self.text.len() + next.text.len() + self.message.as_str().len() <= LONGEST_TEXT
-            && self.pieces.len() + next.pieces.len() <= MOST_PIECES;
+        let fits = self.text.len() + next.text.len() + self.message.as_str().len() <= MAX_TEXT_BYTES
+            && self.pieces.len() + next.pieces.len() <= MAX_PIECES;
         let after = next.began.0.checked_sub(self.ended.0).and_then(|after| u32::try_from(after).ok());
         let Some(after) = after.filter(|_| is_next && fits) else { return Err(next) };
         let mut pieces = next.pieces.into_iter();
@@ -138,7 +138,7 @@ impl TextRun {
         let (message, mut rest) = rest.split_at_checked(usize::try_from(message_len).ok()?)?;
         let message = MessageId::from(std::str::from_utf8(message).ok()?);
         let count = usize::try_from(take_varint(&mut rest)?).ok()?;
-        if count == 0 || count > MOST_PIECES {
+        if count == 0 || count > MAX_PIECES {
             return None;
         }
         let mut pieces = Vec::with_capacity(count);
@@ -250,7 +250,7 @@ mod tests {
                 };
                 runs.extend(left);
             }
-            prop_assert!(runs.iter().all(|run| run.text.len() <= LONGEST_TEXT));
+            prop_assert!(runs.iter().all(|run| run.text.len() <= MAX_TEXT_BYTES));
             let back: Vec<Event> = runs.iter().flat_map(|run| TextRun::decode(&run.encode()).unwrap()).collect();
             prop_assert_eq!(back, events);
         }
@@ -297,9 +297,9 @@ mod tests {
         assert!(!joins(piece(7, 100, "a", "y")));
         assert!(!joins(piece(6, 99, "a", "y")));
         assert!(!joins(Event { life: 4, ..piece(6, 100, "a", "y") }));
-        assert!(!joins(piece(6, 100, "a", &"y".repeat(LONGEST_TEXT - 1))));
+        assert!(!joins(piece(6, 100, "a", &"y".repeat(MAX_TEXT_BYTES - 1))));
         let thought = EventKind::AgentThought { message: MessageId::from("a"), text: "y".to_owned() };
         assert!(!joins(Event { kind: thought, ..piece(6, 100, "a", "") }));
-        assert_eq!(TextRun::of(&piece(5, 100, "a", &"x".repeat(LONGEST_TEXT))), None);
+        assert_eq!(TextRun::of(&piece(5, 100, "a", &"x".repeat(MAX_TEXT_BYTES))), None);
     }
 }

@@ -15,7 +15,7 @@ use crate::refusal::HttpRefusal;
 use crate::router::Router;
 
 /// The maximum number of clients at a time.
-const MOST: usize = 64;
+const MAX_CLIENTS: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ClientKey {
@@ -75,7 +75,7 @@ impl ClientRegistry {
         if let Some(client) = clients.get(&key) {
             return Ok(client.clone());
         }
-        if clients.len() >= MOST {
+        if clients.len() >= MAX_CLIENTS {
             make_room(clients)?;
         }
         let client = self.connect(&key);

@@ -32,9 +32,9 @@ pub(crate) struct PeerVerdict(OnceCell<bool>);
 const BEARER_PROTOCOL: &str = "acpd.bearer.";
 
 /// The headers that a page of an allowed origin may send and read.
-const MAY_SEND: &str =
+const ALLOWED_REQUEST_HEADERS: &str =
     "authorization, content-type, last-event-id, acp-connection-id, acp-session-id, acp-protocol-version";
-const MAY_SEE: &str = "acp-connection-id";
+const EXPOSED_RESPONSE_HEADERS: &str = "acp-connection-id";
 
 pub(crate) struct Guard {
     token: Token,
@@ -167,7 +167,7 @@ pub(crate) async fn guard(
         let headers = response.headers_mut();
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         headers.insert(header::VARY, HeaderValue::from_static("origin"));
-        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(MAY_SEE));
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED_RESPONSE_HEADERS));
     }
     Ok(response)
 }
@@ -175,7 +175,7 @@ pub(crate) async fn guard(
 fn preflight() -> HttpResponse {
     HttpResponse::NoContent()
         .insert_header((header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, DELETE"))
-        .insert_header((header::ACCESS_CONTROL_ALLOW_HEADERS, MAY_SEND))
+        .insert_header((header::ACCESS_CONTROL_ALLOW_HEADERS, ALLOWED_REQUEST_HEADERS))
         .finish()
 }
 

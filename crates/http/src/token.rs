@@ -16,7 +16,7 @@ use crate::error::Error;
 /// The number of random bytes in a new token.
 const BYTES: usize = 32;
 /// The minimum length of a token. A shorter one could be guessed.
-const SHORTEST: usize = 16;
+const MIN_TOKEN_LENGTH: usize = 16;
 
 #[derive(Clone)]
 pub(crate) struct Token(String);
@@ -33,8 +33,8 @@ impl Token {
             Err(error) if error.kind() == io::ErrorKind::NotFound => create(file)?,
             Err(error) => return Err(unreadable(error)),
         };
-        if token.len() < SHORTEST || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(Error::WeakToken { path: file.to_owned(), shortest: SHORTEST });
+        if token.len() < MIN_TOKEN_LENGTH || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(Error::WeakToken { path: file.to_owned(), shortest: MIN_TOKEN_LENGTH });
         }
         Ok(Self(token))
     }

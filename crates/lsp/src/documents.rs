@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::messages;
 
 /// The most files that are open in a server. Beyond that, the least recently used one is closed.
-const MOST_OPEN: usize = 64;
+const MAX_OPEN: usize = 64;
 
 #[derive(Default)]
 pub(crate) struct Documents {
@@ -27,7 +27,7 @@ impl Documents {
         let known = self.open.iter().position(|document| document.path == path);
         let Some(at) = known else {
             let mut messages = Vec::new();
-            if self.open.len() == MOST_OPEN {
+            if self.open.len() == MAX_OPEN {
                 messages.push(messages::closed(&self.open.remove(0).path));
             }
             self.open.push(Document { path: path.to_owned(), version: 1, text: text.to_owned() });
@@ -70,7 +70,7 @@ mod tests {
         assert_eq!(methods("/a", "1"), ["textDocument/didOpen"]);
         assert!(methods("/a", "1").is_empty());
         assert_eq!(methods("/a", "2"), ["textDocument/didChange"]);
-        for other in 0..MOST_OPEN - 1 {
+        for other in 0..MAX_OPEN - 1 {
             methods(&format!("/other/{other}"), "");
         }
         assert_eq!(methods("/b", ""), ["textDocument/didClose", "textDocument/didOpen"]);

@@ -9,10 +9,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 /// The most findings that are kept per file.
-const MOST: usize = 500;
+const MAX_FINDINGS_PER_FILE: usize = 500;
 
 /// The longest message, in characters.
-const LONGEST: usize = 400;
+const MAX_MESSAGE_CHARS: usize = 400;
 
 /// A problem at one position of a file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,13 +45,14 @@ impl Severity {
 }
 
 impl Finding {
-    /// Reads a list of diagnostics. Skips malformed entries and those beyond `MOST`, errors first.
+    /// Reads a list of diagnostics, errors first. Skips malformed entries and those beyond
+    /// `MAX_FINDINGS_PER_FILE`.
     pub(crate) fn read_all(list: &Value) -> Vec<Finding> {
         let entries = list.as_array().map(Vec::as_slice).unwrap_or_default();
         let read = |entry: &Value| Diagnostic::deserialize(entry).ok().map(Finding::from);
-        let mut findings: Vec<Finding> = entries.iter().take(4 * MOST).filter_map(read).collect();
+        let mut findings: Vec<Finding> = entries.iter().take(4 * MAX_FINDINGS_PER_FILE).filter_map(read).collect();
         findings.sort_by_key(|finding| (finding.severity, finding.line, finding.column));
-        findings.truncate(MOST);
+        findings.truncate(MAX_FINDINGS_PER_FILE);
         findings
     }
 
@@ -92,7 +93,7 @@ impl From<Diagnostic> for Finding {
 fn one_line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let line: String = words.join(" ").chars().filter(|letter| !letter.is_control()).collect();
-    cut(&line, LONGEST)
+    cut(&line, MAX_MESSAGE_CHARS)
 }
 
 /// Returns the errors that were not there before. Compares messages and codes but not positions,
@@ -151,7 +152,7 @@ mod tests {
     fn the_number_and_length_of_findings_are_bounded() {
         let many: Vec<_> = (0..5000).map(|line| at(line, &"x".repeat(5000))).collect();
         let found = Finding::read_all(&json!(many));
-        assert_eq!(found.len(), MOST);
-        assert!(found[0].message.len() < LONGEST + 10);
+        assert_eq!(found.len(), MAX_FINDINGS_PER_FILE);
+        assert!(found[0].message.len() < MAX_MESSAGE_CHARS + 10);
     }
 }

@@ -19,30 +19,30 @@ use crate::server::{Checked, Server, Subject};
 use crate::settings::{LanguageServer, Settings};
 
 /// A server that failed this often in one session is not started again.
-const MOST_FAILURES: u32 = 3;
+const MAX_FAILURES: u32 = 3;
 
 /// The longest text that is checked, in bytes.
 const LONGEST_TEXT: usize = 2 << 20;
 
 /// The most checks that may wait for one server.
-const ORDERS: usize = 16;
+const MAX_WAITING_CHECKS: usize = 16;
 
 /// How long a server may take to shut down by itself.
-const FAREWELL: Duration = Duration::from_millis(500);
+const EXIT_DEADLINE: Duration = Duration::from_millis(500);
 
 /// How much longer than the wait for its reports a check may take before the server counts as
 /// stuck.
-const STUCK: Duration = Duration::from_secs(10);
+const STUCK_AFTER: Duration = Duration::from_secs(10);
 
 /// How much longer than the wait for reports an edit waits for the server to read what it is sent.
-/// The server then has the rest of `STUCK` to itself.
+/// The server then has the rest of `STUCK_AFTER` to itself.
 const GRACE: Duration = Duration::from_secs(1);
 
 const STUCK_REASON: &str = "it does not read what it is sent";
 
-const MOST_LINES: usize = 20;
-const MOST_OTHER_FILES: usize = 5;
-const MOST_OTHER_LINES: usize = 3;
+const MAX_LINES: usize = 20;
+const MAX_OTHER_FILES: usize = 5;
+const MAX_LINES_PER_OTHER_FILE: usize = 3;
 
 /// A file that a call has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -253,8 +253,8 @@ impl LanguageServers {
             return Ok(running.queue.clone());
         }
         let failed = |reason: String| CheckError::Failed { name: key.server.clone(), reason };
-        if lock(&self.failures).get(key).is_some_and(|failures| *failures >= MOST_FAILURES) {
-            return Err(failed(format!("it failed {MOST_FAILURES} times in this session and is not started again")));
+        if lock(&self.failures).get(key).is_some_and(|failures| *failures >= MAX_FAILURES) {
+            return Err(failed(format!("it failed {MAX_FAILURES} times in this session and is not started again")));
         }
         let server = settings.servers.get(&key.server).ok_or(CheckError::NoServer)?.clone();
         let (trust, folder) = (Arc::clone(settings), key.folder.clone());
@@ -274,7 +274,7 @@ impl LanguageServers {
         if let Some(running) = running.get(key).filter(|running| running.queue.is_open()) {
             return Ok(running.queue.clone());
         }
-        let (orders, received) = mpsc::channel(ORDERS);
+        let (orders, received) = mpsc::channel(MAX_WAITING_CHECKS);
         let (has_started, started) = watch::channel(false);
         let command = command(&server, launcher, site, &key.folder);
         let limits = Limits { start: settings.start(), idle: settings.idle() };
@@ -400,18 +400,18 @@ where
         };
         let Order { subjects, wait, reply } = match next {
             Some(Next::Order(order)) => order,
-            Some(Next::Message(Ok(message))) => match timeout(STUCK, server.handle(&message)).await {
+            Some(Next::Message(Ok(message))) => match timeout(STUCK_AFTER, server.handle(&message)).await {
                 Ok(Ok(())) => continue,
                 Ok(Err(error)) => return Some(error.to_string()),
                 Err(_) => return Some(STUCK_REASON.to_owned()),
             },
             Some(Next::Message(Err(error))) => return Some(error.to_string()),
             None => {
-                let _ = timeout(FAREWELL, server.stop()).await;
+                let _ = timeout(EXIT_DEADLINE, server.stop()).await;
                 return None;
             }
         };
-        let longest = longest_wait(wait, subjects.len()).saturating_add(STUCK);
+        let longest = longest_wait(wait, subjects.len()).saturating_add(STUCK_AFTER);
         let checked = match timeout(longest, server.check(&subjects, wait)).await {
             Ok(Ok(checked)) => Ok(checked),
             Ok(Err(error)) => Err(error.to_string()),
@@ -445,13 +445,13 @@ fn describe_new(server: &str, checked: &Checked, cwd: &Path) -> Option<String> {
     let (subjects, others): (Vec<_>, Vec<_>) = checked.new.iter().partition(|(path, _)| is_subject(path));
     let mut lines = Vec::new();
     for (path, errors) in &subjects {
-        add_lines(&mut lines, path, errors, cwd, MOST_LINES);
+        add_lines(&mut lines, path, errors, cwd, MAX_LINES);
     }
-    for (path, errors) in others.iter().take(MOST_OTHER_FILES) {
-        add_lines(&mut lines, path, errors, cwd, MOST_OTHER_LINES);
+    for (path, errors) in others.iter().take(MAX_OTHER_FILES) {
+        add_lines(&mut lines, path, errors, cwd, MAX_LINES_PER_OTHER_FILE);
     }
-    if others.len() > MOST_OTHER_FILES {
-        lines.push(format!("[and errors in {}]", count(others.len() - MOST_OTHER_FILES, "other file")));
+    if others.len() > MAX_OTHER_FILES {
+        lines.push(format!("[and errors in {}]", count(others.len() - MAX_OTHER_FILES, "other file")));
     }
     (!lines.is_empty()).then(|| format!("[{server} reports new errors after this change:]\n{}", lines.join("\n")))
 }

@@ -24,14 +24,14 @@ use crate::messages;
 const SETTLE: Duration = Duration::from_millis(250);
 
 /// The most files whose reports are kept.
-const MOST_FILES: usize = 2000;
+const MAX_FILES: usize = 2000;
 
 /// The most bytes in the path of a file whose report is kept: the longest path that Linux opens.
 const LONGEST_PATH: usize = 4096;
 
 /// The most findings that are kept of a file that is not open in the server. The model sees only a
 /// few of them.
-const MOST_ELSEWHERE: usize = 20;
+const MAX_OTHER_FILES: usize = 20;
 
 /// One file to check.
 #[derive(Clone, Debug)]
@@ -126,7 +126,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
         let old = |path: &Path| before.get(path).map(AsRef::as_ref).unwrap_or_default();
         let is_subject = |path: &Path| subjects.iter().any(|subject| subject.path == path);
         // If the list before was cut, what it lacks would look new.
-        let others = self.reports.keys().filter(|path| !is_subject(path) && old(path).len() < MOST_ELSEWHERE);
+        let others = self.reports.keys().filter(|path| !is_subject(path) && old(path).len() < MAX_OTHER_FILES);
         let paths = subjects.iter().map(|subject| &subject.path).chain(others);
         let new = paths.map(|path| (path.clone(), new_errors(old(path), &findings(path))));
         Checked {
@@ -188,10 +188,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
         if path.as_os_str().len() > LONGEST_PATH {
             return;
         }
-        if self.reports.len() < MOST_FILES || self.reports.contains_key(&path) {
+        if self.reports.len() < MAX_FILES || self.reports.contains_key(&path) {
             let mut findings = Finding::read_all(list);
             if self.documents.version(&path).is_none() {
-                findings.truncate(MOST_ELSEWHERE);
+                findings.truncate(MAX_OTHER_FILES);
             }
             let report = Report { version, findings: findings.into(), number: self.received };
             self.reports.insert(path, report);

@@ -22,7 +22,7 @@ const SHORTEST_KEY: usize = 8;
 const SHORTEST_ODD_WORD: usize = 16;
 
 /// The most secrets that are remembered for a connection.
-const MOST: usize = 64;
+const MAX_SECRETS: usize = 64;
 
 /// The secrets that a connection has sent. Clones share them.
 #[derive(Clone, Default)]
@@ -33,7 +33,7 @@ impl SentSecrets {
         // Every operation leaves the list consistent, so a poisoned lock is harmless.
         let mut sent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         sent.retain(|known| known != secret);
-        if sent.len() == MOST {
+        if sent.len() == MAX_SECRETS {
             sent.remove(0);
         }
         sent.push(secret.to_owned());

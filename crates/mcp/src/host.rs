@@ -24,7 +24,7 @@ use crate::tool_call::HintPolicy;
 use crate::{names, project_file, prompt_context, prompts, server_group, tool_call};
 
 /// How long reading a project's folder may take. It may be on a network that does not respond.
-const LOOK: Duration = Duration::from_secs(5);
+const FOLDER_DEADLINE: Duration = Duration::from_secs(5);
 
 /// The most events of its servers that may wait for a session.
 const EVENTS: usize = 64;
@@ -82,8 +82,8 @@ impl McpHost {
         // A session that does not read its events delays only them, not the server.
         let (tell, events) = mpsc::channel(EVENTS);
         let start = async move {
-            let looked = tokio::time::timeout(LOOK, look).await.ok().and_then(Result::ok);
-            let project = looked.unwrap_or_else(|| project_file::unanswered(&request.cwd, LOOK));
+            let looked = tokio::time::timeout(FOLDER_DEADLINE, look).await.ok().and_then(Result::ok);
+            let project = looked.unwrap_or_else(|| project_file::unanswered(&request.cwd, FOLDER_DEADLINE));
             let gathered = server_group::gather(&request, &settings, project);
             // The group may have been replaced in the meantime.
             let group = mine.upgrade()?;
@@ -123,7 +123,7 @@ impl McpHost {
         }
         let (mut gathered, io_thread, prompt) = (group.receiver(), self.io_thread.clone(), prompt.to_vec());
         Some(Box::pin(async move {
-            let waited = tokio::time::timeout(patience.max(LOOK), gathered.wait_for(Option::is_some)).await;
+            let waited = tokio::time::timeout(patience.max(FOLDER_DEADLINE), gathered.wait_for(Option::is_some)).await;
             let Some(members) = waited.ok().and_then(|found| found.ok()?.clone()) else {
                 return PreparedPrompt::default();
             };
@@ -232,7 +232,7 @@ mod tests {
         let notifications = tokio::spawn(mcp.set_servers(request).unwrap().collect::<Vec<McpEvent>>());
         // Reading the folder must begin before the clock advances.
         tokio::task::yield_now().await;
-        tokio::time::advance(LOOK + Duration::from_millis(1)).await;
+        tokio::time::advance(FOLDER_DEADLINE + Duration::from_millis(1)).await;
         assert_eq!(notifications.await.unwrap(), []);
         let reason = "the folder did not answer within 5 s".to_owned();
         let [card] = &mcp.servers(&session)[..] else { panic!("one line says what is wrong") };

@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 
 /// The longest tool name. Providers accept letters, digits, `_` and `-`.
-const LONGEST: usize = 64;
+const MAX_TOOL_NAME: usize = 64;
 
 pub const PREFIX: &str = "mcp__";
 
@@ -23,11 +23,11 @@ impl Names {
     /// end. Returns None if even that one is taken.
     pub(crate) fn tool(&mut self, server: &str, tool: &str) -> Option<String> {
         let plain = format!("{PREFIX}{}__{}", key(server), sanitized(tool));
-        let name = if plain.len() <= LONGEST && !self.0.contains(&plain) {
+        let name = if plain.len() <= MAX_TOOL_NAME && !self.0.contains(&plain) {
             plain
         } else {
             let mark = format!("_{:08x}", fingerprint(tool));
-            format!("{}{mark}", &plain[..plain.len().min(LONGEST - mark.len())])
+            format!("{}{mark}", &plain[..plain.len().min(MAX_TOOL_NAME - mark.len())])
         };
         self.0.insert(name.clone()).then_some(name)
     }
@@ -84,7 +84,7 @@ mod tests {
         assert!(given[2].starts_with("mcp__my_server__gr__e_pr_fen_"), "{}", given[2]);
         for name in &given {
             assert!(
-                name.len() <= LONGEST && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c)),
+                name.len() <= MAX_TOOL_NAME && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c)),
                 "{name}"
             );
         }

@@ -14,7 +14,7 @@ use crate::link::ConnectedServer;
 use crate::server_log::ServerLog;
 
 /// The most tools, prompts or resources of one server, and the most pages of each list.
-const MOST: usize = 1000;
+const MAX_ITEMS: usize = 1000;
 const MAX_PAGES: usize = 50;
 
 /// The largest description of one tool, and of all tools, all prompts or all resources together, in
@@ -129,7 +129,7 @@ where
         let (found, next) = page(wanted).await?;
         for entry in found {
             bytes += weigh(&entry);
-            if all.len() == MOST || bytes > LARGEST_LIST {
+            if all.len() == MAX_ITEMS || bytes > LARGEST_LIST {
                 return Ok(all);
             }
             all.push(entry);
@@ -180,7 +180,7 @@ mod tests {
     #[tokio::test]
     async fn a_list_has_a_limit_by_number_and_by_size() {
         let endless = pages(|_| async { Ok((vec!["x"; 30], Some("on".to_owned()))) }).await.unwrap();
-        assert_eq!(endless.len(), MOST);
+        assert_eq!(endless.len(), MAX_ITEMS);
         let large = pages(|_| async { Ok((vec!["x".repeat(LARGEST_LIST / 3)], Some("on".to_owned()))) }).await.unwrap();
         assert_eq!(large.len(), 2);
     }

@@ -17,7 +17,7 @@ use crate::settings::{McpSettings, ServerSettings};
 
 pub(crate) const FILE: &str = ".mcp.json";
 
-const LARGEST: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// The result of reading a project's folder.
 pub(crate) struct ProjectServers {
@@ -61,8 +61,8 @@ fn text(path: &Path) -> io::Result<String> {
         return Err(io::Error::other("it is not a regular file"));
     }
     let mut text = String::new();
-    file.take(LARGEST + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > LARGEST { Err(io::Error::other("it is too large")) } else { Ok(text) }
+    file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_FILE_BYTES { Err(io::Error::other("it is too large")) } else { Ok(text) }
 }
 
 fn parse(text: &str) -> Vec<(String, Result<ServerSettings, String>)> {
@@ -124,7 +124,7 @@ mod tests {
         rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR).unwrap();
         assert_eq!(why(), "it is not a regular file");
         std::fs::remove_file(&path).unwrap();
-        std::fs::write(&path, " ".repeat(LARGEST as usize + 1)).unwrap();
+        std::fs::write(&path, " ".repeat(MAX_FILE_BYTES as usize + 1)).unwrap();
         assert_eq!(why(), "it is too large");
     }
 }

@@ -15,10 +15,10 @@ use crate::prompts;
 use crate::server_group::Member;
 
 /// How long a server may take to return a resource or a prompt.
-const PATIENCE: Duration = Duration::from_secs(20);
+const RESOURCE_DEADLINE: Duration = Duration::from_secs(20);
 
 /// The most bytes of one resource, or of a server's prompt, that are added to a prompt.
-const LARGEST: usize = 1 << 20;
+const MAX_RESOURCE_BYTES: usize = 1 << 20;
 
 /// Returns whether there is anything to prepare.
 pub(crate) fn is_due(members: Option<&[Member]>, prompt: &[Content], patience: Duration) -> bool {
@@ -84,7 +84,7 @@ async fn expand(members: &[Member], name: &str, rest: &str) -> Option<Result<Vec
     let Some(connected) = member.connected() else {
         return Some(Err(format!("the MCP server `{}` is not available", member.name)));
     };
-    let expansion = timeout(PATIENCE, prompts::expand(&connected, &member.name, name, rest)).await;
+    let expansion = timeout(RESOURCE_DEADLINE, prompts::expand(&connected, &member.name, name, rest)).await;
     let expansion = expansion.unwrap_or_else(|_| Some(Err("the server does not answer".to_owned())))?;
     Some(expansion.and_then(limited))
 }
@@ -104,7 +104,7 @@ fn links(prompt: &[Content]) -> impl Iterator<Item = &str> {
 async fn fetch(members: &[Member], uri: &str) -> Option<Result<Vec<Content>, String>> {
     let connected = members.iter().filter_map(Member::connected).find(|connected| has(connected, uri))?;
     let params = ReadResourceRequestParams::new(uri);
-    let read = match timeout(PATIENCE, connected.peer.read_resource_once(params)).await {
+    let read = match timeout(RESOURCE_DEADLINE, connected.peer.read_resource_once(params)).await {
         Ok(Ok(ReadResourceResponse::Complete(read))) => read,
         Ok(Ok(_)) => return Some(Err("the server asks for more than acpd can give".to_owned())),
         Ok(Err(error)) => return Some(Err(cut(&error.to_string(), 300))),
@@ -123,5 +123,5 @@ fn has(connected: &ConnectedServer, uri: &str) -> bool {
 
 fn limited(contents: Vec<Content>) -> Result<Vec<Content>, String> {
     let weight: usize = contents.iter().map(Content::weight).sum();
-    if weight > LARGEST { Err(format!("it is too large ({})", size(weight as u64))) } else { Ok(contents) }
+    if weight > MAX_RESOURCE_BYTES { Err(format!("it is too large ({})", size(weight as u64))) } else { Ok(contents) }
 }

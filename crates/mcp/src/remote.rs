@@ -23,7 +23,7 @@ use crate::limited_http::{self, LimitedHttpClient};
 pub(crate) const LARGEST_EVENT: usize = 16 << 20;
 
 /// The most messages that may wait to be read.
-const WAITING: usize = 64;
+const MAX_WAITING_MESSAGES: usize = 64;
 
 const MAX_REDIRECTS: usize = 5;
 
@@ -159,7 +159,7 @@ impl SseTransport {
         if endpoint.origin() != address.origin() {
             return Err(RemoteError::Endpoint(endpoint.origin().ascii_serialization()));
         }
-        let (tell, coming) = mpsc::channel(WAITING);
+        let (tell, coming) = mpsc::channel(MAX_WAITING_MESSAGES);
         let reading = tokio::spawn(async move {
             let mut messages = pin!(events.filter_map(|event| async move {
                 let event = event.ok()?;

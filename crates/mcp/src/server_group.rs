@@ -25,10 +25,10 @@ use crate::supervisor::Supervisor;
 use crate::{offer, prompts};
 
 /// How long a server must be connected before its return is reported.
-const STEADY: Duration = Duration::from_secs(5);
+const STABLE_AFTER: Duration = Duration::from_secs(5);
 
 /// The most bytes of instructions that a model gets from all servers of a session.
-const MOST_INSTRUCTIONS: usize = 32 << 10;
+const MAX_INSTRUCTIONS_BYTES: usize = 32 << 10;
 
 /// The running servers by their keys.
 pub(crate) struct ServerPool {
@@ -206,7 +206,7 @@ fn instructions(members: &[Member]) -> String {
         let Some(connected) = member.connected() else { continue };
         let Some(own) = &connected.instructions else { continue };
         let block = offer::instructions_block(&member.name, own);
-        if text.len() + block.len() > MOST_INSTRUCTIONS {
+        if text.len() + block.len() > MAX_INSTRUCTIONS_BYTES {
             break;
         }
         text.push_str(&block);
@@ -399,7 +399,7 @@ impl ReportedState {
             | ConnectionState::Connecting { .. } => {}
         }
         self.steady_at = match state {
-            ConnectionState::Ready(_) if self.failed => self.steady_at.or_else(|| Some(Instant::now() + STEADY)),
+            ConnectionState::Ready(_) if self.failed => self.steady_at.or_else(|| Some(Instant::now() + STABLE_AFTER)),
             ConnectionState::Ready(_)
             | ConnectionState::Failed { .. }
             | ConnectionState::NeedsLogin { .. }

@@ -8,11 +8,11 @@ use domain::text::cut;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
-const LINES: usize = 20;
-const LONGEST: usize = 300;
+const KEPT_LINES: usize = 20;
+const MAX_LINE_BYTES: usize = 300;
 
 /// After this many bytes, the output of a server is read more slowly.
-const FLOOD: u64 = 16 << 20;
+const THROTTLE_AFTER_BYTES: u64 = 16 << 20;
 
 #[derive(Default)]
 pub(crate) struct ServerLog {
@@ -22,15 +22,15 @@ pub(crate) struct ServerLog {
 
 impl ServerLog {
     pub(crate) fn note(&self, line: &str) {
-        let line: String = line.chars().filter(|c| !c.is_control() || *c == '\t').take(LONGEST + 1).collect();
+        let line: String = line.chars().filter(|c| !c.is_control() || *c == '\t').take(MAX_LINE_BYTES + 1).collect();
         if line.trim().is_empty() {
             return;
         }
         let mut lines = lock(&self.lines);
-        if lines.len() == LINES {
+        if lines.len() == KEPT_LINES {
             lines.pop_front();
         }
-        lines.push_back(cut(line.trim_end(), LONGEST));
+        lines.push_back(cut(line.trim_end(), MAX_LINE_BYTES));
     }
 
     pub(crate) fn lines(&self) -> Vec<String> {
@@ -42,7 +42,7 @@ impl ServerLog {
         for what in what {
             self.note(&format!("[left out: {what}]"));
             let mut left_out = lock(&self.left_out);
-            if left_out.len() < LINES {
+            if left_out.len() < KEPT_LINES {
                 left_out.push(what);
             }
         }
@@ -66,12 +66,12 @@ impl ServerLog {
             for byte in &buffer[..length] {
                 if *byte == b'\n' {
                     self.note(&String::from_utf8_lossy(&std::mem::take(&mut line)));
-                } else if line.len() < 4 * LONGEST {
+                } else if line.len() < 4 * MAX_LINE_BYTES {
                     line.push(*byte);
                 }
             }
             total += length as u64;
-            if total > FLOOD {
+            if total > THROTTLE_AFTER_BYTES {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         }
@@ -97,7 +97,7 @@ mod tests {
         }
         log.note(&"x".repeat(100_000));
         let lines = log.lines();
-        assert_eq!((lines.len(), lines[0].as_str()), (LINES, "line 11"));
-        assert_eq!(log.last().unwrap().chars().count(), LONGEST + 1);
+        assert_eq!((lines.len(), lines[0].as_str()), (KEPT_LINES, "line 11"));
+        assert_eq!(log.last().unwrap().chars().count(), MAX_LINE_BYTES + 1);
     }
 }

@@ -20,10 +20,10 @@ use crate::lenient;
 use crate::server_log::ServerLog;
 
 /// The longest message, in bytes.
-const LONGEST: usize = 16 << 20;
+const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
 /// The most consecutive lines that are not messages.
-const NONSENSE: usize = 200;
+const MAX_BAD_LINES: usize = 200;
 
 pub(crate) struct StdioTransport {
     /// None once it is closed. Shared, because a message may still be being written when the next
@@ -119,14 +119,14 @@ impl Transport<RoleClient> for StdioTransport {
                 if let Some(message) = self.read(&line) {
                     return Some(message);
                 }
-                if self.nonsense > NONSENSE {
+                if self.nonsense > MAX_BAD_LINES {
                     self.disconnect.because("it writes only lines that are not messages");
                     return None;
                 }
             }
             self.forget();
-            if self.coming.len() > LONGEST {
-                self.disconnect.because(format!("it wrote a line of more than {} MiB", LONGEST >> 20));
+            if self.coming.len() > MAX_MESSAGE_BYTES {
+                self.disconnect.because(format!("it wrote a line of more than {} MiB", MAX_MESSAGE_BYTES >> 20));
                 return None;
             }
             self.coming.reserve(64 * 1024);

@@ -18,10 +18,10 @@ use serde::{Deserialize, Serialize};
 use crate::private_file::{self, DRAFT};
 
 /// The largest list of one session, in bytes.
-const LARGEST: usize = 1 << 20;
+const MAX_LIST_BYTES: usize = 1 << 20;
 
 /// How long the disk may take to respond.
-const PATIENCE: Duration = Duration::from_secs(5);
+const DISK_DEADLINE: Duration = Duration::from_secs(5);
 
 const SUFFIX: &str = "json";
 
@@ -33,9 +33,9 @@ pub(crate) enum StoredServers {
 
 #[derive(Debug, thiserror::Error)]
 enum StoreError {
-    #[error("the list of servers is larger than {} KiB", LARGEST >> 10)]
+    #[error("the list of servers is larger than {} KiB", MAX_LIST_BYTES >> 10)]
     TooLarge,
-    #[error("the disk did not answer within {} s", PATIENCE.as_secs())]
+    #[error("the disk did not answer within {} s", DISK_DEADLINE.as_secs())]
     Late,
     #[error("`{0}` is not a session id")]
     Id(SessionId),
@@ -76,7 +76,7 @@ impl StoredServers {
         work: impl FnOnce(&Self) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let work = tokio::task::spawn_blocking(move || work(&self));
-        match tokio::time::timeout(PATIENCE, work).await {
+        match tokio::time::timeout(DISK_DEADLINE, work).await {
             Ok(done) => done.unwrap_or_else(|error| Err(io::Error::other(error).into())),
             Err(_) => Err(StoreError::Late),
         }
@@ -104,7 +104,7 @@ impl StoredServers {
             return Ok(());
         }
         let text = serde_json::to_vec(&StoredList { servers: servers.into_iter().map(StoredServer::from).collect() })?;
-        if text.len() > LARGEST {
+        if text.len() > MAX_LIST_BYTES {
             // No list is better than an outdated one.
             let _ = private_file::remove(&path);
             return Err(StoreError::TooLarge);
@@ -123,8 +123,8 @@ impl StoredServers {
             Err(error) => return Err(error.into()),
         };
         let mut text = Vec::new();
-        file.take(LARGEST as u64 + 1).read_to_end(&mut text)?;
-        if text.len() > LARGEST {
+        file.take(MAX_LIST_BYTES as u64 + 1).read_to_end(&mut text)?;
+        if text.len() > MAX_LIST_BYTES {
             return Err(StoreError::TooLarge);
         }
         let list: StoredList = serde_json::from_slice(&text)?;

@@ -32,18 +32,18 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// A server that was connected for this long is reconnected without a pause.
-const STEADY: Duration = Duration::from_secs(30);
+const STABLE_AFTER: Duration = Duration::from_secs(30);
 
 /// How long the helper may take to end everything before it is killed. It plans for 1.6 seconds,
 /// see `process::helper`.
-const HELPER_PATIENCE: Duration = Duration::from_millis(1900);
+const HELPER_EXIT_DEADLINE: Duration = Duration::from_millis(1900);
 
 /// How long to wait for the exit of a program that closed its output. Its exit status explains the
 /// failure.
-const LAST_WORDS: Duration = Duration::from_millis(300);
+const EXIT_STATUS_DEADLINE: Duration = Duration::from_millis(300);
 
 /// The shortest time between two queries of a server that keeps reporting changes of its offer.
-const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+const MIN_OFFER_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(crate) struct Supervisor {
     pub(crate) name: String,
@@ -80,7 +80,7 @@ impl Supervisor {
                     let since = Instant::now();
                     self.shared.state.send_replace(ConnectionState::Ready(Arc::new(server)));
                     let Some(reason) = self.watch(connection, &mut stop).await else { return };
-                    first = since.elapsed() > STEADY;
+                    first = since.elapsed() > STABLE_AFTER;
                     if first {
                         pause = FIRST_PAUSE;
                     }
@@ -252,7 +252,7 @@ impl Supervisor {
             _ = &mut *stop => None,
         };
         if let (Some(reason), Some(process)) = (&mut lost, &mut process)
-            && let Ok(ending) = timeout(LAST_WORDS, process.ended()).await
+            && let Ok(ending) = timeout(EXIT_STATUS_DEADLINE, process.ended()).await
         {
             // The exit explains why the connection was closed.
             *reason = self.ended(&ending).await;
@@ -278,7 +278,7 @@ impl Supervisor {
             if let Ok(Ok(server)) = timeout(self.settings.connect(), self.look(peer)).await {
                 self.shared.state.send_replace(ConnectionState::Ready(Arc::new(server)));
             }
-            tokio::time::sleep(BETWEEN_LOOKS).await;
+            tokio::time::sleep(MIN_OFFER_INTERVAL).await;
         }
     }
 
@@ -345,7 +345,7 @@ async fn gone(process: Option<&mut Process>) -> CommandExit {
 /// Ends a program and everything that it started.
 async fn end(mut process: Process) -> CommandExit {
     process.end();
-    match timeout(HELPER_PATIENCE, process.ended()).await {
+    match timeout(HELPER_EXIT_DEADLINE, process.ended()).await {
         Ok(ending) => ending,
         Err(_) => {
             process.kill();

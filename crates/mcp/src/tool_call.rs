@@ -23,7 +23,7 @@ use crate::server_group::OfferedTool;
 use crate::{names, tool_result};
 
 /// How often the progress of a call is shown to users.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Whether the operator trusts the hints of servers about their tools.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -222,7 +222,7 @@ async fn show(mut progress: watch::Receiver<Option<String>>, host: Arc<dyn ToolH
     while progress.changed().await.is_ok() {
         let text = progress.borrow_and_update().clone();
         host.progress(text.into_iter().map(ToolContent::text).collect());
-        tokio::time::sleep(BETWEEN_LOOKS).await;
+        tokio::time::sleep(PROGRESS_INTERVAL).await;
     }
     std::future::pending().await
 }

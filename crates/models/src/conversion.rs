@@ -19,7 +19,7 @@ use crate::remote::Dialect;
 use crate::spec::Spec;
 
 /// The most bytes of results that are kept. The oldest ones are dropped first.
-const KEPT: usize = 32 << 20;
+const MAX_KEPT_BYTES: usize = 32 << 20;
 
 /// The largest PDF that is sent as a file, in bytes of base64. A larger one is sent as text.
 /// Providers limit a request to 20 MB or more.
@@ -208,7 +208,7 @@ impl Conversions {
         if let Some(before) = kept.results.insert(key, converted) {
             kept.bytes -= before.weight();
         }
-        while kept.bytes > KEPT
+        while kept.bytes > MAX_KEPT_BYTES
             && let Some(oldest) = kept.order.pop_front()
         {
             let weight = kept.results.remove(&oldest).map_or(0, |result| result.weight());
@@ -433,7 +433,7 @@ mod tests {
         let conversions = Conversions::default();
         let key = |hash: u64| Key { hash, length: 1, wanted: ConversionTarget::Text };
         for hash in 0..5 {
-            conversions.keep(key(hash), Arc::new(Converted::Text("x".repeat(KEPT / 3))));
+            conversions.keep(key(hash), Arc::new(Converted::Text("x".repeat(MAX_KEPT_BYTES / 3))));
         }
         let kept: Vec<u64> = (0..5).filter(|hash| conversions.find(&key(*hash)).is_some()).collect();
         assert_eq!(kept, [2, 3, 4]);

@@ -18,7 +18,7 @@ use crate::secret::Secret;
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// The increase of the polling interval after a `slow_down` error, as RFC 8628 defines it.
-const SLOWER: Duration = Duration::from_secs(5);
+const SLOW_DOWN_INCREASE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub struct DeviceFlow {
@@ -128,7 +128,7 @@ impl DeviceFlow {
             Some("authorization_pending") => Ok(DevicePoll::Pending),
             Some("slow_down") => {
                 let asked = answer["interval"].as_u64().map(Duration::from_secs);
-                Ok(DevicePoll::SlowDown(asked.unwrap_or(grant.interval + SLOWER)))
+                Ok(DevicePoll::SlowDown(asked.unwrap_or(grant.interval + SLOW_DOWN_INCREASE)))
             }
             Some("access_denied") => Ok(DevicePoll::Denied),
             Some("expired_token" | "token_expired") => Ok(DevicePoll::Expired),

@@ -155,13 +155,13 @@ type CommandOutput = Mutex<Option<(Instant, Secret)>>;
 
 /// The number of environments that are remembered. In any other one the command is simply run
 /// again.
-const MOST_ENVIRONMENTS: usize = 64;
+const MAX_ENVIRONMENTS: usize = 64;
 
 impl CommandOutputs {
     fn of(&self, environment: &Environment) -> Arc<CommandOutput> {
         let name = self.hashing.hash_one(environment.iter().collect::<Vec<_>>());
         let mut answers = self.by_environment.lock().unwrap_or_else(PoisonError::into_inner);
-        if answers.len() >= MOST_ENVIRONMENTS && !answers.contains_key(&name) {
+        if answers.len() >= MAX_ENVIRONMENTS && !answers.contains_key(&name) {
             // Entries in use stay. Which of the others will be needed next is unknown.
             answers.retain(|_, answer| Arc::strong_count(answer) > 1);
         }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 /// The most images in one request. Providers limit the number, and every image is billed again with
 /// each request.
-const MOST_IMAGES: usize = 20;
+const MAX_IMAGES: usize = 20;
 
 /// Replaces an image that the provider refused.
 pub(crate) const NOT_TAKEN: &str = "[an image that this model does not take]";
@@ -19,7 +19,7 @@ const LEFT_OUT: &str = "[image left out: only the newest 20 images of a conversa
 
 /// Replaces every image except the newest ones with a marker.
 pub(crate) fn keep_newest_images(messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
-    let mut room = MOST_IMAGES;
+    let mut room = MAX_IMAGES;
     let mut kept: Vec<Arc<Message>> =
         messages.iter().rev().map(|message| without_old_images(message, &mut room)).collect();
     kept.reverse();

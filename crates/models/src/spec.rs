@@ -106,7 +106,7 @@ impl Spec {
 }
 
 /// Parts of names that mark a model as able to see images, whatever its family does.
-const SEEING: [&str; 4] = ["vision", "-vl", "2.5vl", "llava"];
+const VISION_NAMES: [&str; 4] = ["vision", "-vl", "2.5vl", "llava"];
 
 /// Derives the model `provider/model` from its name.
 pub(crate) fn spec(provider: &str, model: &str) -> Spec {
@@ -118,7 +118,7 @@ pub(crate) fn spec(provider: &str, model: &str) -> Spec {
             id: ModelId::from(format!("{provider}/{model}")),
             name: model.to_owned(),
             window: row.window,
-            images: row.images || SEEING.iter().any(|part| bare.contains(part)),
+            images: row.images || VISION_NAMES.iter().any(|part| bare.contains(part)),
             audio: bare.contains("-audio"),
             thinks: row.thinks,
             patches: catalogue::is_trained_on_patches(&bare),

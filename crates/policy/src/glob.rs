@@ -6,10 +6,10 @@
 use globset::{GlobBuilder, GlobMatcher};
 
 /// The longest pattern, in bytes.
-pub const LONGEST: usize = 1024;
+pub const MAX_PATTERN_BYTES: usize = 1024;
 
 /// The deepest nesting of braces.
-const DEEPEST: usize = 4;
+const MAX_BRACE_DEPTH: usize = 4;
 
 /// The most alternatives in all braces of one pattern together.
 const MAX_ALTERNATIVES: usize = 100;
@@ -17,9 +17,9 @@ const MAX_ALTERNATIVES: usize = 100;
 /// The reason why a text is not accepted as a glob.
 #[derive(Debug, thiserror::Error)]
 pub enum BadGlob {
-    #[error("it is longer than {LONGEST} bytes")]
+    #[error("it is longer than {MAX_PATTERN_BYTES} bytes")]
     TooLong,
-    #[error("its braces are nested more than {DEEPEST} deep")]
+    #[error("its braces are nested more than {MAX_BRACE_DEPTH} deep")]
     TooDeep,
     #[error("its braces have more than {MAX_ALTERNATIVES} alternatives")]
     TooManyAlternatives,
@@ -53,7 +53,7 @@ pub fn glob(text: &str, star: Star) -> Result<GlobMatcher, BadGlob> {
 ///
 /// If it exceeds one of them.
 pub fn check(text: &str) -> Result<(), BadGlob> {
-    if text.len() > LONGEST {
+    if text.len() > MAX_PATTERN_BYTES {
         return Err(BadGlob::TooLong);
     }
     let (mut depth, mut alternatives) = (0_usize, 0);
@@ -68,7 +68,7 @@ pub fn check(text: &str) -> Result<(), BadGlob> {
             b',' => alternatives += 1,
             _ => {}
         }
-        if depth > DEEPEST {
+        if depth > MAX_BRACE_DEPTH {
             return Err(BadGlob::TooDeep);
         }
         if alternatives > MAX_ALTERNATIVES {
@@ -90,7 +90,7 @@ mod tests {
             assert!(glob(&"{".repeat(depth), Star::Anything).is_err(), "{depth}");
             assert!(glob(&"{}".repeat(depth.max(101)), Star::Anything).is_err(), "{depth}");
         }
-        assert!(matches!(glob(&"a".repeat(LONGEST + 1), Star::Anything), Err(BadGlob::TooLong)));
+        assert!(matches!(glob(&"a".repeat(MAX_PATTERN_BYTES + 1), Star::Anything), Err(BadGlob::TooLong)));
         assert!(matches!(
             glob(&format!("{{{}}}", "a,".repeat(200)), Star::Anything),
             Err(BadGlob::TooManyAlternatives)

@@ -16,7 +16,7 @@ use shapes::{Operands, Options, Rest, SHAPES, Shape};
 
 /// The longest command that is covered exactly. The user could not recognise a longer one in the
 /// text of the option.
-const LONGEST: usize = 200;
+const MAX_GRANT_CHARS: usize = 200;
 
 pub fn always_grant(command: &str) -> Option<Grant> {
     // Only characters that the shell itself treats as space around a command.
@@ -28,7 +28,7 @@ pub fn always_grant(command: &str) -> Option<Grant> {
     let words: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
     match SHAPES.iter().find(|shape| shape.fits(&words)) {
         Some(shape) => Some(Grant::Command(shape.words().map(str::to_owned).collect())),
-        None => (command.chars().count() <= LONGEST).then(|| Grant::Exactly(command.to_owned())),
+        None => (command.chars().count() <= MAX_GRANT_CHARS).then(|| Grant::Exactly(command.to_owned())),
     }
 }
 

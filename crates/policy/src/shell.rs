@@ -22,13 +22,13 @@ pub use plain::{PlainWord, plain};
 pub use programs::{Programs, base, evaluates_arguments, own_arguments, programs, starts};
 
 /// The deepest nesting that is parsed. Text written by hand is not nested more deeply.
-const DEEPEST: usize = 40;
+const MAX_NESTING: usize = 40;
 
 /// Keywords after which a command begins.
 const KEYWORDS: [&str; 10] = ["if", "then", "elif", "else", "while", "until", "do", "!", "time", "coproc"];
 
 /// The longest text that is parsed, in bytes. Anything longer needs a question.
-pub const LONGEST: usize = 32 << 10;
+pub const MAX_COMMAND_BYTES: usize = 32 << 10;
 
 /// The commands that were found in a text.
 #[derive(Debug, Default)]
@@ -232,7 +232,7 @@ impl Reader {
 
     fn descend(&mut self) {
         self.depth += 1;
-        if self.depth > DEEPEST {
+        if self.depth > MAX_NESTING {
             self.script.is_torn = true;
             self.at = self.chars.len();
         }

@@ -12,7 +12,7 @@ use crate::descendants;
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Counting takes at most one part in this many of the time.
-const SHARE: u32 = 20;
+const MAX_TIME_SHARE: u32 = 20;
 
 pub(super) struct ProcessCount {
     /// The limit; None for no limit.
@@ -38,7 +38,7 @@ impl ProcessCount {
             return None;
         }
         let count = descendants::count();
-        self.next = Instant::now() + PAUSE.max(began.elapsed() * SHARE);
+        self.next = Instant::now() + PAUSE.max(began.elapsed() * MAX_TIME_SHARE);
         (count > most).then_some(most)
     }
 }

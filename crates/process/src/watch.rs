@@ -19,7 +19,7 @@ use crate::{CommandExit, RunningCommand};
 /// the log. A command that writes for ten minutes causes about 180 updates.
 const FIRST_INTERVAL: Duration = Duration::from_millis(200);
 const LAST_INTERVAL: Duration = Duration::from_secs(5);
-const SHARE: u32 = 20;
+const MAX_TIME_SHARE: u32 = 20;
 
 /// How long the helper may take to end everything before it is killed. It plans for 1.6 seconds,
 /// see `helper`.
@@ -31,7 +31,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// After this many bytes, the output is read more slowly, so that it does not monopolise the
 /// thread.
-const FLOOD: u64 = 16 << 20;
+const THROTTLE_AFTER_BYTES: u64 = 16 << 20;
 
 /// A timeout that is never reached. The clock has no room for the longest `Duration`.
 const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
@@ -129,7 +129,7 @@ pub async fn watch(
                 Ok(length) => {
                     add(&buffer[..length], captured, &mut spill).await;
                     total += length as u64;
-                    if total > FLOOD {
+                    if total > THROTTLE_AFTER_BYTES {
                         tokio::time::sleep(Duration::from_millis(1)).await;
                     }
                 }
@@ -182,7 +182,7 @@ async fn drain(pipe: &mut pipe::Receiver, buffer: &mut [u8], output: &SharedOutp
 
 /// Returns the pause before the next update of a command that has run for this long.
 pub fn pause(running: Duration) -> Duration {
-    (running / SHARE).clamp(FIRST_INTERVAL, LAST_INTERVAL)
+    (running / MAX_TIME_SHARE).clamp(FIRST_INTERVAL, LAST_INTERVAL)
 }
 
 impl CommandResult {

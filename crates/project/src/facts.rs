@@ -25,7 +25,7 @@ const STATUS: usize = 2 << 10;
 const OUTPUT: usize = 64 << 10;
 
 /// The most bytes of git's one-line files, such as `HEAD`.
-const SHORTEST: u64 = 4 << 10;
+const MAX_ONE_LINE_FILE_BYTES: u64 = 4 << 10;
 
 /// The text for a repository without changes.
 const CLEAN: &str = "no changes";
@@ -65,12 +65,12 @@ pub(crate) fn root(cwd: &Path) -> Option<&Path> {
 fn branch(root: &Path) -> Option<String> {
     let mut git = root.join(".git");
     // In a worktree `.git` is a file that names the actual folder.
-    if let Some(text) = read(&git, SHORTEST, OFlags::NOFOLLOW)
+    if let Some(text) = read(&git, MAX_ONE_LINE_FILE_BYTES, OFlags::NOFOLLOW)
         && let Some(elsewhere) = text.trim().strip_prefix("gitdir: ")
     {
         git = root.join(elsewhere);
     }
-    let head = read(&git.join("HEAD"), SHORTEST, OFlags::NOFOLLOW)?;
+    let head = read(&git.join("HEAD"), MAX_ONE_LINE_FILE_BYTES, OFlags::NOFOLLOW)?;
     let head = head.trim();
     // Only what git itself writes into the file is passed on.
     match head.strip_prefix("ref: refs/heads/") {

@@ -26,7 +26,7 @@ const PROJECT_SKILLS: [&str; 2] = [".acpd/skills", ".claude/skills"];
 const PROJECT_AGENTS: [&str; 1] = [".acpd/agents"];
 
 /// The most skills, and the most agents, that are used in one folder.
-const MOST: usize = 64;
+const MAX_PER_FOLDER: usize = 64;
 
 /// The most characters of one description in the instructions, and the most bytes of all of them.
 const DESCRIPTION: usize = 400;
@@ -105,7 +105,10 @@ impl LibraryContents {
         for name in folder.folders() {
             let path = folder.path.join(&name).join(skill::FILE);
             let Some(skill) = Skill::read(folder, &name) else { continue };
-            if self.skills.len() < MOST && self.may_use(folder, &path, rules) && self.skill(&skill.name).is_none() {
+            if self.skills.len() < MAX_PER_FOLDER
+                && self.may_use(folder, &path, rules)
+                && self.skill(&skill.name).is_none()
+            {
                 self.skills.push(skill);
             }
         }
@@ -115,7 +118,7 @@ impl LibraryContents {
         for name in folder.files() {
             let path = folder.path.join(format!("{name}.md"));
             let Some(agent) = CustomAgent::read(folder, &name) else { continue };
-            if self.agents.len() >= MOST || !self.may_use(folder, &path, rules) {
+            if self.agents.len() >= MAX_PER_FOLDER || !self.may_use(folder, &path, rules) {
                 continue;
             }
             match agent {

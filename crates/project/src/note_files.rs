@@ -18,7 +18,7 @@ use rustix::fs::{Mode as RawMode, OFlags};
 use crate::prompt_files;
 
 /// The most bytes of one file; a longer file is cut with a note.
-const LONGEST: u64 = 64 << 10;
+const MAX_FILE_BYTES: u64 = 64 << 10;
 
 /// The greatest depth of imports, the most imported files, and the most bytes of all of them.
 const IMPORT_DEPTH: usize = 4;
@@ -64,7 +64,7 @@ impl<'a> NoteReader<'a> {
 
     /// Adds a file of the user. It may be a symlink to a file elsewhere.
     pub(crate) fn add_own(&mut self, file: &Path) {
-        if let Some(note) = read(file, LONGEST, OFlags::empty()) {
+        if let Some(note) = read(file, MAX_FILE_BYTES, OFlags::empty()) {
             self.add(file, &note);
             self.import(&note, file, Owner::User, IMPORT_DEPTH);
         }
@@ -85,7 +85,7 @@ impl<'a> NoteReader<'a> {
         if is_off_limits(&path, self.protected) {
             return None;
         }
-        let note = read_below(folder, name, LONGEST)?;
+        let note = read_below(folder, name, MAX_FILE_BYTES)?;
         self.is_allowed(&path).then_some(note)
     }
 
@@ -113,7 +113,7 @@ impl<'a> NoteReader<'a> {
             let found = match owner {
                 Owner::User => {
                     let is_readable = !is_off_limits(&path, self.protected);
-                    let text = is_readable.then(|| read(&path, LONGEST, OFlags::empty())).flatten();
+                    let text = is_readable.then(|| read(&path, MAX_FILE_BYTES, OFlags::empty())).flatten();
                     text.filter(|_| self.is_allowed(&path))
                 }
                 Owner::Project(root) => path.strip_prefix(root).ok().and_then(|below| self.read_allowed(root, below)),

@@ -21,7 +21,7 @@ use crate::{note_files, notes};
 const FILE: &str = ".acpd/config.toml";
 
 /// The most bytes of a file. Files written by hand are not longer.
-const LONGEST: u64 = 64 << 10;
+const MAX_FILE_BYTES: u64 = 64 << 10;
 
 /// The most complaints that are shown at once.
 const MAX_COMPLAINTS: usize = 20;
@@ -85,7 +85,7 @@ fn sources(cwd: &Path) -> Vec<Source> {
         if folder.join(".acpd").is_symlink() {
             return Some(Source { file, text: None });
         }
-        note_files::read_inside(&file, LONGEST).map(|text| Source { file, text: Some(text) })
+        note_files::read_inside(&file, MAX_FILE_BYTES).map(|text| Source { file, text: Some(text) })
     };
     notes::folders(cwd).into_iter().filter_map(source).collect()
 }

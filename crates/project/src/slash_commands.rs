@@ -24,10 +24,10 @@ pub(crate) use template::first_line;
 const FOLDER: &str = ".acpd/commands";
 
 /// The most bytes of a file. A longer file is not a command.
-const LONGEST: u64 = 64 << 10;
+const MAX_FILE_BYTES: u64 = 64 << 10;
 
 /// The most files of one folder, and the most entries that are examined.
-const MOST: usize = 100;
+const MAX_FILES: usize = 100;
 const MAX_ENTRIES: usize = 10_000;
 
 /// Returns all commands by name. A nearer file takes precedence over one further up, and a
@@ -95,7 +95,7 @@ impl Folder {
         });
         let mut names: Vec<String> = files.collect();
         names.sort();
-        names.truncate(MOST);
+        names.truncate(MAX_FILES);
         names
     }
 
@@ -113,7 +113,7 @@ impl Folder {
         } else {
             confine::open_in(self.folder.as_fd(), &path, flags, Mode::empty()).ok()?
         };
-        note_files::read_whole(File::from(file), LONGEST).as_deref().and_then(Template::read)
+        note_files::read_whole(File::from(file), MAX_FILE_BYTES).as_deref().and_then(Template::read)
     }
 }
 
@@ -201,9 +201,9 @@ mod tests {
     #[test]
     fn a_folder_full_of_files_is_not_read_without_end() {
         let home = tempfile::tempdir().unwrap();
-        for number in 0..MOST + 20 {
+        for number in 0..MAX_FILES + 20 {
             write(&home.path().join(FOLDER), &format!("c{number:04}.md"), "x");
         }
-        assert_eq!(list(home.path(), None, &Rules::default()).len(), MOST);
+        assert_eq!(list(home.path(), None, &Rules::default()).len(), MAX_FILES);
     }
 }

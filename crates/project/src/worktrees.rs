@@ -45,7 +45,7 @@ const RESERVED_NAMES: [&str; 4] = ["status", "merge", "leave", "remove"];
 const SHORT_ID: usize = 8;
 
 /// How long a folder may take to answer. On a network that is gone it never does.
-const DISK_PATIENCE: Duration = Duration::from_secs(10);
+const DISK_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Git worktrees on this machine.
 #[derive(Clone)]
@@ -443,7 +443,7 @@ fn checked_name(name: Option<String>, session: &SessionId) -> Result<String, Wor
 
 /// Reads or changes the disk on a thread that may block.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, WorktreeError> {
-    let done = tokio::time::timeout(DISK_PATIENCE, tokio::task::spawn_blocking(work)).await;
+    let done = tokio::time::timeout(DISK_DEADLINE, tokio::task::spawn_blocking(work)).await;
     done.ok().and_then(Result::ok).ok_or_else(|| WorktreeError::Git("the folder did not answer in time".to_owned()))
 }
 

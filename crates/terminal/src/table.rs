@@ -8,7 +8,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use crate::style::{Colors, Style, terminal_width};
 
 /// The smallest width to which a column is cut.
-const NARROWEST: usize = 8;
+const MIN_COLUMN_WIDTH: usize = 8;
 
 /// The width below which optional columns are omitted before a column is cut further.
 const READABLE: usize = 22;
@@ -154,7 +154,7 @@ impl<const N: usize> Table<N> {
         while total(&widths, None) > limit {
             let cuttable = widths.iter_mut().zip(&self.columns).filter(|(_, column)| !matches!(column.cut, Cut::Never));
             match cuttable.map(|(width, _)| width).max() {
-                Some(widest) if *widest > NARROWEST => *widest -= 1,
+                Some(widest) if *widest > MIN_COLUMN_WIDTH => *widest -= 1,
                 _ => break,
             }
         }

@@ -15,7 +15,7 @@ use crate::tool::{CallRequest, RefusalReason, Tool};
 use crate::{ToolSettings, input};
 
 /// The most bytes per call.
-const LONGEST: usize = 64 << 10;
+const MAX_INPUT_BYTES: usize = 64 << 10;
 
 pub(crate) struct BashInputTool;
 
@@ -64,8 +64,11 @@ impl Tool for BashInputTool {
 
     fn plan(&self, call: CallRequest) -> Result<Box<dyn Job>, RefusalReason> {
         let Input { handle, text, close } = input::parse(&call.input)?;
-        if text.len() > LONGEST {
-            return Err(RefusalReason(format!("the text is longer than {} KB; write it to a file", LONGEST / 1024)));
+        if text.len() > MAX_INPUT_BYTES {
+            return Err(RefusalReason(format!(
+                "the text is longer than {} KB; write it to a file",
+                MAX_INPUT_BYTES / 1024
+            )));
         }
         if text.is_empty() && !close {
             return Err(RefusalReason("there is neither `text` nor `close`".to_owned()));

@@ -19,7 +19,7 @@ use crate::walk::{self, SearchDeadline};
 use crate::{ToolSettings, input};
 
 const DEFAULT_LIMIT: usize = 200;
-const MOST: usize = 2000;
+const MAX_PATHS: usize = 2000;
 
 pub(crate) struct GlobTool;
 
@@ -70,7 +70,7 @@ impl Tool for GlobTool {
                     "pattern": {"type": "string", "description": "The glob pattern, such as **/*.rs"},
                     "path": {"type": "string", "description": "The folder to search. Default: the working folder."},
                     "include_ignored": {"type": "boolean", "description": "Also find files that ignore files exclude. Default: false."},
-                    "limit": {"type": "integer", "minimum": 1, "description": format!("Most paths to return. Default {DEFAULT_LIMIT}, at most {MOST}.")}
+                    "limit": {"type": "integer", "minimum": 1, "description": format!("Most paths to return. Default {DEFAULT_LIMIT}, at most {MAX_PATHS}.")}
                 },
                 "required": ["pattern"]
             }),
@@ -161,7 +161,7 @@ fn find(
     }
     let complete = !clock.is_over();
     found.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-    let limit = usize::try_from(input.limit.unwrap_or(DEFAULT_LIMIT as u64)).unwrap_or(MOST).clamp(1, MOST);
+    let limit = usize::try_from(input.limit.unwrap_or(DEFAULT_LIMIT as u64)).unwrap_or(MAX_PATHS).clamp(1, MAX_PATHS);
     let base = Path::new(if confined.shown == "." { "" } else { &confined.shown });
     let (listed, shown) =
         fill(found.iter().take(limit).map(|(_, path)| base.join(path).display().to_string()), output_limit);

@@ -27,7 +27,7 @@ use crate::{ToolSettings, input};
 use hits::{FileHits, Hits};
 
 const DEFAULT_LIMIT: u64 = 200;
-const MOST: u64 = 5000;
+const MAX_HITS: u64 = 5000;
 const MAX_CONTEXT: u64 = 20;
 
 /// The longest pattern, and the largest compiled one, in bytes. A short pattern such as `\w{1000}`
@@ -121,7 +121,7 @@ impl Input {
     }
 
     fn limit(&self) -> usize {
-        usize::try_from(self.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MOST)).unwrap_or(1)
+        usize::try_from(self.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_HITS)).unwrap_or(1)
     }
 }
 
@@ -161,7 +161,7 @@ impl Tool for GrepTool {
                     "literal": {"type": "boolean", "description": "Take the pattern as plain text. Default: false."},
                     "multiline": {"type": "boolean", "description": "Let a match span lines, and `.` match line breaks. Default: false."},
                     "context": {"type": "integer", "minimum": 0, "description": format!("Lines to show around each match, at most {MAX_CONTEXT}. Default 0.")},
-                    "limit": {"type": "integer", "minimum": 1, "description": format!("Most matches (or files) to return. Default {DEFAULT_LIMIT}, at most {MOST}.")},
+                    "limit": {"type": "integer", "minimum": 1, "description": format!("Most matches (or files) to return. Default {DEFAULT_LIMIT}, at most {MAX_HITS}.")},
                     "include_ignored": {"type": "boolean", "description": "Also search files that ignore files exclude. Default: false."}
                 },
                 "required": ["pattern"]

@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 
 /// Room for the notes that tools add to the output that they have counted.
-const SLACK: usize = 1024;
+const ROOM_FOR_NOTES: usize = 1024;
 
 /// The limit for what users see. They may see more of a change to a large file than the model gets.
 const SHOWN: usize = 65 * 1024;
@@ -40,13 +40,13 @@ impl Job for LimitedJob {
 }
 
 fn hold(mut outcome: Outcome, limit: usize) -> Outcome {
-    let cut = shorten(&mut outcome.text, limit + SLACK);
+    let cut = shorten(&mut outcome.text, limit + ROOM_FOR_NOTES);
     if let (true, Value::Object(facts)) = (cut, &mut outcome.raw) {
         facts.insert("truncated".to_owned(), Value::Bool(true));
     }
     for content in &mut outcome.content {
         if let ToolContent::Text { text } = content {
-            shorten(text, limit.max(SHOWN) + SLACK);
+            shorten(text, limit.max(SHOWN) + ROOM_FOR_NOTES);
         }
     }
     outcome
@@ -77,7 +77,7 @@ mod tests {
         let long = format!("first{}last", "é".repeat(10_000));
         let outcome = Outcome::completed(long).with_raw(json!({"truncated": false}));
         let held = hold(outcome, 2000);
-        assert!(held.text.len() <= 2000 + SLACK, "{}", held.text.len());
+        assert!(held.text.len() <= 2000 + ROOM_FOR_NOTES, "{}", held.text.len());
         assert!(
             held.text.starts_with("first") && held.text.ends_with("last") && held.text.contains(" bytes cut here]")
         );

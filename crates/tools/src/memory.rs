@@ -27,8 +27,8 @@ use crate::{ToolSettings, input};
 const HEADING: &str = "# Memory\n\n";
 
 /// The largest file in bytes, and the longest fact in characters.
-const LARGEST: usize = 16 << 10;
-const LONGEST: usize = 500;
+const MAX_FILE_BYTES: usize = 16 << 10;
+const MAX_FACT_CHARS: usize = 500;
 
 pub(crate) struct MemoryTool;
 
@@ -113,8 +113,8 @@ impl Tool for MemoryTool {
             let mode = call.site.mode.id();
             return Err(RefusalReason(format!("the session's mode `{mode}` leaves out changes of the memory")));
         }
-        if text.is_empty() || text.chars().count() > LONGEST {
-            return Err(RefusalReason(format!("`text` must be one sentence of at most {LONGEST} characters")));
+        if text.is_empty() || text.chars().count() > MAX_FACT_CHARS {
+            return Err(RefusalReason(format!("`text` must be one sentence of at most {MAX_FACT_CHARS} characters")));
         }
         let file = MemoryFile::find(scope.unwrap_or_default(), &call)?;
         let old = file.read()?;
@@ -220,8 +220,8 @@ fn changed(old: &str, action: Action, text: &str) -> Result<(String, String), Re
     }
     new.push_str(&line);
     new.push('\n');
-    if new.len() > LARGEST {
-        let most = size(LARGEST as u64);
+    if new.len() > MAX_FILE_BYTES {
+        let most = size(MAX_FILE_BYTES as u64);
         return Err(RefusalReason(format!(
             "the memory is full ({most}); forget something first, or ask the user to tidy it up"
         )));
@@ -349,7 +349,7 @@ mod tests {
 
     #[test]
     fn the_memory_has_a_bound() {
-        let full = format!("{HEADING}{}", "- something\n".repeat(LARGEST / 12 - 1));
+        let full = format!("{HEADING}{}", "- something\n".repeat(MAX_FILE_BYTES / 12 - 1));
         assert!(after(&full, Action::Remember, "one more thing").starts_with("refused: the memory is full (16.0 KB)"));
     }
 }

@@ -14,7 +14,7 @@ use domain::SessionId;
 use crate::ToolSettings;
 
 /// The most files per session.
-const KEPT: usize = 20;
+const MAX_FILES: usize = 20;
 
 /// Returns the folder of a session; None if the id is not a plain file name.
 fn folder(settings: &ToolSettings, session: &SessionId) -> Option<PathBuf> {
@@ -31,7 +31,7 @@ pub(crate) fn next_file(settings: &ToolSettings, session: &SessionId) -> Option<
     let mut known: Vec<PathBuf> =
         fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     known.sort();
-    for oldest in &known[..known.len().saturating_sub(KEPT - 1)] {
+    for oldest in &known[..known.len().saturating_sub(MAX_FILES - 1)] {
         // A file that cannot be deleted only takes up space.
         let _ = fs::remove_file(oldest);
     }

@@ -14,7 +14,7 @@ use crate::{ToolSettings, input};
 
 /// The most characters of a plan. The user must see all of it, so a longer one is refused instead
 /// of cut.
-const LONGEST: usize = 20_000;
+const MAX_PLAN_CHARS: usize = 20_000;
 
 /// The modes in which a plan can be carried out.
 const MODES: [Mode; 3] = [Mode::Full, Mode::Safe, Mode::Sandbox];
@@ -66,8 +66,10 @@ impl Tool for ProposePlanTool {
             return Err(RefusalReason(format!("the mode is `{mode}` and not `plan`; a plan needs no approval there")));
         }
         let plan = plan.trim();
-        if plan.chars().count() > LONGEST {
-            return Err(RefusalReason(format!("the plan is longer than {LONGEST} characters; propose a shorter one")));
+        if plan.chars().count() > MAX_PLAN_CHARS {
+            return Err(RefusalReason(format!(
+                "the plan is longer than {MAX_PLAN_CHARS} characters; propose a shorter one"
+            )));
         }
         if let Some(secret) = secret_requested(plan) {
             return Err(RefusalReason(format!(

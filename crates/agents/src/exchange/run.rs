@@ -11,11 +11,11 @@ use super::Exchange;
 use crate::link::SessionRequest;
 
 /// The longest message of a child, in bytes. Parsed JSON may take twenty times as much memory.
-const LONGEST: usize = 16 << 20;
+const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
 /// The most consecutive lines that are not messages. Some programs print something before they
 /// speak the protocol.
-const NONSENSE: usize = 200;
+const MAX_BAD_LINES: usize = 200;
 
 /// The most messages and bytes that may wait for a child that does not read its input.
 const WAITING: usize = 1024;
@@ -39,7 +39,7 @@ pub(crate) async fn run(
     reports: &mpsc::Sender<AgentReport>,
 ) -> Option<AgentFailure> {
     let Pipes { mut from_child, mut to_child } = pipes;
-    let mut decoder = Decoder::new(LONGEST);
+    let mut decoder = Decoder::new(MAX_MESSAGE_BYTES);
     let mut nonsense = 0;
     let mut sending: Vec<u8> = Vec::new();
     let mut sent = 0;
@@ -102,9 +102,9 @@ async fn until(deadline: Option<tokio::time::Instant>) {
     }
 }
 
-/// Handles the messages that have arrived, until `REPORTS` reports wait.
+/// Handles the messages that have arrived, until `MAX_WAITING_REPORTS` reports wait.
 fn drain(exchange: &mut Exchange, decoder: &mut Decoder, nonsense: &mut usize) -> Result<(), AgentFailure> {
-    while exchange.reports.len() < REPORTS {
+    while exchange.reports.len() < MAX_WAITING_REPORTS {
         let Some(frame) = decoder.next() else { break };
         let frame = frame.map_err(|error| gone(exchange, &format!("broke the protocol: {error}")))?;
         match serde_json::from_slice::<Value>(&frame) {
@@ -114,7 +114,7 @@ fn drain(exchange: &mut Exchange, decoder: &mut Decoder, nonsense: &mut usize) -
             }
             Ok(_) | Err(_) => {
                 *nonsense += 1;
-                if *nonsense > NONSENSE {
+                if *nonsense > MAX_BAD_LINES {
                     return Err(gone(exchange, "writes nothing but lines that are no messages"));
                 }
             }
@@ -124,7 +124,7 @@ fn drain(exchange: &mut Exchange, decoder: &mut Decoder, nonsense: &mut usize) -
 }
 
 /// While this many reports wait, no further message is handled.
-const REPORTS: usize = 64;
+const MAX_WAITING_REPORTS: usize = 64;
 
 /// Delivers the reports that came before a failure.
 async fn flush(exchange: &mut Exchange, reports: &mpsc::Sender<AgentReport>) {

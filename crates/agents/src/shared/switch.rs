@@ -20,7 +20,7 @@ pub(super) enum Destination {
 }
 
 /// The most updates that are kept for sessions whose ids are not known yet.
-const EARLY: usize = 1000;
+const MAX_EARLY_UPDATES: usize = 1000;
 
 #[derive(Default)]
 pub(super) struct Switch {
@@ -117,7 +117,7 @@ impl Switch {
                 None => match id {
                     Some(id) => vec![(Destination::Child, refusal(id, method))],
                     None => {
-                        if self.early.len() < EARLY && self.is_opening() {
+                        if self.early.len() < MAX_EARLY_UPDATES && self.is_opening() {
                             self.early.push_back(message);
                         }
                         Vec::new()

@@ -19,7 +19,7 @@ const MEDIUM: usize = 6_400;
 const LONGEST_WORK: usize = 200;
 
 /// The shortest beginning of a message that is worth keeping.
-const SHORTEST: usize = 200;
+const MIN_KEPT_CHARS: usize = 200;
 
 /// The text that replaces an outcome that was cleared.
 pub fn cleared_text(call: &CallId) -> String {
@@ -121,7 +121,7 @@ fn newest_of_user(messages: &[Arc<Message>], mut room: usize, mut has_facts: boo
         let weight: usize = content.iter().map(weight).sum();
         if weight > room {
             let text = content.iter().map(Content::as_text).collect::<Vec<_>>().join("\n");
-            if room >= SHORTEST {
+            if room >= MIN_KEPT_CHARS {
                 let end = text.floor_char_boundary(room);
                 let text = format!("{}\n[the rest of this message was left out]", &text[..end]);
                 kept.push(Arc::new(Message::User { id: id.clone(), content: vec![Content::text(text)] }));

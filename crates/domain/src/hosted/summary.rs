@@ -4,7 +4,7 @@ use crate::conversation::{Message, Part};
 use crate::{Content, SessionState};
 
 /// The maximum number of bytes of the summary, and of one message in it.
-const LONGEST: usize = 24 << 10;
+const MAX_SUMMARY_BYTES: usize = 24 << 10;
 const LONGEST_MESSAGE: usize = 4 << 10;
 
 /// Summarises a session up to its last prompt: the newest messages that fit, without the older
@@ -16,7 +16,7 @@ pub fn summary(state: &SessionState) -> Option<String> {
         messages.pop();
     }
     let mut kept = Vec::new();
-    let mut room = LONGEST;
+    let mut room = MAX_SUMMARY_BYTES;
     for message in messages.iter().rev() {
         let Some(rest) = room.checked_sub(message.len()) else { break };
         room = rest;
@@ -106,7 +106,7 @@ mod tests {
         kinds.push(said("m", "The end."));
         let text = summary(&session(kinds)).unwrap();
         assert!(
-            text.len() < LONGEST + 1000 && text.contains("The end.") && text.contains("left out"),
+            text.len() < MAX_SUMMARY_BYTES + 1000 && text.contains("The end.") && text.contains("left out"),
             "{}",
             text.len()
         );

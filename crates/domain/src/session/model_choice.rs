@@ -6,7 +6,7 @@ use super::machine::SessionMachine;
 use crate::ModelId;
 
 /// The most remarks that a session shows until it is loaded again.
-const MOST_REMARKS: usize = 16;
+const MAX_REMARKS: usize = 16;
 
 impl SessionMachine {
     /// Whether the model is a default that may still be replaced.
@@ -37,7 +37,7 @@ impl SessionMachine {
         }
         for text in remarks {
             let Some(shown) = &mut self.clients.remarks else { return };
-            if shown.len() < MOST_REMARKS && shown.insert(text.clone()) {
+            if shown.len() < MAX_REMARKS && shown.insert(text.clone()) {
                 self.notice_passing(text);
             }
         }

@@ -18,7 +18,7 @@ use crate::{
 
 /// How often hooks may send one turn back. A hook that always refuses must not keep the model busy
 /// forever.
-const SENT_BACK: u32 = 3;
+const MAX_STOP_HOOK_ROUNDS: u32 = 3;
 
 impl SessionMachine {
     /// Whether the backend of this turn still counts: the turn runs and has not been stopped.
@@ -109,7 +109,7 @@ impl SessionMachine {
         let Some(reason) = running.ending.take() else { return };
         if let Some(why) = refusal.filter(|_| reason == StopReason::EndTurn) {
             running.sent_back += 1;
-            if running.sent_back <= SENT_BACK {
+            if running.sent_back <= MAX_STOP_HOOK_ROUNDS {
                 return self.remind(turn, format!("A hook did not let the turn end: {why}"));
             }
         }

@@ -81,7 +81,7 @@ pub struct BackgroundWork {
 
 impl BackgroundWork {
     /// How many bytes of output are kept.
-    const KEPT: usize = 4 * 1024;
+    const MAX_KEPT_BYTES: usize = 4 * 1024;
 
     pub fn new(call: CallId, card: ToolCard, since: u64) -> Self {
         Self { call, card, output: String::new(), since }
@@ -94,7 +94,7 @@ impl BackgroundWork {
 
     fn wrote(&mut self, text: &str) {
         self.output.push_str(text);
-        let surplus = self.output.len().saturating_sub(Self::KEPT);
+        let surplus = self.output.len().saturating_sub(Self::MAX_KEPT_BYTES);
         self.output.drain(..self.output.ceil_char_boundary(surplus));
     }
 }

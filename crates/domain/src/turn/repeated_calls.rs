@@ -11,7 +11,7 @@ const SAME_FAILURES: u32 = 3;
 const SAME_OUTCOMES: u32 = 4;
 
 /// Tools that are called again to wait for something.
-const WAITING: [&str; 3] = ["bash_output", AGENT, UPDATE_PLAN];
+const POLLING_TOOLS: [&str; 3] = ["bash_output", AGENT, UPDATE_PLAN];
 
 #[derive(Debug, Default)]
 pub(super) struct RepeatedCalls {
@@ -60,7 +60,7 @@ impl RepeatedCalls {
         }
         self.last = match self.last.take() {
             Some((last, same, times)) if last == request && same == outcome => Some((last, same, times + 1)),
-            Some(_) | None if WAITING.contains(&request.tool.as_str()) => None,
+            Some(_) | None if POLLING_TOOLS.contains(&request.tool.as_str()) => None,
             Some(_) | None => Some((request, outcome.to_owned(), 1)),
         };
     }

@@ -25,7 +25,7 @@ use super::page::Bytes;
 
 pub(super) const SEGMENT: u64 = 512 * 1024;
 const SEGMENT_HEADER: usize = 20;
-const SHORTEST: usize = 8;
+const MIN_MESSAGE_BYTES: usize = 8;
 
 /// If a segment cannot be read as a whole, it is read in blocks of this size.
 const BLOCK: usize = 4096;
@@ -176,7 +176,7 @@ struct Parsed {
 
 /// The message at `at`, if there is one, it is of the wanted segment, and its checksum is right.
 fn parse(bytes: &[u8], at: usize, segment: Option<u64>, waste: &mut usize) -> Option<Parsed> {
-    let header = bytes.get(at..).filter(|rest| rest.len() >= SHORTEST)?;
+    let header = bytes.get(at..).filter(|rest| rest.len() >= MIN_MESSAGE_BYTES)?;
     let mut rest = Bytes(header);
     let checksum = u32::from_le_bytes(*rest.take(4)?.first_chunk()?);
     let kind = match rest.byte()? {

@@ -14,13 +14,13 @@ use super::{address, plain};
 use crate::{limited_http, remote};
 
 /// How long renewing a token may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const RENEWAL_DEADLINE: Duration = Duration::from_secs(30);
 
 /// The largest answer of a token endpoint, in bytes.
-const LARGEST: usize = 256 << 10;
+const MAX_ANSWER_BYTES: usize = 256 << 10;
 
 /// How often to look for a login that the user's command stores.
-const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
+const LOGIN_POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Gives the connection to one server its token. Clones share whether a login is needed, and why
 /// the stored one cannot be used.
@@ -155,7 +155,7 @@ impl Bearer {
     /// Resolves when there is a login of another version than this one.
     pub(crate) async fn changed_since(&self, seen: Option<Version>) {
         loop {
-            tokio::time::sleep(BETWEEN_LOOKS).await;
+            tokio::time::sleep(LOGIN_POLL_INTERVAL).await;
             let now = self.version().await;
             if now.is_some() && now != seen {
                 return;
@@ -188,12 +188,12 @@ async fn request(login: &Login) -> Result<TokenAnswer, TokenFailure> {
         let failed = |error: reqwest::Error| other(remote::innermost(&error.without_url()));
         let response = request.send().await.map_err(failed)?;
         let status = response.status().as_u16();
-        let body = limited_http::body(response, LARGEST).await.map_err(failed)?;
+        let body = limited_http::body(response, MAX_ANSWER_BYTES).await.map_err(failed)?;
         TokenAnswer::read(status, &body.ok_or_else(|| other("its answer is too large".to_owned()))?)
     };
-    match tokio::time::timeout(PATIENCE, exchange).await {
+    match tokio::time::timeout(RENEWAL_DEADLINE, exchange).await {
         Ok(answer) => answer,
-        Err(_) => Err(other(format!("it did not answer within {} s", PATIENCE.as_secs()))),
+        Err(_) => Err(other(format!("it did not answer within {} s", RENEWAL_DEADLINE.as_secs()))),
     }
 }
 

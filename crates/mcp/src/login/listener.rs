@@ -13,15 +13,15 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::LoginError;
-use super::redirect::{LONGEST, Redirected};
+use super::redirect::{MAX_ADDRESS_BYTES, Redirected};
 
 const PATH: &str = "/callback";
 
 /// How long a client may take to send its request and to read the answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CLIENT_DEADLINE: Duration = Duration::from_secs(10);
 
 /// The most connections at a time. Browsers open some in advance.
-const MOST: usize = 32;
+const MAX_CONNECTIONS: usize = 32;
 
 pub struct RedirectListener {
     listener: TcpListener,
@@ -54,10 +54,10 @@ impl RedirectListener {
         let mut open = JoinSet::new();
         loop {
             tokio::select! {
-                accepted = self.listener.accept(), if open.len() < MOST => {
+                accepted = self.listener.accept(), if open.len() < MAX_CONNECTIONS => {
                     let (stream, _) = accepted.map_err(LoginError::Listen)?;
                     let state = state.to_owned();
-                    open.spawn(async move { timeout(PATIENCE, answer(stream, &state)).await.ok().flatten() });
+                    open.spawn(async move { timeout(CLIENT_DEADLINE, answer(stream, &state)).await.ok().flatten() });
                 }
                 Some(done) = open.join_next() => {
                     if let Ok(Some(redirected)) = done {
@@ -109,7 +109,7 @@ enum Request {
 async fn read(stream: &mut TcpStream) -> Request {
     let mut head = Vec::new();
     while !head.windows(4).any(|window| window == b"\r\n\r\n") {
-        if head.len() > LONGEST || !matches!(stream.read_buf(&mut head).await, Ok(1..)) {
+        if head.len() > MAX_ADDRESS_BYTES || !matches!(stream.read_buf(&mut head).await, Ok(1..)) {
             return Request::Wrong;
         }
     }

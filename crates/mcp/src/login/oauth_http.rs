@@ -14,10 +14,10 @@ use crate::limited_http;
 use crate::remote::{self, innermost};
 
 /// How long an exchange may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const EXCHANGE_DEADLINE: Duration = Duration::from_secs(30);
 
 /// The largest answer, in bytes.
-const LARGEST: usize = 256 << 10;
+const MAX_ANSWER_BYTES: usize = 256 << 10;
 
 const FORM: &str = "application/x-www-form-urlencoded";
 
@@ -36,9 +36,9 @@ pub(super) struct OauthHttp {
 enum ExchangeError {
     #[error("the address {0} is not safe for a login")]
     Address(String),
-    #[error("the answer is larger than {}", size(LARGEST as u64))]
+    #[error("the answer is larger than {}", size(MAX_ANSWER_BYTES as u64))]
     TooLarge,
-    #[error("there was no answer within {} s", PATIENCE.as_secs())]
+    #[error("there was no answer within {} s", EXCHANGE_DEADLINE.as_secs())]
     Late,
     #[error("{0}")]
     Http(String),
@@ -63,12 +63,12 @@ impl OauthHttp {
             *answer.status_mut() = response.status();
             *answer.headers_mut() = response.headers().clone();
             if !is_stream(&response) {
-                let body = limited_http::body(response, LARGEST).await.map_err(failed)?;
+                let body = limited_http::body(response, MAX_ANSWER_BYTES).await.map_err(failed)?;
                 *answer.body_mut() = body.ok_or(ExchangeError::TooLarge)?;
             }
             Ok(answer)
         };
-        tokio::time::timeout(PATIENCE, exchange).await.unwrap_or(Err(ExchangeError::Late))
+        tokio::time::timeout(EXCHANGE_DEADLINE, exchange).await.unwrap_or(Err(ExchangeError::Late))
     }
 
     /// Asks the server for its challenge by beginning a session without a token. Returns the status

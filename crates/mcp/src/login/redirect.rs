@@ -7,7 +7,7 @@ use reqwest::Url;
 use super::{LoginError, plain};
 
 /// The longest address that is read, in bytes.
-pub(crate) const LONGEST: usize = 16 << 10;
+pub(crate) const MAX_ADDRESS_BYTES: usize = 16 << 10;
 
 /// What the authorization server reports through the browser. The code is secret, so `Debug` hides
 /// it.
@@ -34,7 +34,7 @@ impl Redirected {
     pub fn pasted(text: &str, redirect_uri: &str) -> Result<Self, LoginError> {
         let wrong = LoginError::Redirect("it should begin like the page that the browser could not load");
         let text = text.trim();
-        if text.len() > LONGEST {
+        if text.len() > MAX_ADDRESS_BYTES {
             return Err(LoginError::Redirect("it is too long"));
         }
         let (Ok(url), Ok(expected)) = (Url::parse(text), Url::parse(redirect_uri)) else { return Err(wrong) };
@@ -106,7 +106,7 @@ mod tests {
             (format!("{URI}?state=s&code="), "no `code`"),
             (format!("{URI}?state=s&code=a&code=b"), "twice"),
             (format!("{URI}?state=s&state=t&code=a"), "twice"),
-            (format!("{URI}?state=s&code={}", "x".repeat(LONGEST)), "too long"),
+            (format!("{URI}?state=s&code={}", "x".repeat(MAX_ADDRESS_BYTES)), "too long"),
         ] {
             let error = read(&text).unwrap_err();
             assert!(error.contains(why), "{error}");

@@ -19,10 +19,10 @@ use super::token::Login;
 use crate::private_file;
 
 /// The largest file, in bytes.
-const LARGEST: u64 = 64 << 10;
+const MAX_FILE_BYTES: u64 = 64 << 10;
 
 /// How long the disk may take to respond.
-const PATIENCE: Duration = Duration::from_secs(5);
+const DISK_DEADLINE: Duration = Duration::from_secs(5);
 
 const SUFFIX: &str = "json";
 const LOCK: &str = "lock";
@@ -187,9 +187,9 @@ impl StoredLogins {
     ) -> io::Result<T> {
         let this = self.clone();
         let work = tokio::task::spawn_blocking(move || work(&this));
-        match tokio::time::timeout(PATIENCE, work).await {
+        match tokio::time::timeout(DISK_DEADLINE, work).await {
             Ok(done) => done.unwrap_or_else(|error| Err(io::Error::other(error))),
-            Err(_) => Err(io::Error::other(format!("the disk did not answer within {} s", PATIENCE.as_secs()))),
+            Err(_) => Err(io::Error::other(format!("the disk did not answer within {} s", DISK_DEADLINE.as_secs()))),
         }
     }
 }
@@ -204,7 +204,7 @@ fn read(path: &Path, server: &str) -> io::Result<Option<Login>> {
 }
 
 fn parsed(path: &Path) -> io::Result<Option<Login>> {
-    let Some(text) = private_file::read(path, LARGEST)? else { return Ok(None) };
+    let Some(text) = private_file::read(path, MAX_FILE_BYTES)? else { return Ok(None) };
     // An error of the parser may quote a token.
     serde_json::from_slice(&text).map(Some).map_err(|_| io::Error::other("it does not hold a login"))
 }

@@ -11,7 +11,7 @@ use super::{LoginError, plain};
 use crate::hidden;
 
 /// A token is renewed this long before it expires, because requests take time.
-const MARGIN: u64 = 30;
+const RENEW_BEFORE_EXPIRY: u64 = 30;
 
 /// The longest lifetime of a token that is believed.
 const LONGEST_LIFETIME: u64 = 10 * 365 * 24 * 3600;
@@ -198,7 +198,7 @@ fn seconds(time: SystemTime) -> u64 {
 /// half of its time.
 pub(crate) fn renew_at(lifetime: Duration, now: SystemTime) -> u64 {
     let lifetime = lifetime.as_secs().min(LONGEST_LIFETIME);
-    seconds(now) + lifetime - MARGIN.min(lifetime / 2)
+    seconds(now) + lifetime - RENEW_BEFORE_EXPIRY.min(lifetime / 2)
 }
 
 #[cfg(test)]
@@ -239,7 +239,7 @@ pub(crate) mod tests {
         assert_eq!(login.refresh_token.as_deref(), Some("refresh/2"), "the old one stays valid");
         assert!(!login.is_due(at(u64::from(u32::MAX))), "nothing says when it expires");
         assert_eq!(renew_at(Duration::from_secs(10), at(100)), 105);
-        assert_eq!(renew_at(Duration::MAX, at(0)), LONGEST_LIFETIME - MARGIN);
+        assert_eq!(renew_at(Duration::MAX, at(0)), LONGEST_LIFETIME - RENEW_BEFORE_EXPIRY);
         login.refresh_token = None;
         login.renew_at = Some(0);
         assert!(!login.is_due(at(1)), "nothing renews it");

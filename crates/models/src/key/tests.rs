@@ -108,7 +108,7 @@ fn only_so_many_environments_are_remembered() {
     let mine = answers.of(&environment(&[]));
     for number in 0..1000 {
         answers.of(&environment(&[("PART", &number.to_string())]));
-        assert!(answers.by_environment.lock().unwrap().len() <= MOST_ENVIRONMENTS);
+        assert!(answers.by_environment.lock().unwrap().len() <= MAX_ENVIRONMENTS);
     }
     assert!(Arc::ptr_eq(&mine, &answers.of(&environment(&[]))));
 }

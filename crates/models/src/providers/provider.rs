@@ -24,7 +24,7 @@ const FRESH_LOCAL: Duration = Duration::from_secs(30);
 const UNREADY: Duration = Duration::from_secs(1);
 
 /// The most listed models that are kept and shown, besides the configured ones.
-pub(super) const MOST_MODELS: usize = 1_000;
+pub(super) const MAX_MODELS: usize = 1_000;
 
 const DEADLINE: Duration = Duration::from_secs(15);
 const LOCAL_DEADLINE: Duration = Duration::from_millis(800);
@@ -333,15 +333,15 @@ impl Provider {
         list.trouble = trouble;
         // An old list is better than none, except for a server on this machine that is gone.
         if models.is_some() || self.role == Role::Local {
-            list.truncated = models.as_ref().is_some_and(|models| models.len() > MOST_MODELS);
+            list.truncated = models.as_ref().is_some_and(|models| models.len() > MAX_MODELS);
             list.models = models.map(|models| self.keep_some(models));
         }
     }
 
-    /// Keeps the first `MOST_MODELS`, and those that are known by name.
+    /// Keeps the first `MAX_MODELS`, and those that are known by name.
     fn keep_some(&self, models: Vec<Spec>) -> Vec<Spec> {
         let is_named = |spec: &Spec| self.named.iter().any(|(name, _)| *name == spec.api_name);
-        let kept = models.into_iter().enumerate().filter(|(at, spec)| *at < MOST_MODELS || is_named(spec));
+        let kept = models.into_iter().enumerate().filter(|(at, spec)| *at < MAX_MODELS || is_named(spec));
         kept.map(|(_, spec)| spec).collect()
     }
 

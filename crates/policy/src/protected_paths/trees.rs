@@ -38,7 +38,7 @@ const ALWAYS: [&str; 22] = [
 
 /// Programs that descend into folders with an option `-r`, `-R` or `-a`, or one that begins with
 /// `--rec`, `--arch` or `--deref`.
-const WHEN_TOLD: [&str; 13] =
+const RECURSIVE_WITH_OPTION: [&str; 13] =
     ["grep", "egrep", "fgrep", "zgrep", "diff", "cp", "scp", "zip", "rm", "chmod", "chown", "chgrp", "setfacl"];
 
 /// Programs that search the current folder unless another one is given.
@@ -49,7 +49,7 @@ const SEARCHERS: [&str; 12] =
 /// starts, and `environment` has its variables.
 pub fn reads_protected_tree(command: &str, places: &[PathBuf], cwd: &Path, environment: &Environment) -> bool {
     // The command is too long to be parsed.
-    if command.len() > shell::LONGEST {
+    if command.len() > shell::MAX_COMMAND_BYTES {
         return true;
     }
     let is_above = |path: &Path| places.iter().any(|place| leads_to(path, place));
@@ -82,7 +82,7 @@ pub fn reads_protected_tree(command: &str, places: &[PathBuf], cwd: &Path, envir
 /// questions.
 pub fn calls_acpd(command: &str) -> bool {
     // A command that is too long to be parsed may call anything.
-    if command.len() > shell::LONGEST {
+    if command.len() > shell::MAX_COMMAND_BYTES {
         return command.contains("acpd");
     }
     let programs = shell::programs(command);
@@ -103,7 +103,7 @@ fn reads_trees(name: &str, arguments: &[Word]) -> bool {
             || (is_cluster && text.contains('d') && arguments.iter().any(|word| word.text.ends_with("recurse")))
     };
     ALWAYS.contains(&name)
-        || (WHEN_TOLD.contains(&name) && arguments.iter().any(is_told))
+        || (RECURSIVE_WITH_OPTION.contains(&name) && arguments.iter().any(is_told))
         || (name == "git" && arguments.iter().any(|word| word.text.starts_with("--no-ind")))
 }
 

@@ -75,7 +75,7 @@ impl CommandPattern {
     /// arguments must not contain file name patterns.
     pub(super) fn fits_all(&self, command: &ComparedCommand<'_>) -> bool {
         let text = command.text;
-        let Some(given) = plain(text).filter(|_| text.len() <= shell::LONGEST) else { return false };
+        let Some(given) = plain(text).filter(|_| text.len() <= shell::MAX_COMMAND_BYTES) else { return false };
         let names_files = |word: &PlainWord| word.names_files;
         let Some(program) = given.first().filter(|program| !names_files(program)) else { return false };
         if shell::evaluates_arguments(&program.text) && given.iter().any(names_files) {

@@ -8,20 +8,20 @@ mod hiding;
 mod sed;
 mod tables;
 
-use super::{LONGEST, ShellScript, SimpleCommand, Word, has_substitution, read, read_quoted};
+use super::{MAX_COMMAND_BYTES, ShellScript, SimpleCommand, Word, has_substitution, read, read_quoted};
 use tables::{
     COMMAND_OPTIONS, EVALUATORS, FEEDERS, RUN_OPTIONS, SHELLS, SPEAKERS, STARTS_SHELL, UNCERTAIN, WRAPPERS,
     WRAPPING_SUBCOMMANDS,
 };
 
 /// The deepest nesting of wrappers that is followed.
-const DEEPEST: usize = 12;
+const MAX_WRAPPER_DEPTH: usize = 12;
 
 /// The most programs of one command that are examined.
-const MOST: usize = 2000;
+const MAX_PROGRAMS: usize = 2000;
 
 /// The most bytes that are examined for one command. The same words may be examined many times.
-const LARGEST: usize = 512 << 10;
+const MAX_EXAMINED_BYTES: usize = 512 << 10;
 
 #[derive(Debug, Default)]
 pub struct Programs {
@@ -35,7 +35,7 @@ pub struct Programs {
 }
 
 pub fn programs(command: &str) -> Programs {
-    if command.len() > LONGEST {
+    if command.len() > MAX_COMMAND_BYTES {
         return Programs { hides_some: true, ..Programs::default() };
     }
     let mut found = Programs::default();
@@ -66,7 +66,8 @@ impl Programs {
 
     /// Returns whether a limit is reached. If so, something may be hidden.
     fn is_full(&mut self, depth: usize) -> bool {
-        let is_full = depth > DEEPEST || self.calls.len() >= MOST || self.weight >= LARGEST;
+        let is_full =
+            depth > MAX_WRAPPER_DEPTH || self.calls.len() >= MAX_PROGRAMS || self.weight >= MAX_EXAMINED_BYTES;
         self.hides_some |= is_full;
         is_full
     }

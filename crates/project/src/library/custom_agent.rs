@@ -10,7 +10,7 @@ use crate::front_matter;
 use crate::slash_commands::first_line;
 
 /// The most bytes of a file.
-const LONGEST: u64 = 64 << 10;
+const MAX_FILE_BYTES: u64 = 64 << 10;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CustomAgent {
@@ -30,7 +30,7 @@ impl CustomAgent {
     /// not exist, because a typo must not give an agent more rights than intended.
     pub(super) fn read(folder: &Folder, name: &str) -> Option<Result<Self, String>> {
         let file = format!("{name}.md");
-        let (front, text) = front_matter::read(&folder.read(&file, LONGEST)?);
+        let (front, text) = front_matter::read(&folder.read(&file, MAX_FILE_BYTES)?);
         if text.is_empty() {
             return None;
         }

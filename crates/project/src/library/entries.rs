@@ -13,7 +13,7 @@ use rustix::fs::{Dir, FileType, Mode, OFlags};
 use crate::note_files;
 
 /// The most entries of one folder that are used, and the most that are examined.
-const MOST: usize = 100;
+const MAX_USED_ENTRIES: usize = 100;
 const MAX_ENTRIES: usize = 10_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +86,7 @@ pub(super) fn names(folder: BorrowedFd<'_>, pick: impl Fn(&str, FileType) -> Opt
     });
     let mut names: Vec<String> = picked.collect();
     names.sort();
-    names.truncate(MOST);
+    names.truncate(MAX_USED_ENTRIES);
     names
 }
 

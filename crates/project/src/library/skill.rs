@@ -17,11 +17,11 @@ use crate::slash_commands::first_line;
 pub(super) const FILE: &str = "SKILL.md";
 
 /// The most bytes of a `SKILL.md`, and of any other file of a skill.
-const LONGEST: u64 = 64 << 10;
+const MAX_FILE_BYTES: u64 = 64 << 10;
 const LONGEST_RESOURCE: u64 = 1 << 20;
 
 /// The most files of a skill that are listed, and the depth to which its folders are searched.
-const LISTED: usize = 60;
+const MAX_LISTED_FILES: usize = 60;
 const DEPTH: usize = 4;
 
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ impl Skill {
         let opened = parent.enter(name)?;
         let flags = OFlags::RDONLY | OFlags::NONBLOCK;
         let file = confine::open_in(opened.as_fd(), FILE, flags, Mode::empty()).ok()?;
-        let (front, text) = front_matter::read(&note_files::read_whole(File::from(file), LONGEST)?);
+        let (front, text) = front_matter::read(&note_files::read_whole(File::from(file), MAX_FILE_BYTES)?);
         if text.is_empty() {
             return None;
         }
@@ -106,7 +106,7 @@ fn list(folder: std::os::fd::BorrowedFd<'_>, prefix: &str, depth: usize, files: 
         }
     });
     for name in found {
-        if files.len() == LISTED {
+        if files.len() == MAX_LISTED_FILES {
             return;
         }
         let path = format!("{prefix}{name}");

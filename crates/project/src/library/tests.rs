@@ -122,7 +122,7 @@ fn files_of_a_skill_are_read_below_its_folder_only() {
 #[test]
 fn many_and_long_descriptions_are_cut() {
     let at = place();
-    for number in 0..MOST + 10 {
+    for number in 0..MAX_PER_FOLDER + 10 {
         at.write(
             &format!("own/skills/s{number:03}/SKILL.md"),
             &format!("---\ndescription: {}\n---\nx", "long ".repeat(200)),
@@ -130,6 +130,6 @@ fn many_and_long_descriptions_are_cut() {
     }
     let contents = at.open();
     let text = contents.instructions();
-    assert_eq!(contents.skills.len(), MOST);
+    assert_eq!(contents.skills.len(), MAX_PER_FOLDER);
     assert!(text.len() < LISTED + 300 && text.contains("more are left out]"), "{}", text.len());
 }

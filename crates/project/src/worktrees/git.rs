@@ -10,7 +10,7 @@ use domain::worktree::WorktreeError;
 use process::{CommandExit, CommandSpec, Launcher, SharedOutput, watch};
 
 /// How long one git command may take. Checking out a large repository takes minutes on a slow disk.
-const PATIENCE: Duration = Duration::from_secs(600);
+const GIT_DEADLINE: Duration = Duration::from_secs(600);
 
 /// The most bytes that are read from a git command. A list of all files of a large repository fits.
 const OUTPUT: usize = 16 << 20;
@@ -131,10 +131,10 @@ impl Git {
         };
         let started = command.start().await.map_err(|error| WorktreeError::Git(error.to_string()))?;
         let output = SharedOutput::new(OUTPUT);
-        let end = watch(started, &output, Some(PATIENCE), std::future::pending(), || {}).await;
+        let end = watch(started, &output, Some(GIT_DEADLINE), std::future::pending(), || {}).await;
         let text = output.lock().text();
         match end.exit {
-            _ if end.interruption.is_some() => Err(WorktreeError::Git(format!("no end within {PATIENCE:?}"))),
+            _ if end.interruption.is_some() => Err(WorktreeError::Git(format!("no end within {GIT_DEADLINE:?}"))),
             CommandExit::Exited(code) => Ok((code, text)),
             CommandExit::Failed(reason) => Err(WorktreeError::Git(reason)),
             CommandExit::Signalled(signal) => Err(WorktreeError::Git(format!("ended by signal {signal}"))),

@@ -12,7 +12,7 @@ use crate::style::{Colors, Style};
 use crate::text_flow::{Look, TextFlow};
 
 /// The smallest width for text, even if the terminal is narrower.
-const NARROWEST: usize = 8;
+const MIN_TEXT_WIDTH: usize = 8;
 
 pub(super) struct Blocks<'a> {
     source: &'a str,
@@ -93,7 +93,7 @@ impl<'a> Blocks<'a> {
 
     fn room(&self) -> usize {
         let taken: usize = self.margins.iter().map(|margin| margin.width).sum();
-        self.width.saturating_sub(taken).max(NARROWEST)
+        self.width.saturating_sub(taken).max(MIN_TEXT_WIDTH)
     }
 
     fn line(&mut self, text: String) {
@@ -163,7 +163,7 @@ impl<'a> Blocks<'a> {
     fn within(&mut self, margin: Margin, end: TagEnd) {
         let depth = self.margins.len();
         let taken: usize = self.margins.iter().map(|margin| margin.width).sum();
-        if taken + margin.width + NARROWEST <= self.width.max(NARROWEST + margin.width) {
+        if taken + margin.width + MIN_TEXT_WIDTH <= self.width.max(MIN_TEXT_WIDTH + margin.width) {
             self.margins.push(margin);
         }
         let begin = self.lines.len();

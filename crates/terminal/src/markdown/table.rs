@@ -7,7 +7,7 @@ use crate::style::{Colors, Style};
 use crate::text_flow::{FlowLine, TextFlow};
 
 /// The smallest width to which a column is narrowed.
-const NARROWEST: usize = 6;
+const MIN_COLUMN_WIDTH: usize = 6;
 
 /// The number of columns on the screen between two columns of the table.
 const GAP: usize = 3;
@@ -58,7 +58,7 @@ impl<'a> MarkdownTable<'a> {
         let mut widths: Vec<usize> = (0..columns).map(|column| natural(column).unwrap_or(0).max(1)).collect();
         let room = room.checked_sub(GAP * columns.saturating_sub(1))?;
         while widths.iter().sum::<usize>() > room {
-            let widest = widths.iter_mut().max().filter(|width| **width > NARROWEST)?;
+            let widest = widths.iter_mut().max().filter(|width| **width > MIN_COLUMN_WIDTH)?;
             *widest -= 1;
         }
         Some(widths)

@@ -12,7 +12,7 @@ use crate::style::{Colors, Style, visible_text};
 const LINES: usize = 4;
 
 /// The most bytes of a thought that are kept. The rest is not shown.
-const KEPT: usize = 256 << 10;
+const MAX_KEPT_BYTES: usize = 256 << 10;
 
 #[derive(Default)]
 pub(super) struct Thoughts {
@@ -28,7 +28,7 @@ impl Thoughts {
     /// Adds text, and returns the lines that are ready to be printed.
     fn push(&mut self, text: &str, width: usize, colors: Colors) -> String {
         if self.folds {
-            if self.open.len() < KEPT {
+            if self.open.len() < MAX_KEPT_BYTES {
                 self.open.push_str(text);
             }
             return String::new();
@@ -124,8 +124,8 @@ mod tests {
         thoughts.push("short", 20, Colors::Off);
         assert_eq!(thoughts.finish(20, Colors::Off), "short\n");
         assert_eq!(thoughts.folded, LONG, "a short thought hides nothing");
-        (0..10).for_each(|_| drop(thoughts.push(&"x".repeat(KEPT / 2), 20, Colors::Off)));
-        assert_eq!(thoughts.open.len(), KEPT);
+        (0..10).for_each(|_| drop(thoughts.push(&"x".repeat(MAX_KEPT_BYTES / 2), 20, Colors::Off)));
+        assert_eq!(thoughts.open.len(), MAX_KEPT_BYTES);
     }
 
     #[test]

@@ -19,7 +19,7 @@ const LIVE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long ending a command and reading its last output may take. A cancelled call has 2 seconds
 /// in total.
-const LAST_WORDS: Duration = Duration::from_millis(800);
+const FINAL_OUTPUT_DEADLINE: Duration = Duration::from_millis(800);
 
 /// How long an editor may take to open a terminal. One that opens later is released at once.
 const OPENING: Duration = Duration::from_secs(10);
@@ -74,13 +74,13 @@ pub(super) async fn run(
     host.progress(vec![terminal.shown(), ToolContent::text(command)]);
     let end = terminal.watch(bytes, limit, host).await;
     if matches!(end, TerminalEnd::Cancelled | TerminalEnd::TimedOut) {
-        let _ = timeout(LAST_WORDS, terminal.editor.kill_terminal(terminal.id.clone())).await;
+        let _ = timeout(FINAL_OUTPUT_DEADLINE, terminal.editor.kill_terminal(terminal.id.clone())).await;
     }
     let (written, cut) = match &end {
         TerminalEnd::Lost(EditorError::Gone) => (Output::new(bytes), false),
         TerminalEnd::Exited(_) => terminal.read(bytes).await.unwrap_or_else(|| (Output::new(bytes), false)),
         TerminalEnd::Cancelled | TerminalEnd::TimedOut | TerminalEnd::Lost(EditorError::Refused(_)) => {
-            let read = timeout(LAST_WORDS, terminal.read(bytes)).await;
+            let read = timeout(FINAL_OUTPUT_DEADLINE, terminal.read(bytes)).await;
             read.ok().flatten().unwrap_or_else(|| (Output::new(bytes), false))
         }
     };

@@ -17,7 +17,7 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::{FileType, Mode, OFlags};
 
 /// The most bytes that are read of one file. The rest is ignored.
-const LARGEST: usize = 64 << 10;
+const MAX_FILE_BYTES: usize = 64 << 10;
 
 /// The most bytes of all such files that one search uses.
 const LARGEST_TOGETHER: usize = 1 << 20;
@@ -116,7 +116,7 @@ impl IgnoreFiles {
             return None;
         }
         let mut bytes = Vec::new();
-        let limit = LARGEST.min(self.left.load(Ordering::Relaxed));
+        let limit = MAX_FILE_BYTES.min(self.left.load(Ordering::Relaxed));
         file.take(limit as u64 + 1).read_to_end(&mut bytes).ok()?;
         if bytes.len() > limit {
             // The last line is incomplete.
@@ -184,7 +184,7 @@ mod tests {
         write(root, "deep/.gitignore", &nested);
         write(root, "deep/.ignore", &nested);
         assert_eq!(excluded(root, &["deep/x.log", "deep/x"]), ["deep/x.log"]);
-        write(root, "large/.gitignore", &format!("*.log\n{}*.tmp\n", "x\n".repeat(LARGEST)));
+        write(root, "large/.gitignore", &format!("*.log\n{}*.tmp\n", "x\n".repeat(MAX_FILE_BYTES)));
         assert_eq!(excluded(root, &["large/x.log", "large/x.tmp"]), ["large/x.log"]);
     }
 
@@ -192,11 +192,11 @@ mod tests {
     fn a_search_uses_a_bounded_amount_of_such_files() {
         let folder = tempfile::tempdir().unwrap();
         let files = IgnoreFiles::new();
-        for number in 0..2 * LARGEST_TOGETHER / LARGEST {
+        for number in 0..2 * LARGEST_TOGETHER / MAX_FILE_BYTES {
             let name = format!("{number}/.gitignore");
-            write(folder.path(), &name, &"x\n".repeat(LARGEST));
+            write(folder.path(), &name, &"x\n".repeat(MAX_FILE_BYTES));
             files.exclude(&folder.path().join(format!("{number}/y")), false);
         }
-        assert!(files.left.load(Ordering::Relaxed) < LARGEST);
+        assert!(files.left.load(Ordering::Relaxed) < MAX_FILE_BYTES);
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::rpc::RpcError;
 
 /// The maximum number of servers in one request. Each is started for the session.
-const MOST: usize = 64;
+const MAX_SERVERS: usize = 64;
 
 /// Decodes the list of servers. Returns `None` if the client omitted it.
 pub(crate) fn read(servers: Option<Value>) -> Result<Option<Vec<McpServer>>, RpcError> {
@@ -15,8 +15,8 @@ pub(crate) fn read(servers: Option<Value>) -> Result<Option<Vec<McpServer>>, Rpc
         Some(Value::Object(servers)) => servers.len(),
         Some(_) | None => 0,
     };
-    if count > MOST {
-        return Err(RpcError::invalid_params("mcpServers", &format!("At most {MOST} servers")));
+    if count > MAX_SERVERS {
+        return Err(RpcError::invalid_params("mcpServers", &format!("At most {MAX_SERVERS} servers")));
     }
     let read: Result<Vec<McpServer>, RpcError> = match servers {
         None | Some(Value::Null) => return Ok(None),

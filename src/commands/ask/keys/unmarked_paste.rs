@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::Key;
 
 /// Keys that arrive within this time of each other were pasted.
-const TOGETHER: Duration = Duration::from_millis(50);
+const PASTE_KEY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// When keys arrived. A letter answers a question only if it arrived alone.
 #[derive(Default)]
@@ -24,7 +24,7 @@ impl Pace {
         if arrived.is_empty() {
             return;
         }
-        let in_time = self.last.is_some_and(|last| now < last + TOGETHER);
+        let in_time = self.last.is_some_and(|last| now < last + PASTE_KEY_INTERVAL);
         // Only letters count: Enter ends a line, and the end of a marked paste is known.
         if arrived.iter().any(|key| matches!(key, Key::Letter(_))) {
             self.last = Some(now);
@@ -43,7 +43,7 @@ impl Pace {
 
     /// Returns when a letter that was read is known to have arrived alone.
     pub(super) fn settled(&self, now: Instant) -> Instant {
-        self.last.map_or(now, |last| last + TOGETHER)
+        self.last.map_or(now, |last| last + PASTE_KEY_INTERVAL)
     }
 }
 

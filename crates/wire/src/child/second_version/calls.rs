@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 const ANNOUNCED: usize = 10_000;
 
 /// The most open calls with content, the most terminals, and the most bytes that are kept of each.
-const KEPT: usize = 200;
-const LONGEST: usize = 256 << 10;
+const MAX_KEPT: usize = 200;
+const MAX_BYTES_OF_EACH: usize = 256 << 10;
 
 #[derive(Debug, Default)]
 pub(super) struct Calls {
@@ -61,7 +61,7 @@ impl Calls {
                 update["title"] = json!(update["name"].as_str().unwrap_or("tool"));
             }
         }
-        let is_full = self.open.len() >= KEPT && !self.open.contains_key(&id);
+        let is_full = self.open.len() >= MAX_KEPT && !self.open.contains_key(&id);
         let mut call = if is_full { Call::default() } else { self.open.remove(&id).unwrap_or_default() };
         let content = update.get_mut("content").map(Value::take);
         let has_grown = content.is_none() && call.size > call.reported;
@@ -91,7 +91,7 @@ impl Calls {
             let call = json!({ "sessionUpdate": "tool_call_update", "toolCallId": id, "content": [piece] });
             return self.change(call);
         }
-        let call = self.open.get_mut(id).filter(|call| call.size + length <= LONGEST)?;
+        let call = self.open.get_mut(id).filter(|call| call.size + length <= MAX_BYTES_OF_EACH)?;
         call.content.push(piece.clone());
         call.size += length;
         self.report_if_doubled(id)
@@ -111,12 +111,12 @@ impl Calls {
 
     pub(super) fn change_terminal(&mut self, update: &Value) -> Vec<Value> {
         let Some(id) = update["terminalId"].as_str() else { return Vec::new() };
-        if self.terminals.len() >= KEPT && !self.terminals.contains_key(id) {
+        if self.terminals.len() >= MAX_KEPT && !self.terminals.contains_key(id) {
             self.terminals.pop_first();
         }
         let terminal = self.terminals.entry(id.to_owned()).or_default();
         if let Some(command) = update["command"].as_str() {
-            terminal.command = domain::text::cut(command, LONGEST);
+            terminal.command = domain::text::cut(command, MAX_BYTES_OF_EACH);
         }
         if let Some(output) = update.get("output") {
             terminal.output.clear();
@@ -175,7 +175,7 @@ impl Terminal {
     /// Adds output to the end, in base64, and keeps the newest part.
     fn append(&mut self, data: &str) {
         self.output.extend(STANDARD.decode(data).unwrap_or_default());
-        let surplus = self.output.len().saturating_sub(LONGEST);
+        let surplus = self.output.len().saturating_sub(MAX_BYTES_OF_EACH);
         self.output.drain(..surplus);
     }
 

@@ -9,7 +9,7 @@ use domain::MessageId;
 use serde_json::{Value, json};
 
 /// The most bytes of text that are kept to compare them with replacements.
-const KEPT: usize = 4 << 20;
+const MAX_KEPT_BYTES: usize = 4 << 20;
 
 /// The text of the messages since the last prompt, by their ids. None if it is too long to be kept.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ impl Messages {
         self.size += text.len();
         let kept = self.texts.entry(message.to_owned()).or_insert_with(|| Some(String::new()));
         match kept {
-            Some(before) if self.size <= KEPT => before.push_str(text),
+            Some(before) if self.size <= MAX_KEPT_BYTES => before.push_str(text),
             Some(_) | None => *kept = None,
         }
     }
