@@ -23,6 +23,9 @@ pub use everyday::{
 
 use crate::commands::completions;
 
+/// Options that every command has are listed after its own.
+const GLOBAL: usize = 900;
+
 /// The version, with the commit and date of a release.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("ACPD_ORIGIN"));
 
@@ -34,11 +37,11 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("ACPD_ORIGIN"));
 #[command(name = "acpd", version = VERSION, propagate_version = true)]
 pub struct Cli {
     /// Use this socket instead of the default one.
-    #[arg(long, global = true, value_name = "PATH")]
+    #[arg(long, global = true, value_name = "PATH", display_order = GLOBAL)]
     pub socket: Option<PathBuf>,
 
     /// When to use colours. `auto`: on a terminal that has them, unless NO_COLOR is set.
-    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value = "auto")]
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value = "auto", display_order = GLOBAL)]
     pub color: ColorWhen,
 
     /// Read the rest of the environment from an inherited socket.
@@ -96,6 +99,7 @@ pub enum Command {
 
 /// Run the daemon in the foreground.
 #[derive(Clone, Debug, Args)]
+#[command(after_help = SERVE_EXIT_CODES)]
 pub struct ServeArgs {
     /// Read this configuration file instead of the default one.
     #[arg(long, value_name = "FILE")]
@@ -256,6 +260,9 @@ pub struct AskArgs {
     #[arg(long)]
     pub json: bool,
 }
+
+const SERVE_EXIT_CODES: &str = "Exit status: 0 stopped; 1 failed; 2 the command line is wrong; 78 started by systemd, it could \
+                                not serve and sent the reason to its clients.";
 
 const ASK_EXIT_CODES: &str = "Exit status: 0 answered; 1 failed; 2 the command line is wrong; 4 no such session; 5 stopped at a \
                               limit; 6 the model refused; 7 no model is configured, or its key is missing or wrong; 130 \

@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::ids;
+use super::{GLOBAL, ids};
 use crate::commands::ctl::gc;
 use crate::commands::ctl::session_format::SessionFormat;
 
 /// Inspect and control the running daemon.
 ///
-/// Never starts a daemon. Uses colours only on a terminal, and not if NO_COLOR is set.
+/// It never starts a daemon itself.
 #[derive(Debug, Args)]
 #[command(after_help = CTL_EXIT_CODES)]
 pub struct CtlArgs {
-    /// Print JSON instead of a table.
-    #[arg(long, global = true)]
+    /// Print JSON. Commands that keep running print one line per update.
+    #[arg(long, global = true, display_order = GLOBAL)]
     pub json: bool,
 
     #[command(subcommand)]
@@ -43,8 +43,7 @@ pub enum CtlAction {
     Status,
     /// Follow a session from its first message until it is closed. Press Ctrl-C to stop.
     ///
-    /// Prints the answers on stdout and the rest on stderr, like `ask`. With --json it prints one
-    /// line per update.
+    /// Prints the answers on stdout and the rest on stderr, like `ask`.
     Tail {
         #[command(flatten)]
         which: SessionArgument,
@@ -234,12 +233,12 @@ pub struct LogsArgs {
 
 /// Delete old sessions and their history. Without --yes it only lists what it would delete.
 ///
-/// Deletes sessions that are older than --older-than, and all but the newest --keep. It never
+/// With both --older-than and --keep, it deletes the sessions that either of them selects. It never
 /// deletes a session that a client is attached to or that is running.
 #[derive(Debug, Args)]
 pub struct GcArgs {
-    /// Delete sessions without activity for this long, such as 12h, 30d or 8w. [default: 90d,
-    /// without --keep]
+    /// Delete sessions without activity for this long, such as 12h, 30d or 8w. Without --keep, the
+    /// default is 90d.
     #[arg(long, value_name = "AGE", value_parser = gc::age)]
     pub older_than: Option<Duration>,
 

@@ -18,11 +18,15 @@ const FILES: [(&str, &str); 4] = [
     (".acpd/config.toml", "rules of a project, which can only make acpd stricter"),
 ];
 
-const ENVIRONMENT: [(&str, &str); 5] = [
+/// The exit status of a command whose help does not list it.
+const STATUS: &str = "0 done; 1 failed; 2 the command line is wrong.";
+
+const ENVIRONMENT: [(&str, &str); 6] = [
     ("ACPD_SOCKET", "another socket, like --socket"),
     ("ACPD_TIMEOUT", "how many seconds a daemon may take to answer; 30 by default"),
     ("ACPD_TOKEN", "the token for acpd ask --url"),
     ("NO_COLOR", "no colours, if it is not empty"),
+    ("HOME, XDG_CONFIG_HOME, XDG_STATE_HOME", "where the folders ~, ~/.config and ~/.local/state are"),
     ("ACPD__SECTION__KEY", "a configuration key, for acpd serve"),
 ];
 
@@ -31,26 +35,30 @@ pub fn run(args: &ManArgs) -> anyhow::Result<Ending> {
     // This adds the global options to every page.
     command.build();
     match &args.out {
-        None => io::stdout().lock().write_all(&page(&command, "acpd")?)?,
+        None => io::stdout().lock().write_all(&page(&command, "acpd", STATUS)?)?,
         Some(folder) => {
             fs::create_dir_all(folder)
-                .and_then(|()| write(&command, "acpd", folder))
+                .and_then(|()| write(&command, "acpd", folder, STATUS))
                 .with_context(|| format!("cannot write man pages into {}", folder.display()))?;
         }
     }
     Ok(Ending::Done)
 }
 
-/// Writes the man page of a command and of its subcommands.
-fn write(command: &Command, name: &str, folder: &Path) -> io::Result<()> {
-    fs::write(folder.join(format!("{}.1", name.replace(' ', "-"))), page(command, name)?)?;
+/// Writes the man page of a command and of its subcommands. `status` is the exit status of the
+/// parent, which a command without its own shares.
+fn write(command: &Command, name: &str, folder: &Path, status: &str) -> io::Result<()> {
+    let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let status = help.strip_prefix("Exit status: ").unwrap_or(status);
+    fs::write(folder.join(format!("{}.1", name.replace(' ', "-"))), page(command, name, status)?)?;
     let visible = command.get_subcommands().filter(|sub| !sub.is_hide_set());
-    visible.map(|sub| (sub, format!("{name} {}", sub.get_name()))).try_for_each(|(sub, name)| write(sub, &name, folder))
+    visible
+        .map(|sub| (sub, format!("{name} {}", sub.get_name())))
+        .try_for_each(|(sub, name)| write(sub, &name, folder, status))
 }
 
-fn page(command: &Command, name: &str) -> io::Result<Vec<u8>> {
+fn page(command: &Command, name: &str, status: &str) -> io::Result<Vec<u8>> {
     let command = command.clone().disable_help_subcommand(true).display_name(name.replace(' ', "-"));
-    let status = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let has_subcommands = command.get_subcommands().any(|sub| !sub.is_hide_set());
     let man = clap_mangen::Man::new(command).source(format!("acpd {}", env!("CARGO_PKG_VERSION")));
     let mut page = Vec::new();
@@ -62,7 +70,6 @@ fn page(command: &Command, name: &str) -> io::Result<Vec<u8>> {
     if has_subcommands {
         man.render_subcommands_section(&mut page)?;
     }
-    let status = status.strip_prefix("Exit status: ").unwrap_or("0 done; 1 failed; 2 the command line is wrong.");
     writeln!(page, ".SH \"EXIT STATUS\"\n{}", escaped(status))?;
     listed(&mut page, "ENVIRONMENT", &ENVIRONMENT)?;
     listed(&mut page, "FILES", &FILES)?;
