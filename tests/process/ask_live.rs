@@ -113,6 +113,9 @@ fn pasted_text_answers_no_question_and_is_sent_as_a_whole() {
     terminal.type_in("\r");
     terminal.shows("> yes,\nlist the files");
     assert!(!home.work().join("made").exists());
+    // The keys answer the question again, so they are shown again.
+    let after = |seen: &str| seen.rsplit_once("> yes,\nlist the files").map(|(_, after)| after.contains("[y]es"));
+    terminal.shows_that("the keys below the line", |seen| after(seen) == Some(true));
     terminal.type_in("n");
     assert_eq!(terminal.wait().code(), Some(0));
     assert!(!home.work().join("made").exists());

@@ -90,6 +90,7 @@ impl Keys {
     /// Starts to read keys for a question. Discards earlier input, because it cannot be an answer.
     pub(super) fn begin_afresh() -> io::Result<Self> {
         let mut keys = Self::begin()?;
+        keys.pace = Pace::of_answers();
         // It is read and not only discarded: what arrives next may be the rest of a paste.
         keys.typed_so_far();
         rustix::termios::tcflush(&keys.terminal, QueueSelector::IFlush)?;

@@ -104,7 +104,8 @@ impl Conversation {
 
     /// Continues the conversation in another session.
     async fn switch_to(&mut self, wanted: &Session) -> anyhow::Result<()> {
-        let opened = opening::open(&mut self.client, wanted).await?;
+        let mut opened = opening::open(&mut self.client, wanted).await?;
+        opened.status.home.clone_from(&self.home);
         self.session.clone_from(&opened.session);
         self.output.replace_status(&opened.status);
         self.options = opened.options.clone();

@@ -30,7 +30,7 @@ const FLUSH_AFTER: Duration = Duration::from_millis(100);
 const STILL_TYPING: &str = "  Enter sends the line that you were typing, Esc keeps it for later";
 
 /// Shown if text is pasted while a question is open and no line can be typed.
-const PASTED: &str = "  pasted text is no answer; press one key";
+const PASTED: &str = "  pasted text is no answer; press one key after a moment";
 
 /// The interval between two redraws of the progress.
 const FRAME: Duration = Duration::from_millis(100);
@@ -351,21 +351,30 @@ impl Conversation {
     /// Takes the following keys for a line, and not for answers to the open question, because text
     /// was pasted.
     fn set_question_aside(&mut self, waiting: &mut Waiting) -> anyhow::Result<()> {
-        let Some(question) = waiting.open.front() else { return Ok(()) };
+        if waiting.open.is_empty() {
+            return Ok(());
+        }
         waiting.still_typing = true;
         self.output.remark(STILL_TYPING)?;
-        self.output.keys(&question.keys(waiting.rest.len()))
+        self.show_keys(waiting)
+    }
+
+    /// Shows the keys that answer the first question, if one is open.
+    fn show_keys(&mut self, waiting: &Waiting) -> anyhow::Result<()> {
+        match waiting.open.front() {
+            Some(question) => self.output.keys(&question.keys(waiting.rest.len())),
+            None => Ok(()),
+        }
     }
 
     /// Ignores pasted text if no line is typed during the turn: it is neither an answer nor a
     /// prompt.
     fn ignore_paste(&mut self, waiting: &mut Waiting) -> anyhow::Result<()> {
-        let Some(question) = waiting.open.front() else { return Ok(()) };
-        if std::mem::replace(&mut waiting.ignored_paste, true) {
+        if waiting.open.is_empty() || std::mem::replace(&mut waiting.ignored_paste, true) {
             return Ok(());
         }
         self.output.remark(PASTED)?;
-        self.output.keys(&question.keys(waiting.rest.len()))
+        self.show_keys(waiting)
     }
 
     /// Handles a key: an answer while a question is open, otherwise text that the user types ahead.
@@ -378,7 +387,11 @@ impl Conversation {
         }
         if waiting.open.is_empty() || waiting.still_typing {
             self.type_ahead(key, waiting).await?;
-            waiting.still_typing &= !self.draft.is_empty() && key != Key::Escape;
+            if waiting.still_typing && (self.draft.is_empty() || key == Key::Escape) {
+                waiting.still_typing = false;
+                // The line may have been printed below the keys. From here on they answer again.
+                self.show_keys(waiting)?;
+            }
             return Ok(());
         }
         if waiting.writing.is_some() {

@@ -11,13 +11,25 @@ use super::Key;
 /// Keys that arrive within this time of each other were pasted.
 const PASTE_KEY_INTERVAL: Duration = Duration::from_millis(50);
 
+/// How long a letter after a paste may still belong to it where nothing but answers is typed: a
+/// slow connection delivers a long paste with pauses.
+const AFTER_PASTE: Duration = Duration::from_secs(1);
+
 /// When keys arrived. A letter answers a question only if it arrived alone.
 #[derive(Default)]
 pub(super) struct Pace {
     last: Option<Instant>,
+    /// When letters arrived together, if that counts for longer than `TOGETHER`.
+    pasted: Option<Instant>,
+    only_answers: bool,
 }
 
 impl Pace {
+    /// The pace of keys that can only be answers, so that nobody types fast.
+    pub(super) fn of_answers() -> Self {
+        Self { only_answers: true, ..Self::default() }
+    }
+
     /// Adds keys that arrived now to those that are not returned yet. Letters that did not arrive
     /// alone become pasted ones. Enter may follow a letter, because many users press it.
     pub(super) fn add(&mut self, typed: &mut VecDeque<Key>, arrived: Vec<Key>, now: Instant) {
@@ -32,7 +44,12 @@ impl Pace {
         let follows = in_time && typed.is_empty() && arrived[0] != Key::Enter;
         typed.extend(arrived);
         let counted = typed.len() - usize::from(typed.back() == Some(&Key::Enter));
-        if counted > 1 || follows {
+        let together = counted > 1 || follows;
+        if together && self.only_answers && self.last == Some(now) {
+            self.pasted = Some(now);
+        }
+        let belongs = self.pasted.is_some_and(|pasted| now < pasted + AFTER_PASTE);
+        if together || belongs {
             for key in typed {
                 if let Key::Letter(letter) = *key {
                     *key = Key::Pasted(letter);
@@ -91,6 +108,24 @@ mod tests {
         assert_eq!(paced(&[(0, &[y]), (49, &[n])]), pasted);
         let lines = [Key::Pasted('y'), Key::NewLine, Key::Pasted('n'), Key::Enter];
         assert_eq!(paced(&[(0, &[y, Key::NewLine]), (10, &[n, Key::Enter])]), lines);
+    }
+
+    #[test]
+    fn where_only_answers_are_typed_a_letter_soon_after_a_paste_belongs_to_it() {
+        let y = [Key::Letter('y')];
+        let answer = |pace: Pace, at: u64| {
+            let (mut pace, mut typed, start) = (pace, VecDeque::new(), Instant::now());
+            pace.add(&mut typed, vec![Key::Letter('a'); 9], start);
+            // Keys in between do not make the wait longer.
+            for millis in [at / 2, at] {
+                typed.clear();
+                pace.add(&mut typed, y.to_vec(), start + Duration::from_millis(millis));
+            }
+            typed[0]
+        };
+        assert_eq!(answer(Pace::of_answers(), 999), Key::Pasted('y'));
+        assert_eq!(answer(Pace::of_answers(), 1000), y[0]);
+        assert_eq!(answer(Pace::default(), 200), y[0], "a line may be typed fast");
     }
 
     #[test]
