@@ -123,8 +123,10 @@ fn list(known: &Known<'_>, filter: Option<&str>, json: bool) -> anyhow::Result<E
     for offered in &shown {
         println!("{}", line(offered, &default));
     }
-    let CatalogueVersion { version, date } = CatalogueVersion::get();
-    eprintln!("Values that no provider reports come from the bundled table, version {version}, of {date}.");
+    if !shown.is_empty() {
+        let CatalogueVersion { version, date } = CatalogueVersion::get();
+        eprintln!("Values that no provider reports come from the bundled table, version {version}, of {date}.");
+    }
     for remark in known.providers.remarks(&default, known.environment) {
         eprintln!("{remark}");
     }
@@ -186,14 +188,14 @@ fn thousands(number: u64) -> String {
 
 /// Sends a test prompt to one model, or to one model of each provider.
 async fn test(known: &Known<'_>, wanted: Option<&str>) -> anyhow::Result<Ending> {
-    let Known { providers, environment, offered } = known;
+    let Known { providers, environment, .. } = known;
     let chosen: Vec<ModelId> = match wanted {
         Some(id) => vec![ModelId::from(id)],
         None => providers.preferred_models(environment),
     };
     let unusable = if wanted.is_some() { Vec::new() } else { providers.unusable(environment) };
     if chosen.is_empty() && unusable.is_empty() {
-        bail!("no provider can be used; run `acpd doctor` to see why ({} models are known)", offered.len());
+        bail!("no provider can be used; `acpd login` adds one, and `acpd doctor` shows why the others cannot be used");
     }
     for why in &unusable {
         println!("fail  {why}");

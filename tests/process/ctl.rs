@@ -49,6 +49,8 @@ fn stored_sessions_are_listed_too_when_asked_for() {
     assert_eq!(home.stdout(&["ctl", "stop"]), "stopped\n");
     home.bridge().initialize();
     assert!(home.stdout(&["ctl", "sessions"]).starts_with("no sessions in memory"));
+    assert!(home.stdout(&["ctl", "sessions", "--here"]).starts_with("no session in memory matches; with `--all`"));
+    assert_eq!(home.stdout(&["ctl", "sessions", "--all", "--filter", "no such title"]), "no session matches\n");
     assert!(home.stdout(&["ctl", "sessions", "--all"]).contains(&session));
     assert_eq!(home.json(&["ctl", "sessions", "--all", "--json"])["sessions"][0]["sessionId"], session.as_str());
 }

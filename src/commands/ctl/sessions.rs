@@ -35,7 +35,11 @@ async fn live(daemon: &mut DaemonClient, args: &SessionsArgs, home: &Path) -> an
         sessions.iter().for_each(|card| println!("{}", format.live(card)));
         return Ok(());
     }
-    daemon.show(&json!({ "sessions": sessions }), || session_tables::live(&sessions, home, Viewport::stdout()));
+    let nothing = "no session in memory matches; with `--all` the stored ones are searched as well";
+    daemon.show(&json!({ "sessions": sessions }), || match sessions.is_empty() && is_narrowed(args) {
+        true => nothing.to_owned(),
+        false => session_tables::live(&sessions, home, Viewport::stdout()),
+    });
     Ok(())
 }
 
@@ -65,8 +69,16 @@ async fn stored(daemon: &mut DaemonClient, args: &SessionsArgs, home: &Path) -> 
         }
         return Ok(());
     }
-    daemon.show(&json!({ "sessions": sessions }), || session_tables::stored(&sessions, home, Viewport::stdout()));
+    daemon.show(&json!({ "sessions": sessions }), || match sessions.is_empty() && is_narrowed(args) {
+        true => "no session matches".to_owned(),
+        false => session_tables::stored(&sessions, home, Viewport::stdout()),
+    });
     Ok(())
+}
+
+/// Whether the list leaves out sessions that do not match.
+fn is_narrowed(args: &SessionsArgs) -> bool {
+    args.here || args.filter.is_some()
 }
 
 /// Returns the folder to which the list is limited, if any.

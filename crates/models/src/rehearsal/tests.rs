@@ -191,7 +191,7 @@ async fn a_prompt_that_is_not_understood_gets_the_folder_and_the_truth() {
         - `replace Hello with Goodbye in hello.txt`
         - `run ls -l`
         - several of them, one per line, or with `then` between them
-        (notice) No language model is configured, so `rehearsal` answered, a small program that follows plain directions, and it did not understand this. To set up a model, run `acpd login`, or set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY` in your editor's environment, or name a provider in `~/.config/acpd/config.toml`.
+        (notice) No language model is configured, so `rehearsal` answered, a small program that follows plain directions, and it did not understand this. To set up a model, run `acpd login`, or set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY` in the environment of your editor or shell, or name a provider in `~/.config/acpd/config.toml`.
     "#]]).await;
 }
 

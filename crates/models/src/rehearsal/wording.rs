@@ -21,8 +21,8 @@ const DISCLAIMER: &str =
 
 /// Explains how to get a language model.
 const SET_UP: &str = "so `rehearsal` answered, a small program that follows plain directions, and it did not understand this. To \
-set up a model, run `acpd login`, or set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY` in your editor's environment, or name a \
-provider in `~/.config/acpd/config.toml`.";
+set up a model, run `acpd login`, or set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY` in the environment of your editor or shell, or name \
+a provider in `~/.config/acpd/config.toml`.";
 
 const EXAMPLES: &str = "\
 You can check your editor with me. Everything I do is real: tool calls, permission questions, diffs. Try:
