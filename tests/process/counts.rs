@@ -1,8 +1,12 @@
-//! Counts what a piece of text, a turn and an idle session cost. Counts do not depend on time, so a
-//! regression fails on any machine. `--nocapture` prints the counts.
+//! Counts what a piece of text, a turn and an idle session cost the processes of a daemon and its
+//! bridges. Counts do not depend on the speed of the machine, so a regression fails everywhere.
+//! `--nocapture` prints the counts. `tests/counts` counts allocations and syncs, and has tighter
+//! bounds: what real processes do together depends on how the kernel schedules their threads.
 
 use std::fs;
 use std::path::Path;
+
+use serde_json::json;
 
 use crate::flood::Flood;
 use crate::harness::{Home, Peer};
@@ -66,7 +70,7 @@ fn folder_bytes(folder: &Path) -> u64 {
 fn a_piece_of_text_costs_little() {
     const FLOOD: Flood = Flood { pieces: 20_000, bytes: 16 };
     let home = Home::new();
-    FLOOD.start(&home);
+    FLOOD.start(&home.folder_of_user());
     let (mut bridge, session) = used_session(&home);
     let daemon = home.daemon().unwrap();
     let (daemon_before, bridge_before) = (Work::of(daemon), Work::of(bridge.id()));
@@ -77,17 +81,18 @@ fn a_piece_of_text_costs_little() {
     let text = (FLOOD.pieces * FLOOD.bytes) as f64;
     let stored = (folder_bytes(&home.state().join("history")) - stored) as f64 / text;
     println!("per piece, daemon: {by_daemon:?}, bridge: {by_bridge:?}; stored per byte of text: {stored}");
-    // The provider sends about a hundred pieces at once; they travel and are stored together.
-    assert!(by_daemon.writes < 0.2 && by_daemon.bytes < 250.0, "{by_daemon:?}");
-    assert!(by_bridge.reads < 0.2 && by_bridge.writes < 0.2 && by_bridge.bytes < 100.0, "{by_bridge:?}");
-    assert!(stored < 8.0, "{stored}");
+    // What arrives together travels and is stored together. The kernel decides how much that is:
+    // 0.07 to 0.17 writes, most of which wake a thread, were counted in twenty runs.
+    assert!(by_daemon.writes < 0.3 && by_daemon.bytes < 130.0, "{by_daemon:?}");
+    assert!(by_bridge.reads < 0.01 && by_bridge.writes < 0.1 && by_bridge.bytes < 65.0, "{by_bridge:?}");
+    assert!(stored < 6.5, "{stored}");
 }
 
 #[test]
 fn a_turn_costs_little() {
     const TURNS: usize = 30;
     let home = Home::new();
-    Flood { pieces: 1, bytes: 16 }.start(&home);
+    Flood { pieces: 1, bytes: 16 }.start(&home.folder_of_user());
     let (mut bridge, session) = used_session(&home);
     let daemon = home.daemon().unwrap();
     let (daemon_before, bridge_before) = (Work::of(daemon), Work::of(bridge.id()));
@@ -97,17 +102,17 @@ fn a_turn_costs_little() {
     let by_daemon = Work::of(daemon).each(daemon_before, TURNS);
     let by_bridge = Work::of(bridge.id()).each(bridge_before, TURNS);
     println!("per turn, daemon: {by_daemon:?}, bridge: {by_bridge:?}");
-    // 29 writes of 36 KB in all on an idle machine. A slow turn takes more, because a timer writes
-    // events that nothing waits for.
-    assert!(by_daemon.writes < 90.0 && by_daemon.bytes < 110_000.0, "{by_daemon:?}");
-    assert!(by_bridge.writes < 12.0 && by_bridge.reads < 12.0, "{by_bridge:?}");
+    // 24 to 29 writes of 36 KB in all. A turn that takes longer than 200 ms makes one commit more,
+    // or two, because a timer writes events that nothing waits for.
+    assert!(by_daemon.writes < 60.0 && by_daemon.bytes < 75_000.0, "{by_daemon:?}");
+    assert!(by_bridge.writes < 4.0 && by_bridge.reads < 2.0 && by_bridge.bytes < 1_200.0, "{by_bridge:?}");
 }
 
 #[test]
 fn an_idle_session_costs_no_thread_and_no_open_file() {
     const SESSIONS: usize = 100;
     let home = Home::new();
-    Flood { pieces: 1, bytes: 16 }.start(&home);
+    Flood { pieces: 1, bytes: 16 }.start(&home.folder_of_user());
     let (mut bridge, _) = used_session(&home);
     let daemon = home.daemon().unwrap();
     let count = |what: &str| fs::read_dir(format!("/proc/{daemon}/{what}")).unwrap().count();
@@ -119,4 +124,35 @@ fn an_idle_session_costs_no_thread_and_no_open_file() {
     println!("threads and files before {before:?}, and with {SESSIONS} sessions {after:?}");
     // Threads for blocking work come and go whatever the number of sessions.
     assert!(after.0 < before.0 + SESSIONS / 4 && after.1 < before.1 + SESSIONS / 4, "{before:?} {after:?}");
+}
+
+/// Returns how often the threads of a process have waited so far.
+fn waits(pid: u32) -> u64 {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let waits = threads.map(|thread| {
+        let status = fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        line.unwrap().trim().parse::<u64>().unwrap()
+    });
+    waits.sum()
+}
+
+#[test]
+fn an_idle_bridge_does_nothing_while_others_work() {
+    const TURNS: usize = 20;
+    let home = Home::new();
+    Flood { pieces: 1, bytes: 16 }.start(&home.folder_of_user());
+    let (mut busy, session) = used_session(&home);
+    let (mut idle, _) = used_session(&home);
+    // Once this is answered, nothing of the session is on its way to the idle bridge.
+    idle.ask("session/list", json!({}));
+    let (before, waited) = (Work::of(idle.id()), waits(idle.id()));
+    for _ in 0..TURNS {
+        finish_turn(&mut busy, &session);
+    }
+    let each = Work::of(idle.id()).each(before, TURNS);
+    let waited = waits(idle.id()) - waited;
+    println!("per turn of another client, bridge: {each:?}; it waited {waited} times in {TURNS} turns");
+    // The kernel may count the end of its last answer after we have read that answer.
+    assert!(each.reads < 0.2 && each.writes < 0.2 && waited < TURNS as u64 / 4, "{each:?} {waited}");
 }

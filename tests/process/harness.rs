@@ -87,6 +87,11 @@ impl Home {
         self.folder.path()
     }
 
+    /// The home folder of the user.
+    pub(crate) fn folder_of_user(&self) -> PathBuf {
+        self.path().join("home")
+    }
+
     /// The folder in which everything is started.
     pub(crate) fn work(&self) -> PathBuf {
         self.path().join("work")

@@ -38,7 +38,7 @@ struct Streamed {
 /// Streams everything to an editor that reads and, if `stuck`, also to one that does not.
 fn stream_past(stuck: bool) -> Streamed {
     let home = Home::new();
-    Flood { pieces: PIECES, bytes: PIECE }.start(&home);
+    Flood { pieces: PIECES, bytes: PIECE }.start(&home.folder_of_user());
     // Started as an editor's bridge starts it.
     let mut starter = home.bridge();
     starter.initialize();
@@ -137,7 +137,7 @@ fn memory_of_editors_that_never_read_is_returned_when_they_disconnect() {
     // Their outboxes stay within the limit for all clients together.
     const EDITORS: usize = 7;
     let home = Home::new();
-    Flood { pieces: PIECES, bytes: PIECE }.start(&home);
+    Flood { pieces: PIECES, bytes: PIECE }.start(&home.folder_of_user());
     // Started as an editor's bridge starts it.
     let mut starter = home.bridge();
     starter.initialize();
@@ -177,7 +177,7 @@ fn memory_of_editors_that_never_read_is_returned_when_they_disconnect() {
 #[test]
 fn ctl_answers_while_an_editor_is_stuck() {
     let home = Home::new();
-    Flood { pieces: PIECES, bytes: PIECE }.start(&home);
+    Flood { pieces: PIECES, bytes: PIECE }.start(&home.folder_of_user());
     let _daemon = home.serve();
     let mut neighbour = home.connect();
     neighbour.initialize();
