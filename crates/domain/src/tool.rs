@@ -425,6 +425,13 @@ pub trait Toolbox: Send + Sync + 'static {
     /// Ends and forgets everything that a session's calls left running, because the session was
     /// evicted or died. Returns at once; all processes are gone within 2 seconds.
     fn close(&self, _session: &SessionId) {}
+
+    /// Ends the session's language servers in this folder, and waits until they and all MCP servers
+    /// there have ended. The session has moved its own MCP servers out of the folder before.
+    /// Returns false if some still run.
+    fn leave_folder(&self, _session: &SessionId, _folder: PathBuf) -> BoxFuture<'static, bool> {
+        Box::pin(std::future::ready(true))
+    }
 }
 
 /// One call, planned and ready to run.

@@ -83,8 +83,10 @@ struct Key {
 
 struct Running {
     queue: Queue,
-    /// Dropping this ends the server.
-    _task: IoTask<()>,
+    /// Asks the server to end.
+    stop: oneshot::Sender<()>,
+    /// Dropping this ends the server too, but does not wait until it has ended.
+    task: IoTask<()>,
 }
 
 /// The way to a running server.
@@ -192,6 +194,19 @@ impl LanguageServers {
         lock(&self.failures).retain(|key, _| key.session != *session);
     }
 
+    /// Ends the servers of a session in a folder and below it, and waits until they have ended.
+    pub fn leave(&self, session: &SessionId, folder: &Path) -> impl Future<Output = ()> + Send + use<> {
+        let is_left = |key: &Key| key.session == *session && key.folder.starts_with(folder);
+        let left: Vec<Running> = self.running().extract_if(|key, _| is_left(key)).map(|(_, running)| running).collect();
+        async move {
+            for Running { stop, mut task, .. } in left {
+                // It may have ended by itself.
+                let _ = stop.send(());
+                task.done().await;
+            }
+        }
+    }
+
     async fn check(
         &self,
         settings: &Arc<Settings>,
@@ -276,12 +291,14 @@ impl LanguageServers {
         }
         let (orders, received) = mpsc::channel(MAX_WAITING_CHECKS);
         let (has_started, started) = watch::channel(false);
+        let (stop, stopped) = oneshot::channel();
         let command = command(&server, launcher, site, &key.folder);
         let limits = Limits { start: settings.start(), idle: settings.idle() };
-        let work = serve(command, key.folder.clone(), limits, has_started, received);
+        let control = Control { has_started, stopped };
+        let work = serve(command, key.folder.clone(), limits, control, received);
         let task = self.thread.spawn(work).map_err(|error| failed(error.to_string()))?;
         let queue = Queue { orders, started };
-        running.insert(key.clone(), Running { queue: queue.clone(), _task: task });
+        running.insert(key.clone(), Running { queue: queue.clone(), stop, task });
         Ok(queue)
     }
 
@@ -338,12 +355,18 @@ struct Limits {
     idle: Duration,
 }
 
-/// Runs a server until it fails, is idle for too long, or its queue is closed.
+/// How a running server and the host know of each other.
+struct Control {
+    has_started: watch::Sender<bool>,
+    stopped: oneshot::Receiver<()>,
+}
+
+/// Runs a server until it fails, is idle for too long, or is no longer wanted.
 async fn serve(
     command: CommandSpec,
     folder: PathBuf,
     limits: Limits,
-    has_started: watch::Sender<bool>,
+    Control { has_started, stopped }: Control,
     mut orders: mpsc::Receiver<Order>,
 ) {
     let failure = match command.start_piped().await {
@@ -352,13 +375,19 @@ async fn serve(
             // Standard error must be read, or a server that writes much of it blocks.
             let drain = tokio::spawn(async move { tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await });
             let connection = Connection::new(stdout, stdin);
-            let failure = match timeout(limits.start, Server::start(connection, &folder)).await {
-                Ok(Ok(server)) => {
-                    has_started.send_replace(true);
-                    converse(server, limits.idle, &mut orders).await
+            let work = async {
+                match timeout(limits.start, Server::start(connection, &folder)).await {
+                    Ok(Ok(server)) => {
+                        has_started.send_replace(true);
+                        converse(server, limits.idle, &mut orders).await
+                    }
+                    Ok(Err(error)) => Some(error.to_string()),
+                    Err(_) => Some(format!("it did not start within {} seconds", limits.start.as_secs())),
                 }
-                Ok(Err(error)) => Some(error.to_string()),
-                Err(_) => Some(format!("it did not start within {} seconds", limits.start.as_secs())),
+            };
+            let failure = tokio::select! {
+                failure = work => failure,
+                Ok(()) = stopped => None,
             };
             process.close().await;
             drain.abort();

@@ -174,6 +174,11 @@ impl McpHost {
         self.group(session).map(|group| group.cards()).unwrap_or_default()
     }
 
+    /// Waits until no program runs as a server in a folder or below it.
+    pub fn ended_in(&self, folder: &Path) -> impl Future<Output = ()> + Send + use<> {
+        self.pool.ended_in(folder)
+    }
+
     pub fn close(&self, session: &SessionId) {
         let group = self.groups().remove(session);
         drop(group);

@@ -2,7 +2,7 @@
 //! joins them, and watches them for changes.
 
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -33,12 +33,27 @@ const MAX_INSTRUCTIONS_BYTES: usize = 32 << 10;
 /// The running servers by their keys.
 pub(crate) struct ServerPool {
     links: Mutex<HashMap<ServerKey, Weak<ServerLink>>>,
+    /// The folders of the programs that run, each with a channel that closes when the program and
+    /// everything that it started has ended.
+    programs: Mutex<Vec<(PathBuf, watch::Receiver<()>)>>,
     logins: Arc<StoredLogins>,
 }
 
 impl ServerPool {
     pub(crate) fn new(logins: StoredLogins) -> Self {
-        Self { links: Mutex::default(), logins: Arc::new(logins) }
+        Self { links: Mutex::default(), programs: Mutex::default(), logins: Arc::new(logins) }
+    }
+
+    /// Waits until no program runs in a folder or below it.
+    pub(crate) fn ended_in(&self, folder: &Path) -> impl Future<Output = ()> + Send + use<> {
+        let programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
+        let inside = programs.iter().filter(|(own, _)| own.starts_with(folder));
+        let running: Vec<watch::Receiver<()>> = inside.map(|(_, running)| running.clone()).collect();
+        async move {
+            for mut running in running {
+                while running.changed().await.is_ok() {}
+            }
+        }
     }
 
     /// Returns the server with this key. Starts it if it is not running. Must be called on the
@@ -51,6 +66,10 @@ impl ServerPool {
         }
         let shared = Arc::new(SharedServer::new());
         let (stop, stopped) = oneshot::channel();
+        let (running, ended) = watch::channel(());
+        let mut programs = self.programs.lock().unwrap_or_else(PoisonError::into_inner);
+        programs.retain(|(_, running)| running.has_changed().is_ok());
+        programs.push((key.folder.clone(), ended));
         let supervisor = Supervisor {
             name: name.to_owned(),
             key: key.clone(),
@@ -58,6 +77,7 @@ impl ServerPool {
             settings: settings.servers.clone(),
             shared: shared.clone(),
             bearer: key.bearer(&self.logins),
+            running: Arc::new(running),
         };
         tokio::spawn(supervisor.keep(stopped));
         let link = Arc::new(ServerLink::new(shared, stop));

@@ -11,7 +11,7 @@ use futures_util::FutureExt;
 use process::{CommandExit, CommandSpec, PipedCommand, Process};
 use rmcp::ServiceExt;
 use rmcp::service::{ClientInitializeError, Peer, QuitReason, RoleClient, RunningService};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinError;
 use tokio::time::timeout;
 
@@ -53,6 +53,8 @@ pub(crate) struct Supervisor {
     pub(crate) shared: Arc<SharedServer>,
     /// The token of the user's login; None if the server must not get one.
     pub(crate) bearer: Option<Bearer>,
+    /// Dropped when this ends and nothing runs that it has started.
+    pub(crate) running: Arc<watch::Sender<()>>,
 }
 
 /// An established connection.
@@ -209,8 +211,12 @@ impl Supervisor {
         let folder = program.folder.clone();
         let PipedCommand { mut process, stdin, stdout, stderr } =
             program.start_piped().await.map_err(|error| format!("starting it in {}: {error}", folder.display()))?;
-        let log = self.shared.log.clone();
-        tokio::spawn(async move { log.follow(stderr).await });
+        let (log, running) = (self.shared.log.clone(), self.running.clone());
+        tokio::spawn(async move {
+            // The helper keeps the pipe open until it has ended everything.
+            log.follow(stderr).await;
+            drop(running);
+        });
         let transport = StdioTransport::new(stdin, stdout, self.shared.log.clone(), disconnect.clone());
         let mut shake = std::pin::pin!(self.handler().serve(BoundedTransport::new(transport, disconnect.clone())));
         let reason = tokio::select! {

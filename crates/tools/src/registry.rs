@@ -6,6 +6,7 @@ mod modes;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use domain::checkpoint::{Restore, Restored};
 use domain::hosted::ClientRules;
@@ -36,6 +37,9 @@ use crate::{
     edit_file, glob, grep, hook_changes, input, list_files, memory, move_file, outputs, propose_plan, read_file,
     recall, restore, skill, switch_mode, update_plan, web_fetch, write_file,
 };
+
+/// How long the servers in a folder that a session leaves may take to end.
+const LEAVE: Duration = Duration::from_secs(15);
 
 /// Returns the built-in tools, in the order in which they are offered.
 fn built_in() -> Vec<Arc<dyn Tool>> {
@@ -391,6 +395,12 @@ impl Toolbox for Registry {
         self.mcp.close(session);
         self.language_servers.close(session);
         self.pinned_roots.forget(session);
+    }
+
+    fn leave_folder(&self, session: &SessionId, folder: PathBuf) -> BoxFuture<'static, bool> {
+        let (checked, served) = (self.language_servers.leave(session, &folder), self.mcp.ended_in(&folder));
+        let ended = async { tokio::join!(checked, served) };
+        Box::pin(async move { tokio::time::timeout(LEAVE, ended).await.is_ok() })
     }
 }
 

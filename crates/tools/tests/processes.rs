@@ -113,6 +113,7 @@ trials! {
     language_servers::a_server_that_does_not_read_delays_an_edit_briefly,
     language_servers::every_edit_waits_for_a_server_that_starts_slowly,
     language_servers::errors_in_files_that_a_rule_hides_are_not_shown,
+    language_servers::leaving_a_folder_waits_until_its_servers_have_ended,
     sandbox::nothing_is_written_outside,
     sandbox::the_helper_the_machine_and_namespaces_give_no_way_out,
     sandbox::a_folder_swapped_for_a_link_does_not_widen_the_next_call,

@@ -241,3 +241,14 @@ pub(super) async fn errors_in_files_that_a_rule_hides_are_not_shown() {
     let refused = refused.err().map(|refusal| refusal.reason);
     assert_eq!(refused.as_deref(), Some("a rule denies reading secret.toy"));
 }
+
+pub(super) async fn leaving_a_folder_waits_until_its_servers_have_ended() {
+    let bench = bench(true);
+    bench.write("a.toy", "one").await;
+    let pids = bench.servers();
+    let session = &bench.site.session;
+    assert!(bench.registry.leave_folder(session, bench.folder.path().join("elsewhere")).await);
+    assert!(is_alive(pids[0]), "it works in another folder");
+    assert!(bench.registry.leave_folder(session, bench.folder.path().to_owned()).await);
+    assert!(!is_alive(pids[0]));
+}
