@@ -50,7 +50,7 @@ pub(crate) use messages::{
 pub(crate) use prompt_expansion::offered;
 pub(crate) use questions::{AnswerOpen, AnswerQuestion, CannotAnswer};
 pub(crate) use undo::{Undo, UndoError};
-pub(crate) use worktrees::EnterWorktree;
+pub(crate) use worktrees::{EnterWorktree, NewWorktree};
 
 use effects::{Timers, Work};
 use hosted::HostedWork;

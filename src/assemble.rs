@@ -96,7 +96,7 @@ impl Parts {
         let agents = Arc::new(HostedAgents::new(hosting));
         Ok(Self {
             notes: Arc::new(Swap::new(notes(paths, config, &toolbox, &providers))),
-            worktrees: Arc::new(Swap::new(GitWorktrees::new(launcher(paths, &providers)))),
+            worktrees: Arc::new(Swap::new(worktrees(paths, config, &providers))),
             toolbox,
             agents,
             providers: Arc::new(Swap::from(providers)),
@@ -117,7 +117,7 @@ impl Parts {
         self.agents.reload(hosting);
         self.toolbox.reload(tools);
         self.notes.replace(notes(paths, config, &self.toolbox, &providers));
-        self.worktrees.replace(GitWorktrees::new(launcher(paths, &providers)));
+        self.worktrees.replace(worktrees(paths, config, &providers));
         self.providers.replace(providers);
         self.keys.replace(keys);
         Ok(settings(paths, config, &self.base))
@@ -183,6 +183,10 @@ fn launcher(paths: &Paths, providers: &Providers) -> Launcher {
     launcher.environment.owner = launch::owner(paths);
     launcher.environment.hidden.extend(providers.key_variables());
     launcher
+}
+
+fn worktrees(paths: &Paths, config: &Config, providers: &Providers) -> GitWorktrees {
+    GitWorktrees::new(launcher(paths, providers), protected_paths(paths, config))
 }
 
 /// Returns the files and folders that tools must not touch: acpd's own, and those that hold its

@@ -24,7 +24,7 @@ use crate::directory::{Evict, EvictionReason, Incarnation, LiveSession, LogReten
 use crate::mail::{child_guard, tell};
 use crate::runtime::Runtime;
 use crate::session::{
-    Attach, Attached, BeingEvicted, EnterWorktree, PostNotice, Rename, Session, SessionInit, SessionParts,
+    Attach, Attached, BeingEvicted, EnterWorktree, NewWorktree, PostNotice, Rename, Session, SessionInit, SessionParts,
     SessionStart, SetServers, StartAgent, describe,
 };
 use crate::spans;
@@ -222,7 +222,7 @@ pub(super) async fn start_agent(
 }
 
 /// Moves a new session into the worktree that its client wants.
-pub(super) async fn enter_worktree(addr: &Addr<Session>, wanted: WantedWorktree) -> Result<(), RpcError> {
+pub(super) async fn enter_worktree(addr: &Addr<Session>, wanted: WantedWorktree) -> Result<NewWorktree, RpcError> {
     let name = match wanted {
         WantedWorktree::Any => None,
         WantedWorktree::Named(name) => Some(name),

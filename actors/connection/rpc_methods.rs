@@ -232,11 +232,11 @@ impl Connection {
                 model: ports.models.default_model(&environment),
                 agent,
             };
-            let guard = NewSessionGuard::new(&by.runtime, &session);
+            let mut guard = NewSessionGuard::new(&by.runtime, &session);
             let addr = opening::create(&by, &session, created, real_cwd);
             tell(&addr, session::SetEnvironment(attach.environment.clone()));
             if let Some(wanted) = new.worktree {
-                opening::enter_worktree(&addr, wanted).await?;
+                guard.entered(opening::enter_worktree(&addr, wanted).await?);
             }
             opening::start_agent(&by.runtime, &session, &addr, new.servers.clone()).await?;
             let opened = attach_written(&by.runtime, session, addr, attach).await?;

@@ -33,6 +33,8 @@ pub(super) struct Work {
     pub(super) expansion: Option<SpawnHandle>,
     pub(super) hooks: Option<SpawnHandle>,
     pub(super) restoration: Option<RunningRestoration>,
+    /// Set to true to stop the git commands of a running `/worktree`.
+    pub(super) git: Option<watch::Sender<bool>>,
 }
 
 impl Work {
@@ -70,6 +72,12 @@ impl Work {
     fn add_to_agent(&mut self, agent: &TurnId, kind: EventKind) {
         if let Some(sub) = self.agents.get_mut(agent) {
             sub.record(kind);
+        }
+    }
+
+    fn stop_git(&self) {
+        if let Some(stop) = &self.git {
+            stop.send_replace(true);
         }
     }
 
@@ -117,6 +125,7 @@ impl Session {
             Effect::ExpandSteering(message) => return self.expand_steering(message, ctx),
             Effect::AbortExpansion => cancel(self.work.expansion.take(), ctx),
             Effect::RunSlashCommand(command) => return self.run_slash_command(command, ctx),
+            Effect::StopSlashCommand => self.work.stop_git(),
             Effect::StartTurn(start) => return self.start_turn(start, ctx),
             Effect::SendToTurn(input) => self.send_to_turn(input),
             Effect::SwitchModel => self.switch_model(),

@@ -1,12 +1,16 @@
 //! `/worktree`: a session works in its own git worktree, and nothing is lost when it is merged or
 //! removed. The tests run the real git.
 
+mod interruptions;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use domain::worktree::{WorktreeRequest, Worktrees as _};
+use acpd_actors::Ports;
+use domain::worktree::{StopSignal, WorktreeRequest, Worktrees as _};
+use domain::{BaseEnvironment, Environment};
 use process::Launcher;
 use project::GitWorktrees;
 use serde_json::{Value, json};
@@ -44,12 +48,29 @@ fn commit(at: &Path, name: &str, text: &str) {
     git(at, &["commit", "--quiet", "--message", name]);
 }
 
+/// The environment in which acpd runs git. The user's configuration is a file in this folder.
+fn environment(folder: &Path) -> Environment {
+    let settings = folder.join("gitconfig").display().to_string();
+    if !folder.join("gitconfig").exists() {
+        fs::write(folder.join("gitconfig"), "").unwrap();
+    }
+    let path = std::env::var("PATH").unwrap();
+    [("PATH", path), ("GIT_CONFIG_GLOBAL", settings), ("GIT_CONFIG_NOSYSTEM", "1".to_owned())]
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
 fn port() -> GitWorktrees {
-    GitWorktrees::new(Launcher::new(PROGRAM))
+    GitWorktrees::new(Launcher::new(PROGRAM), Vec::new())
 }
 
 impl Repository {
     async fn new(answers: Vec<Vec<Step>>) -> Self {
+        Self::with_ports(answers, |_| {}).await
+    }
+
+    async fn with_ports(answers: Vec<Vec<Step>>, adjust: impl FnOnce(&mut Ports)) -> Self {
         let folder = TempDir::with_prefix("worktrees").unwrap();
         let root = folder.path().join("repo");
         fs::create_dir(&root).unwrap();
@@ -61,9 +82,13 @@ impl Repository {
         fs::write(root.join(".gitignore"), "*.log\n").unwrap();
         commit(&root, "a.txt", "one\n");
         let scene = Scene::with_ports(answers, |ports| {
-            ports.toolbox = Arc::new(Registry::new(tools::ToolSettings::new(PROGRAM)));
+            let mut tools = tools::ToolSettings::new(PROGRAM);
+            tools.mcp.wait_seconds = 0;
+            ports.toolbox = Arc::new(Registry::new(tools));
+            ports.settings.base = Arc::new(BaseEnvironment::new(environment(folder.path())));
             ports.worktrees = Arc::new(port());
             ports.settings.approval = domain::Approval::Never;
+            adjust(ports);
         });
         // A paused clock does not wait for git.
         tokio::time::resume();
@@ -108,8 +133,9 @@ impl Repository {
     }
 
     fn request(&self, session: &str) -> WorktreeRequest {
-        let environment = Arc::new(std::env::vars().collect());
-        WorktreeRequest { session: session.into(), folder: self.root(), environment, take_from: None }
+        let environment = Arc::new(environment(self.folder.path()));
+        let stop = StopSignal::never();
+        WorktreeRequest { session: session.into(), folder: self.root(), environment, take_from: None, stop }
     }
 }
 
@@ -479,6 +505,8 @@ async fn a_fork_or_an_import_works_where_its_original_was_opened() {
     let original = std::mem::replace(&mut at.session, fork);
     assert_eq!(at.ask("create c.txt").await, "Done.");
     assert!(at.root().join("c.txt").exists());
+    let seen = format!("{:?}", at.scene.script.requests().last().unwrap());
+    assert!(seen.contains(&format!("The working folder is now {}.", at.root().display())), "{seen}");
     // A log from elsewhere must not choose the folder in which tools work.
     let mut ctl = at.scene.client("ctl");
     let exported = ctl.call("_acpd/export", json!({ "sessionId": original })).await;

@@ -1,9 +1,11 @@
 //! Git worktrees in which sessions work, and the port that creates, merges and removes them.
 
+use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
 use serde::{Deserialize, Serialize};
 
 use crate::{Environment, SessionId};
@@ -29,6 +31,33 @@ pub struct WorktreeRequest {
     pub environment: Arc<Environment>,
     /// A session that the worktree may be taken from, because it does not work there.
     pub take_from: Option<SessionId>,
+    /// Asks git to end.
+    pub stop: StopSignal,
+}
+
+/// A future that resolves when work should end. A step that would leave files half-written
+/// otherwise is still completed.
+#[derive(Clone, Debug)]
+pub struct StopSignal(Shared<BoxFuture<'static, ()>>);
+
+impl StopSignal {
+    pub fn new(raised: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self(raised.boxed().shared())
+    }
+
+    /// A signal that is never raised.
+    pub fn never() -> Self {
+        Self::new(std::future::pending())
+    }
+
+    /// Resolves when the signal is raised.
+    pub async fn raised(&self) {
+        self.0.clone().await;
+    }
+
+    pub fn is_raised(&self) -> bool {
+        self.0.clone().now_or_never().is_some()
+    }
 }
 
 /// A worktree that a session may enter now.
@@ -53,6 +82,18 @@ pub struct RemovedWorktree {
     /// any.
     pub unmerged: u64,
     pub branch_deleted: bool,
+    /// Whether files could not be deleted. Git does not know them any more.
+    pub has_remains: bool,
+}
+
+/// A worktree of a session in the same repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherWorktree {
+    pub name: String,
+    /// The session that git's lock names.
+    pub owner: Option<SessionId>,
+    /// Whether that session no longer exists. The port does not know sessions and sets false.
+    pub owner_is_gone: bool,
 }
 
 /// The state of a worktree, or of a folder in none.
@@ -66,8 +107,10 @@ pub struct WorktreeStatus {
     pub ahead: u64,
     /// Commits of the repository's current branch that the worktree does not have.
     pub behind: u64,
-    /// The names of the repository's other worktrees of sessions.
-    pub others: Vec<String>,
+    /// The repository's other worktrees of sessions.
+    pub others: Vec<OtherWorktree>,
+    /// A description of a merge into the repository's checkout that was interrupted.
+    pub interrupted: Option<WorktreeError>,
 }
 
 pub trait Worktrees: Send + Sync + 'static {
@@ -90,7 +133,8 @@ pub trait Worktrees: Send + Sync + 'static {
     ) -> BoxFuture<'static, Result<WorktreeStatus, WorktreeError>>;
 
     /// Merges the worktree's branch into the repository's current branch. Returns the number of
-    /// merged commits. An error leaves everything as it was.
+    /// merged commits. An error leaves everything as it was. Once files of the checkout are being
+    /// written, a stop signal has no effect.
     fn merge(&self, request: WorktreeRequest, worktree: Worktree) -> BoxFuture<'static, Result<u64, WorktreeError>>;
 
     /// Checks whether the worktree can be removed without losing anything. `with_ignored` means
@@ -102,7 +146,9 @@ pub trait Worktrees: Send + Sync + 'static {
         with_ignored: bool,
     ) -> BoxFuture<'static, Result<(), WorktreeError>>;
 
-    /// Removes a worktree that has been checked, and its branch if all its commits are merged.
+    /// Removes a worktree that has been checked, and its branch if all its commits are merged. Once
+    /// files are being deleted, a stop signal has no effect. After an error the worktree is still
+    /// there, with its lock.
     fn remove(
         &self,
         request: WorktreeRequest,
@@ -139,6 +185,28 @@ pub enum WorktreeError {
     Unreferenced { root: PathBuf, count: u64 },
     #[error("{} is on no branch; switch to the branch that should receive the commits", .0.display())]
     Detached(PathBuf),
+    #[error("it was cancelled")]
+    Cancelled,
+    #[error(
+        "MCP servers, language servers or other programs that acpd runs for sessions still run in {}; close their \
+         sessions first",
+        .0.display()
+    )]
+    InUse(PathBuf),
+    #[error(
+        "another git command works in {}, or one was killed there; if none runs, delete {}",
+        root.display(),
+        lock.display()
+    )]
+    Locked { root: PathBuf, lock: PathBuf },
+    #[error(
+        "acpd was killed while it merged {branch} into {}, and these files there may be half-written: {}; no commit is \
+         lost: {}run `git stash --include-untracked` there, which puts all changes aside, and merge again",
+        root.display(),
+        listed(files),
+        lock.as_ref().map(|lock| format!("delete {}, then ", lock.display())).unwrap_or_default()
+    )]
+    Interrupted { root: PathBuf, branch: String, files: Vec<String>, lock: Option<PathBuf> },
     #[error("a merge, rebase or similar operation in {} is not finished; finish or abort it first", .0.display())]
     Unfinished(PathBuf),
     #[error("the merge would overwrite files in {} that are not in git: {}", root.display(), listed(files))]

@@ -7,25 +7,32 @@
 //! repository, and not at all if the repository's own configuration names programs for it.
 
 mod checkout_files;
+mod confinement;
 mod git;
+mod merging;
+mod removal;
 mod turns;
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use domain::SessionId;
 use domain::text::cut;
 use domain::worktree::{
-    EnteredWorktree, RemovedWorktree, Worktree, WorktreeError, WorktreeRequest, WorktreeStatus, Worktrees,
+    EnteredWorktree, OtherWorktree, RemovedWorktree, Worktree, WorktreeError, WorktreeRequest, WorktreeStatus,
+    Worktrees,
 };
 use futures_util::future::BoxFuture;
 use process::Launcher;
+use tokio::sync::{OwnedMutexGuard, oneshot};
 
 use self::checkout_files::{
-    UNFINISHED, find_git_folder, is_complete, is_in_the_way, is_misplaced, is_occupied, move_aside,
+    INDEX_LOCK, UNFINISHED, find_git_folder, is_complete, is_misplaced, is_occupied, move_aside,
 };
+use self::confinement::Confinement;
 use self::git::{At, Entry, Git, number, text};
 use self::turns::turn;
 
@@ -51,19 +58,25 @@ const DISK_DEADLINE: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub struct GitWorktrees {
     launcher: Launcher,
+    /// acpd's own files, which git and what it runs cannot read.
+    protected_paths: Arc<[PathBuf]>,
 }
 
 impl GitWorktrees {
-    pub fn new(launcher: Launcher) -> Self {
-        Self { launcher }
+    pub fn new(launcher: Launcher, protected_paths: Vec<PathBuf>) -> Self {
+        Self { launcher, protected_paths: protected_paths.into() }
     }
 
     /// Finds the repository of the folder in which the session was opened, and checks that git may
     /// run there.
     async fn repository(&self, request: &WorktreeRequest) -> Result<Repository, WorktreeError> {
-        let mut git = Git::new(self.launcher.clone(), request.environment.clone());
+        let confinement = Confinement::new(Arc::clone(&self.protected_paths)).await?;
+        let mut git = Git::new(self.launcher.clone(), request.environment.clone(), confinement, request.stop.clone());
         let no_repository = || WorktreeError::NoRepository(request.folder.clone());
-        let top = git.run(&request.folder, &["rev-parse", "--show-toplevel"]).await.map_err(|_| no_repository())?;
+        let top = match git.run(&request.folder, &["rev-parse", "--show-toplevel"]).await {
+            Err(WorktreeError::Cancelled) => return Err(WorktreeError::Cancelled),
+            top => top.map_err(|_| no_repository())?,
+        };
         let top = PathBuf::from(top.trim_end_matches('\n'));
         if !top.is_absolute() {
             return Err(no_repository());
@@ -71,12 +84,42 @@ impl GitWorktrees {
         let common = ["rev-parse", "--path-format=absolute", "--git-common-dir"];
         let common = PathBuf::from(git.run(&top, &common).await?.trim_end_matches('\n'));
         git.pin(&common)?;
+        git.allow([top.clone(), common.clone(), parent_of_worktrees(&top)]);
         git.check_configuration(&top).await?;
-        let has_commit = git.succeeds(&top, &["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).await;
+        let has_commit = git.succeeds(&top, &["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).await?;
         if !has_commit {
             return Err(WorktreeError::NoCommit);
         }
-        Ok(Repository { git, top, common, request: request.clone() })
+        Ok(Repository { git, top, common, request: request.clone(), _turn: None })
+    }
+
+    /// The same, once no other request changes the worktrees of this repository.
+    async fn own_repository(&self, request: &WorktreeRequest) -> Result<Repository, WorktreeError> {
+        let repository = self.repository(request).await?;
+        let turn = tokio::select! {
+            turn = turn(&repository.top) => turn,
+            () = request.stop.raised() => return Err(WorktreeError::Cancelled),
+        };
+        Ok(Repository { _turn: Some(Arc::new(turn)), ..repository })
+    }
+
+    /// Enters a worktree and passes it on. If nobody waits for it any more, a worktree that was
+    /// just created is removed.
+    async fn enter_for(
+        self,
+        request: WorktreeRequest,
+        name: Option<String>,
+        reply: oneshot::Sender<Result<EnteredWorktree, WorktreeError>>,
+    ) {
+        let repository = match self.own_repository(&request).await {
+            Ok(repository) => repository,
+            Err(error) => return drop(reply.send(Err(error))),
+        };
+        if let Err(Ok(unclaimed)) = reply.send(repository.enter(name).await)
+            && !unclaimed.existed
+        {
+            repository.undo_creation(&unclaimed.worktree).await;
+        }
     }
 }
 
@@ -88,9 +131,10 @@ impl Worktrees for GitWorktrees {
     ) -> BoxFuture<'static, Result<EnteredWorktree, WorktreeError>> {
         let this = self.clone();
         Box::pin(async move {
-            let repository = this.repository(&request).await?;
-            let _turn = turn(&repository.top).await;
-            repository.enter(name).await
+            // Dropping this future must not leave half a worktree.
+            let (reply, entered) = oneshot::channel();
+            tokio::spawn(this.enter_for(request, name, reply));
+            entered.await.unwrap_or_else(|_| Err(defect()))
         })
     }
 
@@ -110,11 +154,7 @@ impl Worktrees for GitWorktrees {
 
     fn merge(&self, request: WorktreeRequest, worktree: Worktree) -> BoxFuture<'static, Result<u64, WorktreeError>> {
         let this = self.clone();
-        Box::pin(async move {
-            let repository = this.repository(&request).await?;
-            let _turn = turn(&repository.top).await;
-            repository.merge(&worktree).await
-        })
+        Box::pin(async move { this.own_repository(&request).await?.merge(&worktree).await })
     }
 
     fn check_removal(
@@ -134,14 +174,14 @@ impl Worktrees for GitWorktrees {
     ) -> BoxFuture<'static, Result<RemovedWorktree, WorktreeError>> {
         let this = self.clone();
         Box::pin(async move {
-            let repository = this.repository(&request).await?;
-            let _turn = turn(&repository.top).await;
-            repository.remove(&worktree).await
+            let repository = this.own_repository(&request).await?;
+            to_the_end(async move { repository.remove(&worktree).await }).await
         })
     }
 }
 
 /// A repository, and the request about it.
+#[derive(Clone)]
 struct Repository {
     git: Git,
     /// The folder of the checkout in which the session was opened.
@@ -149,14 +189,19 @@ struct Repository {
     /// Git's folder of the repository, which all its worktrees share.
     common: PathBuf,
     request: WorktreeRequest,
+    /// Held while the request may change the repository's worktrees.
+    _turn: Option<Arc<OwnedMutexGuard<()>>>,
 }
 
 impl Repository {
+    /// The same repository, with git commands that are not stopped.
+    fn unstoppable(&self) -> Self {
+        Self { git: self.git.unstoppable(), ..self.clone() }
+    }
+
     /// The folder that contains the worktrees.
     fn parent(&self) -> PathBuf {
-        let mut name = self.top.file_name().unwrap_or_default().to_owned();
-        name.push(".worktrees");
-        self.top.with_file_name(name)
+        parent_of_worktrees(&self.top)
     }
 
     fn worktree(&self, name: &str) -> Worktree {
@@ -181,9 +226,14 @@ impl Repository {
 
     /// Refuses a checkout in which git is in the middle of something.
     async fn check_finished(&self, root: &Path, git_folder: PathBuf) -> Result<(), WorktreeError> {
+        let lock = git_folder.join(INDEX_LOCK);
         let is_there = move |name: &str| fs::symlink_metadata(git_folder.join(name)).is_ok();
-        let is_unfinished = blocking(move || UNFINISHED.into_iter().any(is_there)).await?;
-        if is_unfinished { Err(WorktreeError::Unfinished(root.to_owned())) } else { Ok(()) }
+        let look = move || (UNFINISHED.into_iter().any(&is_there), is_there(INDEX_LOCK));
+        match blocking(look).await? {
+            (true, _) => Err(WorktreeError::Unfinished(root.to_owned())),
+            (false, true) => Err(WorktreeError::Locked { root: root.to_owned(), lock }),
+            (false, false) => Ok(()),
+        }
     }
 
     /// Checks that a worktree in git's list is one that the session may use.
@@ -201,11 +251,22 @@ impl Repository {
     async fn enter(&self, name: Option<String>) -> Result<EnteredWorktree, WorktreeError> {
         let worktree = self.worktree(&checked_name(name, &self.request.session)?);
         let parent = self.parent();
-        if blocking(move || is_misplaced(&parent)).await? {
-            return Err(WorktreeError::InTheWay(self.parent()));
+        let prepare = move || match is_misplaced(&parent) {
+            // Git may write in it, but not beside the repository.
+            false => fs::create_dir(&parent).or_else(|error| match error.kind() {
+                io::ErrorKind::AlreadyExists => Ok(()),
+                _ => Err(error),
+            }),
+            true => Err(io::ErrorKind::NotADirectory.into()),
+        };
+        match blocking(prepare).await? {
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                return Err(WorktreeError::InTheWay(self.parent()));
+            }
+            prepared => prepared.map_err(|error| failed(&error))?,
         }
         let branch = format!("refs/heads/{}", worktree.branch);
-        let mut existed = self.git.succeeds(&self.top, &["rev-parse", "--verify", "--quiet", &branch]).await;
+        let mut existed = self.git.succeeds(&self.top, &["rev-parse", "--verify", "--quiet", &branch]).await?;
         let mut remains = None;
         match self.entry(&worktree.root).await? {
             Some(entry) => {
@@ -214,6 +275,7 @@ impl Repository {
                 if blocking(move || is_complete(&common, &root)).await? {
                     existed = true;
                     self.adopt(&worktree, &entry, &branch).await?;
+                    self.forget_removal(&worktree).await;
                 } else {
                     // A crash has interrupted the creation, or the user has deleted the folder.
                     let root = worktree.root.clone();
@@ -226,7 +288,10 @@ impl Repository {
                 if blocking(move || is_occupied(&root)).await? {
                     return Err(WorktreeError::InTheWay(worktree.root));
                 }
-                self.add(&worktree, existed, &[]).await?;
+                if let Err(error) = self.add(&worktree, existed, &[]).await {
+                    self.unstoppable().undo_add(&worktree, existed).await;
+                    return Err(error);
+                }
             }
         }
         let changes_left_behind = !self.git.changes(&self.top, "no").await?.is_empty();
@@ -246,6 +311,25 @@ impl Repository {
             arguments.extend(["--no-track", "-b", &worktree.branch, "--", root, "HEAD"]);
         }
         self.git.run(&self.top, &arguments).await.map(drop)
+    }
+
+    /// Removes what a failed or cancelled creation has left. Nothing was there before, and nobody
+    /// has worked there yet.
+    async fn undo_add(&self, worktree: &Worktree, branch_existed: bool) {
+        let owner = format!("{OWNER}{}", self.request.session);
+        let is_own = |entry: &Entry| entry.locked.as_ref() == Some(&owner);
+        if let (Ok(Some(entry)), Ok(root)) = (self.entry(&worktree.root).await, text(&worktree.root))
+            && is_own(&entry)
+        {
+            // What this leaves is found again by the next `/worktree` of the same name.
+            let _ = self.git.run(&self.top, &["worktree", "remove", "--force", "--force", "--", root]).await;
+        }
+        let parent = self.parent();
+        let _ = blocking(move || fs::remove_dir(parent)).await;
+        if !branch_existed {
+            // This keeps a branch with commits of its own.
+            let _ = self.git.run(&self.top, &["branch", "-d", "--", &worktree.branch]).await;
+        }
     }
 
     /// Makes an existing worktree that of this session.
@@ -289,12 +373,17 @@ impl Repository {
     async fn status(&self, worktree: Option<&Worktree>) -> Result<WorktreeStatus, WorktreeError> {
         let parent = self.parent();
         let entries = self.git.worktrees(&self.top).await?;
-        let name = |entry: &Entry| Some(entry.path.strip_prefix(&parent).ok()?.to_str()?.to_owned());
+        let other = |entry: &Entry| {
+            let name = entry.path.strip_prefix(&parent).ok()?.to_str()?.to_owned();
+            let owner = entry.locked.as_ref().and_then(|reason| reason.strip_prefix(OWNER)).map(SessionId::from);
+            Some(OtherWorktree { name, owner, owner_is_gone: false })
+        };
         let is_other = |entry: &&Entry| worktree.is_none_or(|own| own.root != entry.path);
-        let others = entries.iter().filter(is_other).filter_map(name).collect();
+        let others = entries.iter().filter(is_other).filter_map(other).collect();
         let listed = |own: &&Worktree| entries.iter().any(|entry| entry.path == own.root && entry.head.is_some());
         let Some(own) = worktree.filter(listed) else {
-            return Ok(WorktreeStatus { others, ..WorktreeStatus::default() });
+            let interrupted = self.interrupted_merge().await?;
+            return Ok(WorktreeStatus { others, interrupted, ..WorktreeStatus::default() });
         };
         let git_folder = self.git_folder(own).await?;
         let at = At::Worktree { root: &own.root, git_folder: &git_folder };
@@ -305,6 +394,7 @@ impl Repository {
             ahead: self.count(at, "HEAD", &head).await?,
             behind: self.count(at, &head, "HEAD").await?,
             others,
+            interrupted: self.interrupted_merge().await?,
         })
     }
 
@@ -319,47 +409,7 @@ impl Repository {
         number(&self.git.run(at, &["rev-list", "--count", of, "--not", without]).await?)
     }
 
-    async fn merge(&self, worktree: &Worktree) -> Result<u64, WorktreeError> {
-        let git_folder = self.git_folder(worktree).await?;
-        let at = At::Worktree { root: &worktree.root, git_folder: &git_folder };
-        self.check_committed(worktree, at).await?;
-        self.check_finished(&worktree.root, git_folder.clone()).await?;
-        if !self.is_on_a_branch().await {
-            return Err(WorktreeError::Detached(self.top.clone()));
-        }
-        let own = self.git.run(&self.top, &["rev-parse", "--absolute-git-dir"]).await?;
-        self.check_finished(&self.top, PathBuf::from(own.trim_end_matches('\n'))).await?;
-        let files = self.git.changes(&self.top, "no").await?;
-        if !files.is_empty() {
-            return Err(WorktreeError::Uncommitted { root: self.top.clone(), files });
-        }
-        let commit = self.git.run(at, &["rev-parse", "--verify", "HEAD^{commit}"]).await?;
-        let commit = commit.trim();
-        let commits = self.count(&self.top, commit, "HEAD").await?;
-        if commits == 0 {
-            return Ok(0);
-        }
-        // This tries the merge without touching any checkout.
-        let added = self.git.try_merge(&self.top, "HEAD", commit).await?;
-        let top = self.top.clone();
-        let files: Vec<String> =
-            blocking(move || added.into_iter().filter(|path| is_in_the_way(&top, Path::new(path))).collect()).await?;
-        if !files.is_empty() {
-            return Err(WorktreeError::Overwrites { root: self.top.clone(), files });
-        }
-        let message = format!("Merge branch '{}'", worktree.branch);
-        let quiet = ["--no-edit", "--no-gpg-sign", "--no-verify", "--no-stat", "--commit", "--no-squash"];
-        let merge = [&["merge"], &quiet[..], &["-m", &message, commit]].concat();
-        if let Err(error) = self.git.run(&self.top, &merge).await {
-            // The checkout was clean and no merge was going on, so there is nothing that this could
-            // take away.
-            let _ = self.git.run(&self.top, &["merge", "--abort"]).await;
-            return Err(error);
-        }
-        Ok(commits)
-    }
-
-    async fn is_on_a_branch(&self) -> bool {
+    async fn is_on_a_branch(&self) -> Result<bool, WorktreeError> {
         self.git.succeeds(&self.top, &["symbolic-ref", "--quiet", "HEAD"]).await
     }
 
@@ -367,60 +417,13 @@ impl Repository {
         let files = self.git.changes(at, "all").await?;
         if files.is_empty() { Ok(()) } else { Err(WorktreeError::Uncommitted { root: worktree.root.clone(), files }) }
     }
+}
 
-    async fn check_removal(&self, worktree: &Worktree, with_ignored: bool) -> Result<(), WorktreeError> {
-        let Some(entry) = self.entry(&worktree.root).await? else { return Ok(()) };
-        self.check_owner(worktree, &entry)?;
-        let root = worktree.root.clone();
-        if !blocking(move || is_occupied(&root)).await? {
-            return Ok(());
-        }
-        let git_folder = self.git_folder(worktree).await?;
-        let at = At::Worktree { root: &worktree.root, git_folder: &git_folder };
-        self.check_finished(&worktree.root, git_folder.clone()).await?;
-        self.check_committed(worktree, at).await?;
-        let files = self.git.ignored(at).await?;
-        if !with_ignored && !files.is_empty() {
-            return Err(WorktreeError::Ignored { root: worktree.root.clone(), files });
-        }
-        let (root, unwatched) = (worktree.root.clone(), self.git.unwatched(at).await?);
-        let files: Vec<String> =
-            blocking(move || unwatched.into_iter().filter(|path| is_in_the_way(&root, Path::new(path))).collect())
-                .await?;
-        if !files.is_empty() {
-            return Err(WorktreeError::Hidden { root: worktree.root.clone(), files });
-        }
-        let own = ["rev-list", "--count", "HEAD", "--glob=refs/worktree/*"];
-        let loose = [&own[..], &["--not", "--branches", "--tags", "--remotes"]].concat();
-        match number(&self.git.run(at, &loose).await?)? {
-            0 => Ok(()),
-            count => Err(WorktreeError::Unreferenced { root: worktree.root.clone(), count }),
-        }
-    }
-
-    async fn remove(&self, worktree: &Worktree) -> Result<RemovedWorktree, WorktreeError> {
-        if let Some(entry) = self.entry(&worktree.root).await? {
-            self.check_owner(worktree, &entry)?;
-            let root = text(&worktree.root)?;
-            if entry.locked.is_some() {
-                self.git.run(&self.top, &["worktree", "unlock", root]).await?;
-            }
-            // Without `--force` git checks once more that nothing is uncommitted.
-            self.git.run(&self.top, &["worktree", "remove", "--", root]).await?;
-        }
-        let parent = self.parent();
-        // This fails while there are other worktrees.
-        let _ = blocking(move || fs::remove_dir(parent)).await;
-        let branch = format!("refs/heads/{}", worktree.branch);
-        if !self.git.succeeds(&self.top, &["rev-parse", "--verify", "--quiet", &branch]).await {
-            return Ok(RemovedWorktree { unmerged: 0, branch_deleted: false });
-        }
-        let unmerged = self.count(&self.top, &branch, "HEAD").await?;
-        // A checkout that is on no branch does not keep the commits.
-        let is_merged = unmerged == 0 && self.is_on_a_branch().await;
-        let branch_deleted = is_merged && self.git.succeeds(&self.top, &["branch", "-d", "--", &worktree.branch]).await;
-        Ok(RemovedWorktree { unmerged, branch_deleted })
-    }
+/// Returns the folder that contains the worktrees of a checkout.
+fn parent_of_worktrees(top: &Path) -> PathBuf {
+    let mut name = top.file_name().unwrap_or_default().to_owned();
+    name.push(".worktrees");
+    top.with_file_name(name)
 }
 
 /// Returns the name of a worktree, which is part of a path and of a branch's name.
@@ -445,6 +448,18 @@ fn checked_name(name: Option<String>, session: &SessionId) -> Result<String, Wor
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, WorktreeError> {
     let done = tokio::time::timeout(DISK_DEADLINE, tokio::task::spawn_blocking(work)).await;
     done.ok().and_then(Result::ok).ok_or_else(|| WorktreeError::Git("the folder did not answer in time".to_owned()))
+}
+
+/// Runs work to its end even if nobody waits for it any more, because an interruption would leave
+/// files half-written.
+async fn to_the_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, WorktreeError>> + Send + 'static,
+) -> Result<T, WorktreeError> {
+    tokio::spawn(work).await.unwrap_or_else(|_| Err(defect()))
+}
+
+fn defect() -> WorktreeError {
+    WorktreeError::Git("it stopped because of a defect of acpd".to_owned())
 }
 
 fn failed(error: &io::Error) -> WorktreeError {

@@ -39,7 +39,7 @@ use crate::{
 };
 
 /// How long the servers in a folder that a session leaves may take to end.
-const LEAVE: Duration = Duration::from_secs(15);
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Returns the built-in tools, in the order in which they are offered.
 fn built_in() -> Vec<Arc<dyn Tool>> {
@@ -400,7 +400,7 @@ impl Toolbox for Registry {
     fn leave_folder(&self, session: &SessionId, folder: PathBuf) -> BoxFuture<'static, bool> {
         let (checked, served) = (self.language_servers.leave(session, &folder), self.mcp.ended_in(&folder));
         let ended = async { tokio::join!(checked, served) };
-        Box::pin(async move { tokio::time::timeout(LEAVE, ended).await.is_ok() })
+        Box::pin(async move { tokio::time::timeout(LEAVE_TIMEOUT, ended).await.is_ok() })
     }
 }
 

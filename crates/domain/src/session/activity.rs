@@ -21,8 +21,8 @@ pub enum Activity {
     /// A prompt's references are being read: a slash command of the project, or resources of MCP
     /// servers.
     Expanding(PromptMessage),
-    /// A built-in slash command runs. It is short, ends by itself and cannot be cancelled.
-    SlashCommand(TurnId),
+    /// A built-in slash command runs.
+    SlashCommand(RunningSlashCommand),
     /// A backend works on a turn: it answers a prompt or compacts the conversation.
     Turn(RunningTurn),
     /// Files are being restored, for `/undo` and `/redo` or for `ctl undo`.
@@ -61,6 +61,21 @@ pub struct RunningTurn {
     pub granted: u32,
     /// What is held back until the user agrees to continue beyond a limit.
     pub held: Option<HeldWork>,
+}
+
+/// A built-in slash command. Most end at once; one that runs git can take minutes.
+#[derive(Debug)]
+pub struct RunningSlashCommand {
+    pub turn: TurnId,
+    /// Why the command was asked to stop, if it was. It ends when its work is in a consistent
+    /// state.
+    pub stopped: Option<StopReason>,
+}
+
+impl RunningSlashCommand {
+    pub(super) fn new(turn: TurnId) -> Self {
+        Self { turn, stopped: None }
+    }
 }
 
 /// A tool call that has an executor.
@@ -117,7 +132,8 @@ impl Activity {
         match self {
             Activity::Idle | Activity::Closing => None,
             Activity::Expanding(message) => Some(&message.turn),
-            Activity::SlashCommand(turn) | Activity::Waiting(turn) => Some(turn),
+            Activity::SlashCommand(running) => Some(&running.turn),
+            Activity::Waiting(turn) => Some(turn),
             Activity::Turn(turn) | Activity::Suspending(turn) | Activity::Stopping(turn, _) => Some(&turn.id),
             Activity::Restoring(restoration) => restoration.turn.as_ref(),
         }

@@ -56,6 +56,8 @@ pub enum Effect {
     AbortExpansion,
     /// Carries out a slash command that needs more than the state, and delivers `SlashCommandDone`.
     RunSlashCommand(SlashCommand),
+    /// Asks the running slash command to stop. It still delivers `SlashCommandDone`.
+    StopSlashCommand,
     StartTurn(StartTurn),
     /// Sends an input to the backend of the running turn.
     SendToTurn(TurnInput),

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::activity::{Activity, RunningTurn};
+use super::activity::{Activity, RunningSlashCommand, RunningTurn};
 use super::effect::{Effect, Purpose, StartTurn};
 use super::hosted::AgentTurn;
 use super::input::{Prompt, PromptAccepted, PromptMessage, PromptRefused};
@@ -243,7 +243,7 @@ impl SessionMachine {
     }
 
     fn run_slash_command(&mut self, command: SlashCommand, turn: TurnId, after: u64) {
-        self.activity = Activity::SlashCommand(turn.clone());
+        self.activity = Activity::SlashCommand(RunningSlashCommand::new(turn.clone()));
         let (text, setting) = match command {
             SlashCommand::Status => (slash::status(&self.state), None),
             SlashCommand::Mode(None) => (self.list_modes(), None),
@@ -270,13 +270,12 @@ impl SessionMachine {
     }
 
     pub(super) fn end_slash_command(&mut self, text: String, setting: Option<Setting>) {
-        if !matches!(self.activity, Activity::SlashCommand(_)) {
-            return;
-        }
+        let Activity::SlashCommand(running) = &mut self.activity else { return };
+        let reason = running.stopped.take().unwrap_or(StopReason::EndTurn);
         if let Some(setting) = setting {
             self.append(EventKind::Configured { setting, automatic: false });
         }
         self.notice(text);
-        self.end_turn(StopReason::EndTurn);
+        self.end_turn(reason);
     }
 }

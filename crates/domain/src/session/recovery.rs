@@ -5,6 +5,7 @@
 //! and no model is asked until it is answered. Then the call is planned again, with the environment
 //! of the client that reconnected, and runs if it still does what the user was shown.
 
+use std::path::Path;
 use std::time::Duration;
 
 use super::activity::{Activity, RunningTurn};
@@ -38,9 +39,11 @@ impl SessionMachine {
     pub(super) fn open(&mut self, start: SessionStart) {
         match start {
             SessionStart::Created { event, real_cwd } => {
+                let folder_of_original = self.state.folders.cwd.clone();
                 self.state.folders.real_cwd = Some(real_cwd);
                 self.append(*event);
                 self.repair();
+                self.announce_folder(&folder_of_original);
             }
             SessionStart::Continued => self.recover(),
             SessionStart::Repaired => {
@@ -55,6 +58,15 @@ impl SessionMachine {
         }
         self.publish();
         self.consider_eviction();
+    }
+
+    /// Tells the model of a fork that it works in another folder than the original did, whose
+    /// conversation it has.
+    fn announce_folder(&mut self, original: &Path) {
+        let folder = self.state.folders.cwd.clone();
+        if folder != original && !self.state.conversation.messages().is_empty() {
+            self.append(EventKind::Moved { message: MessageId::new(), folder, worktree: None });
+        }
     }
 
     /// Ends what an earlier life, or the original of a fork, left open.

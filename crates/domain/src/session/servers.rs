@@ -69,6 +69,13 @@ impl SessionMachine {
         self.effect(Effect::ConnectServers(request));
     }
 
+    /// Connects the servers in the folder to which the session has moved, if they are connected.
+    pub(super) fn move_servers(&mut self) {
+        if self.servers.current.is_some() {
+            self.connect_servers();
+        }
+    }
+
     /// Handles the loss of the servers. The next turn tries to connect them again.
     pub(super) fn lose_servers(&mut self, text: String) {
         let lost = self.servers.current.take().map(|current| current.servers);

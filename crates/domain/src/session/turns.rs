@@ -254,6 +254,11 @@ impl SessionMachine {
                 self.activity = Activity::Restoring(restoration);
                 self.effect(Effect::StopRestoring);
             }
+            Activity::SlashCommand(mut running) => {
+                running.stopped = Some(reason);
+                self.activity = Activity::SlashCommand(running);
+                self.effect(Effect::StopSlashCommand);
+            }
             Activity::Turn(running) => self.stop_running(running, reason, self.evicting),
             Activity::Waiting(turn) => {
                 self.stop_running(RunningTurn::new(turn, Purpose::Answer), reason, self.evicting)
@@ -263,11 +268,9 @@ impl SessionMachine {
             Activity::Suspending(running) if reason == StopReason::Cancelled => {
                 self.stop_running(running, reason, false);
             }
-            unaffected @ (Activity::Idle
-            | Activity::SlashCommand(_)
-            | Activity::Suspending(_)
-            | Activity::Stopping(..)
-            | Activity::Closing) => self.activity = unaffected,
+            unaffected @ (Activity::Idle | Activity::Suspending(_) | Activity::Stopping(..) | Activity::Closing) => {
+                self.activity = unaffected
+            }
         }
     }
 

@@ -1,13 +1,13 @@
 //! `/worktree`: when a session may move, what is recorded, and what the user reads. The port runs
 //! git.
 
-use super::activity::Activity;
+use super::activity::{Activity, RunningSlashCommand};
 use super::effect::Effect;
 use super::input::PromptMessage;
 use super::machine::SessionMachine;
 use super::slash::{self, SlashCommand, WorktreeCommand};
 use crate::mcp::PreparedPrompt;
-use crate::worktree::{EnteredWorktree, RemovedWorktree, Worktree, WorktreeError, WorktreeStatus};
+use crate::worktree::{EnteredWorktree, OtherWorktree, RemovedWorktree, Worktree, WorktreeError, WorktreeStatus};
 use crate::{EventKind, MessageId};
 
 const HOSTED: &str = "An agent answers this session, and acpd cannot move a running agent to another folder. Open a new \
@@ -49,7 +49,7 @@ impl SessionMachine {
         if !is_ours || is_childs {
             return false;
         }
-        self.activity = Activity::SlashCommand(message.turn.clone());
+        self.activity = Activity::SlashCommand(RunningSlashCommand::new(message.turn.clone()));
         self.record_message(message.clone(), true, PreparedPrompt::default(), None);
         self.end_slash_command(HOSTED.to_owned(), None);
         true
@@ -65,6 +65,7 @@ impl SessionMachine {
             None => (self.state.folders.opened_in.clone(), None),
         };
         self.append(EventKind::Moved { message: MessageId::new(), folder, worktree });
+        self.move_servers();
         self.publish();
     }
 }
@@ -108,6 +109,9 @@ pub fn describe(worktree: Option<&Worktree>, status: &WorktreeStatus) -> String 
             lines.push(format!("- worktree: `{}` in `{}`", own.name, own.root.display()));
             lines.push(format!("- branch: `{}`, of `{}`", own.branch, own.repository.display()));
             lines.push(format!("- commits to merge: {}; to catch up: {}", status.ahead, status.behind));
+            if let Some(merge) = &status.interrupted {
+                lines.push(format!("- {merge}"));
+            }
             lines.push(match status.uncommitted.len() {
                 0 => "- no changes that are not committed".to_owned(),
                 count => format!("- files with changes that are not committed: {count}"),
@@ -115,9 +119,22 @@ pub fn describe(worktree: Option<&Worktree>, status: &WorktreeStatus) -> String 
         }
     }
     if !status.others.is_empty() {
-        lines.push(format!("Other worktrees here: {}.", status.others.join(", ")));
+        let names: Vec<&str> = status.others.iter().map(|other| other.name.as_str()).collect();
+        lines.push(format!("Other worktrees here: {}.", names.join(", ")));
     }
+    lines.extend(abandoned(&status.others));
     lines.join("\n")
+}
+
+/// Says which worktrees belong to sessions that no longer exist, and what can be done with them.
+pub fn abandoned(others: &[OtherWorktree]) -> Option<String> {
+    let gone: Vec<&str> = others.iter().filter(|other| other.owner_is_gone).map(|other| other.name.as_str()).collect();
+    let first = gone.first()?;
+    Some(format!(
+        "The sessions of these worktrees are gone, or were never completely opened: {}. For each, `/worktree {first}` \
+         continues in it, and `/worktree remove {first}` removes it.",
+        gone.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    ))
 }
 
 pub fn merged(worktree: &Worktree, commits: u64) -> String {
@@ -133,7 +150,7 @@ pub fn merged(worktree: &Worktree, commits: u64) -> String {
 
 pub fn removed(worktree: &Worktree, removed: &RemovedWorktree) -> String {
     let Worktree { name, root, branch, .. } = worktree;
-    let RemovedWorktree { unmerged, branch_deleted } = removed;
+    let RemovedWorktree { unmerged, branch_deleted, has_remains } = removed;
     let fate = match (*unmerged, branch_deleted) {
         (0, true) => format!(" Its branch `{branch}` is deleted: all of its commits are merged."),
         (0, false) => String::new(),
@@ -141,7 +158,8 @@ pub fn removed(worktree: &Worktree, removed: &RemovedWorktree) -> String {
             " Its branch `{branch}` is kept: {count} of its commits are not merged. `/worktree {name}` checks it out again."
         ),
     };
-    format!("The worktree in `{}` is removed.{fate}", root.display())
+    let remains = if *has_remains { " Some of its files could not be deleted and are still there." } else { "" };
+    format!("The worktree in `{}` is removed.{remains}{fate}", root.display())
 }
 
 /// Explains why a command was refused, and what to do.
@@ -150,6 +168,9 @@ pub fn refused(command: &WorktreeCommand, error: &WorktreeError) -> String {
         (WorktreeCommand::Remove { name, .. }, WorktreeError::Ignored { .. }) => {
             let name = name.as_ref().map(|name| format!("{name} ")).unwrap_or_default();
             format!(" Copy what you need; `/worktree remove {name}--ignored` deletes the rest.")
+        }
+        (WorktreeCommand::Enter(_) | WorktreeCommand::Remove { .. }, WorktreeError::Cancelled) => {
+            " Nothing was changed.".to_owned()
         }
         (_, WorktreeError::Uncommitted { .. }) => " Commit or discard them first. Nothing was changed.".to_owned(),
         (WorktreeCommand::Merge, WorktreeError::Conflicts(_)) => {

@@ -16,6 +16,9 @@ pub(super) const UNFINISHED: [&str; 8] = [
     "sequencer",
 ];
 
+/// What git keeps in its folder while a command changes the index. A killed command leaves it.
+pub(super) const INDEX_LOCK: &str = "index.lock";
+
 /// Whether something other than a folder is where the worktrees belong. A symlink could lead
 /// anywhere.
 pub(super) fn is_misplaced(parent: &Path) -> bool {
@@ -38,7 +41,9 @@ pub(super) fn find_git_folder(common: &Path, root: &Path) -> Option<PathBuf> {
 /// Whether the checkout has been written as a whole: git writes its index last.
 pub(super) fn is_complete(common: &Path, root: &Path) -> bool {
     let is_folder = fs::symlink_metadata(root).is_ok_and(|found| found.is_dir());
-    is_folder && find_git_folder(common, root).is_some_and(|folder| folder.join("index").is_file())
+    // A removal that was interrupted may have deleted the link to git's folder.
+    let is_linked = fs::symlink_metadata(root.join(".git")).is_ok();
+    is_folder && is_linked && find_git_folder(common, root).is_some_and(|folder| folder.join("index").is_file())
 }
 
 /// Whether a file at this path below the root, or a file where one of its folders belongs, exists.

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use domain::Environment;
 use domain::text::cut;
-use domain::worktree::WorktreeError;
-use process::{CommandExit, CommandSpec, Launcher, SharedOutput, watch};
+use domain::worktree::{StopSignal, WorktreeError};
+use process::{CommandExit, CommandSpec, Interruption, Launcher, SharedOutput, watch};
+
+use super::confinement::Confinement;
 
 /// How long one git command may take. Checking out a large repository takes minutes on a slow disk.
 const GIT_DEADLINE: Duration = Duration::from_secs(600);
@@ -45,9 +47,13 @@ const MISLEADING: [&str; 8] = [
     "GIT_CONFIG_PARAMETERS",
 ];
 
+#[derive(Clone)]
 pub(super) struct Git {
     launcher: Launcher,
     environment: Arc<Environment>,
+    confinement: Confinement,
+    /// Ends the running command, and lets no other start.
+    stop: StopSignal,
     /// Git's folder of the repository, once it is known. Every later command gets it as
     /// `GIT_COMMON_DIR`. Otherwise git would read its path from the file `commondir` of a
     /// worktree's folder, which a command of the agent can write, and would obey the configuration
@@ -84,8 +90,23 @@ pub(super) struct Entry {
 }
 
 impl Git {
-    pub(super) fn new(launcher: Launcher, environment: Arc<Environment>) -> Self {
-        Self { launcher, environment, common: None }
+    pub(super) fn new(
+        launcher: Launcher,
+        environment: Arc<Environment>,
+        confinement: Confinement,
+        stop: StopSignal,
+    ) -> Self {
+        Self { launcher, environment, confinement, stop, common: None }
+    }
+
+    /// Allows further commands to write in these folders.
+    pub(super) fn allow(&mut self, folders: impl IntoIterator<Item = PathBuf>) {
+        self.confinement.allow(folders);
+    }
+
+    /// The same, for a step that must be completed once it has begun.
+    pub(super) fn unstoppable(&self) -> Self {
+        Self { stop: StopSignal::never(), ..self.clone() }
     }
 
     /// Makes all further commands use the configuration, the branches and the objects of this
@@ -101,8 +122,8 @@ impl Git {
         if code == 0 { Ok(text) } else { Err(refused(&text)) }
     }
 
-    pub(super) async fn succeeds(&self, at: impl Into<At<'_>>, arguments: &[&str]) -> bool {
-        self.run(at, arguments).await.is_ok()
+    pub(super) async fn succeeds(&self, at: impl Into<At<'_>>, arguments: &[&str]) -> Result<bool, WorktreeError> {
+        Ok(self.execute(at.into(), arguments).await?.0 == 0)
     }
 
     /// Runs a git command that may fail, and returns its exit code and what it printed.
@@ -124,16 +145,20 @@ impl Git {
             arguments: settings.chain(arguments.iter().copied()).map(str::to_owned).collect(),
             environment,
             folder: folder.to_owned(),
-            sandbox: None,
+            sandbox: self.confinement.sandbox(folder).await?,
             shield: Vec::new(),
             process_limit: Some(self.launcher.process_limit),
             input: None,
         };
+        if self.stop.is_raised() {
+            return Err(WorktreeError::Cancelled);
+        }
         let started = command.start().await.map_err(|error| WorktreeError::Git(error.to_string()))?;
         let output = SharedOutput::new(OUTPUT);
-        let end = watch(started, &output, Some(GIT_DEADLINE), std::future::pending(), || {}).await;
+        let end = watch(started, &output, Some(GIT_DEADLINE), self.stop.raised(), || {}).await;
         let text = output.lock().text();
         match end.exit {
+            _ if end.interruption == Some(Interruption::Cancelled) => Err(WorktreeError::Cancelled),
             _ if end.interruption.is_some() => Err(WorktreeError::Git(format!("no end within {GIT_DEADLINE:?}"))),
             CommandExit::Exited(code) => Ok((code, text)),
             CommandExit::Failed(reason) => Err(WorktreeError::Git(reason)),
@@ -162,6 +187,12 @@ impl Git {
         let untracked = format!("--untracked-files={untracked}");
         let status = ["status", "--porcelain=v1", &untracked, "--ignore-submodules=dirty"];
         Ok(paths(&self.run(at, &status).await?, |_| true))
+    }
+
+    /// Lists the files of a checkout that have changes other than their deletion.
+    pub(super) async fn changes_besides_deletions(&self, at: At<'_>) -> Result<Vec<String>, WorktreeError> {
+        let status = ["status", "--porcelain=v1", "--untracked-files=all", "--ignore-submodules=dirty"];
+        Ok(paths(&self.run(at, &status).await?, |state| state != " D"))
     }
 
     /// Lists the files and folders of a checkout that git ignores.
