@@ -176,6 +176,11 @@ pub struct LoginArgs {
         add = ArgValueCompleter::new(completions::mcp_servers))]
     pub mcp: Option<String>,
 
+    /// Ask the MCP server for these rights, too, besides the usual ones and those of the present
+    /// login. Several are separated by spaces.
+    #[arg(long, value_name = "SCOPE", requires = "mcp")]
+    pub scope: Vec<String>,
+
     /// Print the URL to open, without starting a browser.
     #[arg(long, requires = "mcp")]
     pub no_browser: bool,

@@ -94,9 +94,12 @@ impl Session {
 }
 
 fn describe(server: &ServerCard) -> String {
-    let ServerCard { name, transport, source, state, title, tools, prompts, log } = server;
+    let ServerCard { name, transport, source, state, login, title, tools, prompts, log } = server;
     let title = title.as_ref().map(|title| format!(" ({title})")).unwrap_or_default();
     let mut text = format!("- `{name}`{title}: {}; {transport}, from the {}", state.describe(), source.name());
+    if let Some(command) = login {
+        text.push_str(&format!("\n  - wants a login for some calls: run `{command}`"));
+    }
     let list = |names: &[String]| names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     if !tools.is_empty() {
         text.push_str(&format!("\n  - tools: {}", list(tools)));

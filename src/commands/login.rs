@@ -30,7 +30,7 @@ pub fn run(places: &Paths, args: &LoginArgs) -> anyhow::Result<Ending> {
         return agents::log_in(places, agent, args.method.as_deref());
     }
     if let Some(server) = &args.mcp {
-        return mcp::log_in(places, server, !args.no_browser);
+        return mcp::log_in(places, server, &args.scope, !args.no_browser);
     }
     let config = config::load(&places.config, crate::launch::environment(), &[])?;
     let accounts = accounts(places)?;

@@ -236,6 +236,55 @@ fn tokens_that_are_about_to_expire_are_renewed_first_with_the_clients_secret() {
 }
 
 #[test]
+fn a_server_that_wants_a_login_only_for_calls_is_logged_in_at() {
+    let oauth = OauthServer::start(OauthRules { late: true, ..OauthRules::default() });
+    let (_model, home) = home(&oauth, "");
+    let _daemon = serve(&home);
+    let mut editor = home.bridge();
+    let session = editor.open(&home.work());
+    until_shown(&home, "    ready\n");
+    let ask = || home.stdout(&["ask", "--allow", "--session", &session, "what is new?"]);
+    let said = ask();
+    assert!(said.contains("The server wants a login for this call, which had no effect."), "{said}");
+    assert!(said.contains("with `acpd login --mcp tickets` in a terminal"), "{said}");
+    // The server stays connected, and so do its other tools.
+    let shown = until_shown(&home, "    login    some calls want one: run `acpd login --mcp tickets`\n");
+    assert!(shown.contains("    ready\n") && shown.contains("mcp__tickets__list"), "{shown}");
+    log_in(&home);
+    until("the demand to be forgotten", || (!home.stdout(&["ctl", "mcp"]).contains("some calls")).then_some(()));
+    let said = ask();
+    assert!(said.contains("the coffee is cold"), "{said}");
+    assert_eq!(oauth.complaints(), [""; 0]);
+    oauth.revoke();
+    let said = ask();
+    assert!(said.contains("The server wants a login for this call, which had no effect."), "{said}");
+}
+
+#[test]
+fn a_login_with_too_few_rights_is_extended() {
+    let oauth = OauthServer::start(OauthRules { call_scope: Some("tickets.write"), ..OauthRules::default() });
+    let (_model, home) = home(&oauth, "");
+    log_in(&home);
+    let _daemon = serve(&home);
+    let mut editor = home.bridge();
+    let session = editor.open(&home.work());
+    until_shown(&home, "    ready\n");
+    let ask = || home.stdout(&["ask", "--allow", "--session", &session, "what is new?"]);
+    let said = ask();
+    assert!(said.contains("The server wants a login with more rights for this call, which had no effect."), "{said}");
+    let command = "acpd login --mcp tickets --scope tickets.write";
+    assert!(said.contains(&format!("with `{command}` in a terminal")), "{said}");
+    until_shown(&home, &format!("some calls want one: run `{command}`\n"));
+    let arguments: Vec<&str> = command.split(' ').skip(1).collect();
+    LoginCommand::start(home.acpd(&arguments)).approve();
+    let said = ask();
+    assert!(said.contains("the coffee is cold"), "{said}");
+    until("the demand to be forgotten", || (!home.stdout(&["ctl", "mcp"]).contains("some calls")).then_some(()));
+    assert_eq!(oauth.complaints(), [""; 0]);
+    assert_hidden(&oauth.secrets(), "the log", &home.log());
+}
+
+#[test]
 fn a_lifetime_that_is_text_is_accepted_by_the_first_exchange() {
     for lifetime in [json!("0"), json!(-1), json!("never")] {
         let is_due = lifetime == "0";

@@ -108,6 +108,10 @@ pub struct ServerCard {
     pub transport: String,
     pub source: McpServerSource,
     pub state: ServerState,
+    /// The command that provides the login which the server demanded for a call, although it is
+    /// connected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login: Option<String>,
     /// The name that the server reports for itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,

@@ -8,31 +8,26 @@ use std::sync::Arc;
 
 use domain::text::cut;
 use futures_util::stream::{BoxStream, StreamExt};
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use reqwest::header::{ACCEPT, HeaderName, HeaderValue};
 use reqwest::{Client, Response, StatusCode};
-use rmcp::ErrorData;
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, JsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId};
 use rmcp::transport::streamable_http_client::{
-    AuthRequiredError, HttpStatusError, InsufficientScopeError, SseError, StreamableHttpClient, StreamableHttpError,
-    StreamableHttpPostResponse,
+    InsufficientScopeError, SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
 use sse_stream::{Sse, SseStream};
 
 use crate::bounded_transport::DisconnectReason;
 use crate::hidden::SentSecrets;
 use crate::lenient;
-use crate::login::{Bearer, Renewal};
+use crate::login::{Bearer, Demand, Renewal};
+use crate::refusals::{self, Refusal, Refusals};
 use crate::remote::LARGEST_EVENT;
+use crate::responses::{Failure, JSON, LARGEST_REFUSAL, authorized, body, content_type, refusal, refusal_of};
 use crate::server_log::ServerLog;
 
-/// The most bytes that are read of an error response.
-const LARGEST_REFUSAL: usize = 64 << 10;
-
 const SESSION: &str = "mcp-session-id";
-const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
 
-type Failure = StreamableHttpError<reqwest::Error>;
 type Events = BoxStream<'static, Result<Sse, SseError>>;
 
 #[derive(Clone)]
@@ -44,6 +39,22 @@ pub(crate) struct LimitedHttpClient {
     pub(crate) bearer: Option<Bearer>,
     /// What the server must not bring into the log or the history.
     pub(crate) sent: SentSecrets,
+    /// Where calls find out why the server refused them.
+    pub(crate) refusals: Refusals,
+}
+
+/// A request, as far as a refusal of it is concerned.
+pub(crate) enum RequestKind {
+    /// It belongs to connecting. The server is useless without the login that it demands for it.
+    Setup,
+    /// It uses what the server offers, or listens to it. The id is that of a call.
+    Use(Option<RequestId>),
+}
+
+impl RequestKind {
+    pub(crate) fn of(message: &ClientJsonRpcMessage) -> Self {
+        if refusals::is_use(message) { Self::Use(refusals::call(message)) } else { Self::Setup }
+    }
 }
 
 impl StreamableHttpClient for LimitedHttpClient {
@@ -69,7 +80,7 @@ impl StreamableHttpClient for LimitedHttpClient {
         headers: HashMap<HeaderName, HeaderValue>,
         largest: usize,
     ) -> Result<StreamableHttpPostResponse, Failure> {
-        self.with_token(token, |token| {
+        self.with_token(token, RequestKind::of(&message), |token| {
             self.post(uri.clone(), message.clone(), session.clone(), token, headers.clone(), largest)
         })
         .await
@@ -82,8 +93,10 @@ impl StreamableHttpClient for LimitedHttpClient {
         token: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<(), Failure> {
-        self.with_token(token, |token| self.client.delete_session(uri.clone(), session.clone(), token, headers.clone()))
-            .await
+        self.with_token(token, RequestKind::Use(None), |token| {
+            self.client.delete_session(uri.clone(), session.clone(), token, headers.clone())
+        })
+        .await
     }
 
     async fn get_stream(
@@ -108,7 +121,7 @@ impl StreamableHttpClient for LimitedHttpClient {
     ) -> Result<Events, Failure> {
         let client = &self.client;
         self.sent.remember_headers(headers.values());
-        let events = self.with_token(token, |token| {
+        let events = self.with_token(token, RequestKind::Use(None), |token| {
             let (uri, session, last_event) = (uri.clone(), session.clone(), last_event.clone());
             client.get_stream_with_max_sse_event_size(uri, session, last_event, token, headers.clone(), largest)
         });
@@ -123,6 +136,7 @@ impl LimitedHttpClient {
     pub(crate) async fn with_token<T, F>(
         &self,
         token: Option<String>,
+        kind: RequestKind,
         call: impl Fn(Option<String>) -> F,
     ) -> Result<T, Failure>
     where
@@ -132,7 +146,12 @@ impl LimitedHttpClient {
             token.iter().for_each(|token| self.sent.remember(token));
             call(token)
         };
-        self.with_login(token, call).await.map_err(|error| self.scrubbed(error))
+        self.with_login(token, &kind, call).await.map_err(|error| {
+            if let (RequestKind::Use(Some(id)), Some(refusal)) = (kind, refusal_of(&error)) {
+                self.refusals.note(id, refusal);
+            }
+            self.scrubbed(error)
+        })
     }
 
     fn scrubbed(&self, error: Failure) -> Failure {
@@ -151,7 +170,12 @@ impl LimitedHttpClient {
         }
     }
 
-    async fn with_login<T, F>(&self, token: Option<String>, call: impl Fn(Option<String>) -> F) -> Result<T, Failure>
+    async fn with_login<T, F>(
+        &self,
+        token: Option<String>,
+        kind: &RequestKind,
+        call: impl Fn(Option<String>) -> F,
+    ) -> Result<T, Failure>
     where
         F: Future<Output = Result<T, Failure>>,
     {
@@ -159,7 +183,14 @@ impl LimitedHttpClient {
         let token = bearer.token().await;
         let refused = match call(token.clone()).await {
             Err(StreamableHttpError::AuthRequired(refused)) => refused,
-            result => return result,
+            result => {
+                if let Err(StreamableHttpError::InsufficientScope(error)) = &result
+                    && let Some(demand) = Demand::more_rights(&error.www_authenticate_header)
+                {
+                    bearer.set_demand(Some(demand));
+                }
+                return result;
+            }
         };
         let renewal = match &token {
             Some(token) => bearer.renewed(token).await,
@@ -170,9 +201,12 @@ impl LimitedHttpClient {
             Renewal::NeedsLogin => Err(StreamableHttpError::AuthRequired(refused)),
             Renewal::Failed(reason) => return Err(StreamableHttpError::UnexpectedServerResponse(reason.into())),
         };
-        if matches!(result, Err(StreamableHttpError::AuthRequired(_))) {
-            bearer.set_needed(true);
-            self.disconnect.because("it needs a login");
+        if let Err(StreamableHttpError::AuthRequired(error)) = &result {
+            bearer.set_demand(Some(Demand::login(&error.www_authenticate_header)));
+            // A server that was reached without a login may still offer something without one.
+            if token.is_some() || matches!(kind, RequestKind::Setup) {
+                self.disconnect.because("it needs a login");
+            }
         }
         result
     }
@@ -211,7 +245,13 @@ impl LimitedHttpClient {
             return Err(StreamableHttpError::SessionExpired);
         }
         if !status.is_success() {
-            return refusal(response, &message, in_session, &self.sent).await;
+            let refused = refusal(response, &message, in_session, &self.sent).await;
+            // A proxy that gave up waiting also answers 408.
+            let is_final = status.is_client_error() && status != StatusCode::REQUEST_TIMEOUT;
+            if let (true, Some(call), Err(error)) = (is_final, refusals::call(&message), &refused) {
+                self.refusals.note(call, Refusal::Status(error.to_string()));
+            }
+            return refused;
         }
         let wants_answer = matches!(message, JsonRpcMessage::Request(_));
         // Some servers respond like this where the protocol requires 202.
@@ -295,85 +335,6 @@ impl LimitedHttpClient {
     }
 }
 
-fn content_type(headers: &HeaderMap) -> Option<String> {
-    headers.get(CONTENT_TYPE).map(|kind| String::from_utf8_lossy(kind.as_bytes()).into_owned())
-}
-
-/// Returns an error if the server wants another token, or any.
-pub(crate) fn authorized(status: StatusCode, headers: &HeaderMap) -> Result<(), Failure> {
-    let challenge = headers.get(WWW_AUTHENTICATE);
-    let challenge = challenge.map(|challenge| String::from_utf8_lossy(challenge.as_bytes()).into_owned());
-    match (status, challenge) {
-        (StatusCode::UNAUTHORIZED, challenge) => {
-            Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge.unwrap_or_default())))
-        }
-        (StatusCode::FORBIDDEN, Some(challenge)) => {
-            Err(StreamableHttpError::InsufficientScope(InsufficientScopeError::new(challenge, None)))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Turns an error response into an error: the JSON-RPC error if there is one, and otherwise the
-/// status.
-async fn refusal(
-    response: Response,
-    message: &ClientJsonRpcMessage,
-    in_session: bool,
-    sent: &SentSecrets,
-) -> Result<StreamableHttpPostResponse, Failure> {
-    let status = response.status();
-    let is_json = content_type(response.headers()).is_some_and(|kind| kind.starts_with(JSON));
-    let by_status = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
-    let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()).map(str::to_owned);
-    let of_status = || StreamableHttpError::HttpStatus(HttpStatusError::new(status.as_u16(), retry_after.clone()));
-    if status == StatusCode::TOO_MANY_REQUESTS || (by_status && !is_json) {
-        return Err(of_status());
-    }
-    let body = body(response, LARGEST_REFUSAL).await.ok().flatten().unwrap_or_default();
-    let error = match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
-        Ok(JsonRpcMessage::Error(mut error)) => {
-            sent.scrub_error(&mut error.error);
-            Some(error)
-        }
-        Ok(_) | Err(_) => None,
-    };
-    let text = cut(&sent.scrub(&String::from_utf8_lossy(&body)), 300);
-    let unauthorized = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-    // A server of an older version refuses the discovery request, and the library then uses the
-    // older handshake. Such a refusal does not always name the request.
-    if let JsonRpcMessage::Request(request) = message
-        && matches!(request.request, ClientRequest::DiscoverRequest(_))
-        && !in_session
-        && status.is_client_error()
-        && !unauthorized
-    {
-        let why = || ErrorData::invalid_request(format!("refused with HTTP {status}: {text}"), None);
-        let error = error.map_or_else(why, |error| error.error);
-        let answer = ServerJsonRpcMessage::error(error, Some(request.id.clone()));
-        return Ok(StreamableHttpPostResponse::Json(answer, None));
-    }
-    match error {
-        Some(error) if is_json && !unauthorized => {
-            Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), None))
-        }
-        _ if by_status => Err(of_status()),
-        _ => Err(StreamableHttpError::UnexpectedServerResponse(format!("HTTP {status}: {text}").into())),
-    }
-}
-
-/// Reads a body. Returns None if it is larger than `largest`.
-pub(crate) async fn body(mut response: Response, largest: usize) -> Result<Option<Vec<u8>>, reqwest::Error> {
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await? {
-        if body.len() + chunk.len() > largest {
-            return Ok(None);
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok(Some(body))
-}
-
 /// The size of the event that is being read. An empty line ends an event.
 #[derive(Default)]
 struct EventSize {
@@ -444,6 +405,7 @@ mod tests {
             disconnect: disconnect.clone(),
             bearer: None,
             sent: SentSecrets::default(),
+            refusals: Refusals::default(),
         };
         let ping = serde_json::json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
         let message = serde_json::from_value(ping).unwrap();
@@ -476,6 +438,7 @@ mod tests {
             disconnect: DisconnectReason::default(),
             bearer: None,
             sent: SentSecrets::default(),
+            refusals: Refusals::default(),
         };
         for path in ["/text", "/refused", "/error", "/event", "/other"] {
             let bearer = stored(home.path(), &address, path, "t0ken-1");

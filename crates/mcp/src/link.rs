@@ -17,6 +17,7 @@ use rmcp::model::{ProgressToken, Prompt, Tool};
 use rmcp::service::{Peer, RoleClient};
 use tokio::sync::{Notify, oneshot, watch};
 
+use crate::refusals::Refusals;
 use crate::server_log::ServerLog;
 
 /// The most pages of one server that editors may show at once.
@@ -47,6 +48,8 @@ pub(crate) struct SharedServer {
     roots: Mutex<HashMap<SessionId, Vec<PathBuf>>>,
     /// Pages that editors show for the server, by the ids that the server gave them.
     pages: Mutex<VecDeque<(String, Arc<dyn Editor>)>>,
+    /// The command that provides the login which the connected server demanded for a call.
+    login: Mutex<Option<String>>,
 }
 
 #[derive(Clone)]
@@ -85,6 +88,8 @@ pub(crate) struct ConnectedServer {
     pub(crate) templates: Vec<String>,
     /// Descriptions of what it offers that cannot be used.
     pub(crate) left_out: Vec<String>,
+    /// The calls that the server refused.
+    pub(crate) refusals: Refusals,
 }
 
 /// A call that is running.
@@ -140,6 +145,7 @@ impl SharedServer {
             numbers: AtomicU64::new(0),
             roots: Mutex::default(),
             pages: Mutex::default(),
+            login: Mutex::default(),
         }
     }
 
@@ -150,6 +156,15 @@ impl SharedServer {
             | ConnectionState::Failed { .. }
             | ConnectionState::NeedsLogin { .. } => None,
         }
+    }
+
+    /// Returns the command that provides the login which the connected server demanded for a call.
+    pub(crate) fn login(&self) -> Option<String> {
+        lock(&self.login).clone().filter(|_| self.connected().is_some())
+    }
+
+    pub(crate) fn show_login(&self, command: Option<String>) {
+        *lock(&self.login) = command;
     }
 
     pub(crate) fn describe(&self) -> ServerState {

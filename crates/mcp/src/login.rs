@@ -3,14 +3,16 @@
 //! `flow` leads through a login: it finds the authorization server, registers acpd there, and turns
 //! the code that the browser brings back (`redirect`, `listener`) into tokens. Only the user's own
 //! command does that. `store` keeps the tokens in private files, `token` knows their form, and
-//! `bearer` gives connections a valid token and renews it. `address` decides which addresses may be
-//! used at all, and `oauth_http` is the HTTP client of a login, with limits.
+//! `bearer` gives connections a valid token and renews it, `demand` reads which login a server
+//! wants. `address` decides which addresses may be used at all, and `oauth_http` is the HTTP client
+//! of a login, with limits.
 //!
 //! A token belongs to the exact address of its server and is sent to no other. It is never logged,
 //! shown or put into an error.
 
 mod address;
 mod bearer;
+mod demand;
 mod flow;
 mod listener;
 mod oauth_http;
@@ -20,6 +22,7 @@ mod token;
 
 pub(crate) use self::address::shown as shown_address;
 pub(crate) use self::bearer::{Bearer, Renewal};
+pub(crate) use self::demand::Demand;
 pub use self::flow::{LoginTarget, PendingLogin, SplitLogin};
 pub use self::listener::RedirectListener;
 pub use self::redirect::Redirected;
@@ -35,7 +38,7 @@ pub(crate) use self::bearer::tests;
 pub enum LoginError {
     #[error("`{0}` is not the address of a server; it needs https, or http on this machine")]
     Address(String),
-    #[error("the server needs no login")]
+    #[error("the server needs no login: it answers without one, and does not publish how to log in")]
     NotNeeded,
     #[error("the server does not publish how to log in (no OAuth metadata)")]
     NoMetadata,

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::bounded_transport::weigh;
 use crate::link::ConnectedServer;
+use crate::refusals::Refusals;
 use crate::server_log::ServerLog;
 
 /// The most tools, prompts or resources of one server, and the most pages of each list.
@@ -26,7 +27,11 @@ const LARGEST_LIST: usize = 4 << 20;
 const LONGEST_INSTRUCTIONS: usize = 4000;
 
 /// Asks a server for everything that it offers. What cannot be used is skipped and noted.
-pub(crate) async fn of(peer: &Peer<RoleClient>, log: &ServerLog) -> Result<ConnectedServer, ServiceError> {
+pub(crate) async fn of(
+    peer: &Peer<RoleClient>,
+    log: &ServerLog,
+    refusals: Refusals,
+) -> Result<ConnectedServer, ServiceError> {
     let info = peer.peer_info();
     let offers = info.as_ref().map(|info| info.capabilities.clone()).unwrap_or_default();
     let title = info.as_ref().and_then(|info| info.server_info.as_ref());
@@ -42,6 +47,7 @@ pub(crate) async fn of(peer: &Peer<RoleClient>, log: &ServerLog) -> Result<Conne
         resources: Vec::new(),
         templates: Vec::new(),
         left_out: Vec::new(),
+        refusals,
     };
     if tools.is_some() {
         connected.tools = pages(|page| async {

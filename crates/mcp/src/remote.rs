@@ -17,7 +17,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::lenient;
-use crate::limited_http::{self, LimitedHttpClient};
+use crate::limited_http::{LimitedHttpClient, RequestKind};
+use crate::responses;
 
 /// The largest event, in bytes.
 pub(crate) const LARGEST_EVENT: usize = 16 << 20;
@@ -197,11 +198,11 @@ impl Transport<RoleClient> for SseTransport {
                 let request = token.into_iter().fold(request, |request, token| request.bearer_auth(token));
                 async move {
                     let response = request.send().await.map_err(reqwest::Error::without_url)?;
-                    limited_http::authorized(response.status(), response.headers())?;
+                    responses::authorized(response.status(), response.headers())?;
                     Ok::<_, StreamableHttpError<reqwest::Error>>(response.status())
                 }
             };
-            match client.with_token(None, post).await {
+            match client.with_token(None, RequestKind::of(&message), post).await {
                 Ok(status) if status.is_success() => Ok(()),
                 Ok(status) => Err(RemoteError::Status(status)),
                 Err(error) => Err(RemoteError::Stream(innermost(&error))),
@@ -233,10 +234,12 @@ mod tests {
     use crate::bounded_transport::DisconnectReason;
     use crate::hidden::SentSecrets;
     use crate::login::Bearer;
+    use crate::refusals::Refusals;
 
     fn limited(client: Client, bearer: Option<Bearer>) -> LimitedHttpClient {
         let disconnect = DisconnectReason::default();
-        LimitedHttpClient { client, log: Arc::default(), disconnect, bearer, sent: SentSecrets::default() }
+        let refusals = Refusals::default();
+        LimitedHttpClient { client, log: Arc::default(), disconnect, bearer, sent: SentSecrets::default(), refusals }
     }
 
     /// Answers one request and returns it.

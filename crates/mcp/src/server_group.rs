@@ -133,6 +133,7 @@ impl Member {
                 MemberState::Joined(membership) => membership.link.shared.describe(),
                 MemberState::Off(reason) => ServerState::Off { reason: reason.clone() },
             },
+            login: self.shared().and_then(|shared| shared.login()),
             title: connected.as_ref().and_then(|connected| connected.title.clone()),
             tools,
             prompts: connected

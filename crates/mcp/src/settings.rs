@@ -210,7 +210,7 @@ impl ServerSettings {
         let mut oauth = self.oauth.clone();
         oauth.client_secret = oauth.client_secret.map(|secret| fill(&secret, environment)).transpose()?;
         oauth.client_id = oauth.client_id.map(|id| fill(&id, environment)).transpose()?;
-        Ok(LoginTarget { url, oauth })
+        Ok(LoginTarget { url, oauth, scopes: Vec::new() })
     }
 
     /// Returns the address to which a login belongs, with the variables of this environment filled

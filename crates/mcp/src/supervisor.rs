@@ -22,6 +22,7 @@ use crate::limited_http::LimitedHttpClient;
 use crate::link::{ConnectedServer, ConnectionState, SharedServer};
 use crate::login::{self, Bearer, Version};
 use crate::offer;
+use crate::refusals::Refusals;
 use crate::remote::{self, SseTransport, innermost};
 use crate::server_key::{ServerEndpoint, ServerKey};
 use crate::settings::{McpSettings, ServerSettings};
@@ -62,6 +63,7 @@ struct ServerConnection {
     service: RunningService<RoleClient, McpClientHandler>,
     process: Option<Process>,
     disconnect: DisconnectReason,
+    refusals: Refusals,
 }
 
 impl Supervisor {
@@ -96,7 +98,9 @@ impl Supervisor {
             tracing::warn!(server = self.name, reason, "an MCP server is not available");
             let wait = if first { Duration::ZERO } else { pause };
             pause = (pause * 2).min(LONGEST_PAUSE);
-            let bearer = self.bearer.as_ref().filter(|bearer| bearer.is_needed());
+            // A server that only wants a login with more rights was lost for another reason.
+            let needs = |bearer: &&Bearer| bearer.demand().is_some_and(|demand| !demand.has_login);
+            let bearer = self.bearer.as_ref().filter(needs);
             self.shared.state.send_replace(match bearer {
                 Some(bearer) => {
                     ConnectionState::NeedsLogin { command: self.login_command(), problem: bearer.problem() }
@@ -117,8 +121,9 @@ impl Supervisor {
     /// Forgets that an earlier attempt needed a login, and returns the version of the login that
     /// this one uses.
     async fn begin_attempt(&self) -> Option<Version> {
+        self.shared.show_login(None);
         let bearer = self.bearer.as_ref()?;
-        bearer.set_needed(false);
+        bearer.set_demand(None);
         bearer.version().await
     }
 
@@ -139,6 +144,7 @@ impl Supervisor {
         let late = || format!("it did not connect within {} s", limit.as_secs());
         let deadline = tokio::time::Instant::now() + limit;
         let disconnect = DisconnectReason::default();
+        let refusals = Refusals::new(self.bearer.as_ref().map(|_| self.login_command()));
         let connection = match &self.key.endpoint {
             ServerEndpoint::Program { command, args, environment } => {
                 let program = CommandSpec {
@@ -156,26 +162,25 @@ impl Supervisor {
             }
             ServerEndpoint::Http { url, headers } => {
                 let service = async {
-                    let client = self.client(&disconnect).await?;
+                    let client = self.client(&disconnect, &refusals).await?;
                     let transport = remote::http(client, url, headers).map_err(|error| error.to_string())?;
                     self.initialize(transport, &disconnect).await
                 };
                 let service = tokio::time::timeout_at(deadline, service).await.map_err(|_| late())??;
-                ServerConnection { service, process: None, disconnect }
+                ServerConnection { service, process: None, disconnect, refusals }
             }
             ServerEndpoint::Sse { url, headers } => {
                 let service = async {
-                    let client = self.client(&disconnect).await?;
+                    let client = self.client(&disconnect, &refusals).await?;
                     let transport =
                         SseTransport::connect(client, url, headers).await.map_err(|error| error.to_string())?;
                     self.initialize(transport, &disconnect).await
                 };
                 let service = tokio::time::timeout_at(deadline, service).await.map_err(|_| late())??;
-                ServerConnection { service, process: None, disconnect }
+                ServerConnection { service, process: None, disconnect, refusals }
             }
         };
-        let peer = connection.service.peer().clone();
-        match tokio::time::timeout_at(deadline, self.look(&peer)).await {
+        match tokio::time::timeout_at(deadline, self.look(connection.service.peer(), &connection.refusals)).await {
             Ok(Ok(server)) => Ok((connection, server)),
             Ok(Err(error)) => {
                 let error = cut(&error.to_string(), 300);
@@ -221,7 +226,10 @@ impl Supervisor {
         let mut shake = std::pin::pin!(self.handler().serve(BoundedTransport::new(transport, disconnect.clone())));
         let reason = tokio::select! {
             served = &mut shake => match served {
-                Ok(service) => return Ok(ServerConnection { service, process: Some(process), disconnect }),
+                Ok(service) => {
+                    let refusals = Refusals::default();
+                    return Ok(ServerConnection { service, process: Some(process), disconnect, refusals });
+                }
                 Err(error) => describe(&error, &disconnect),
             },
             () = tokio::time::sleep_until(deadline) => {
@@ -242,7 +250,7 @@ impl Supervisor {
     /// Watches the server until it is lost, and returns the reason. Returns None if it is no longer
     /// wanted.
     async fn watch(&self, connection: ServerConnection, stop: &mut oneshot::Receiver<()>) -> Option<String> {
-        let ServerConnection { service, mut process, disconnect } = connection;
+        let ServerConnection { service, mut process, disconnect, refusals } = connection;
         let peer = service.peer().clone();
         let token = service.cancellation_token();
         let mut quit = Some(Box::pin(service.waiting()));
@@ -254,7 +262,8 @@ impl Supervisor {
             reason = quitting(&mut quit) => Some(reason),
             ending = gone(process.as_mut()) => Some(self.ended(&ending).await),
             () = self.shared.suspected.notified() => Some("it does not answer any more".to_owned()),
-            never = self.follow(&peer) => match never {},
+            never = self.follow(&peer, &refusals) => match never {},
+            never = self.follow_demands() => match never {},
             _ = &mut *stop => None,
         };
         if let (Some(reason), Some(process)) = (&mut lost, &mut process)
@@ -278,29 +287,50 @@ impl Supervisor {
     }
 
     /// Queries the offer again whenever the server reports a change.
-    async fn follow(&self, peer: &Peer<RoleClient>) -> Infallible {
+    async fn follow(&self, peer: &Peer<RoleClient>, refusals: &Refusals) -> Infallible {
         loop {
             self.shared.changed.notified().await;
-            if let Ok(Ok(server)) = timeout(self.settings.connect(), self.look(peer)).await {
+            if let Ok(Ok(server)) = timeout(self.settings.connect(), self.look(peer, refusals)).await {
                 self.shared.state.send_replace(ConnectionState::Ready(Arc::new(server)));
             }
             tokio::time::sleep(MIN_OFFER_INTERVAL).await;
         }
     }
 
-    async fn look(&self, peer: &Peer<RoleClient>) -> Result<ConnectedServer, rmcp::ServiceError> {
+    /// Shows which login the connected server demands for a call, until the user has logged in.
+    /// The server may offer more then.
+    async fn follow_demands(&self) -> Infallible {
+        let Some(bearer) = &self.bearer else { return std::future::pending().await };
+        loop {
+            let mut demand = bearer.demanded(None).await;
+            let version = bearer.version().await;
+            loop {
+                self.shared.show_login(Some(demand.command(&self.login_command())));
+                demand = tokio::select! {
+                    other = bearer.demanded(Some(&demand)) => other,
+                    () = bearer.changed_since(version) => break,
+                };
+            }
+            bearer.set_demand(None);
+            self.shared.show_login(None);
+            self.shared.changed.notify_one();
+        }
+    }
+
+    async fn look(&self, peer: &Peer<RoleClient>, refusals: &Refusals) -> Result<ConnectedServer, rmcp::ServiceError> {
         let log = &self.shared.log;
         log.take_left_out();
-        let mut server = offer::of(peer, log).await?;
+        let mut server = offer::of(peer, log, refusals.clone()).await?;
         server.left_out = log.take_left_out();
         Ok(server)
     }
 
-    async fn client(&self, disconnect: &DisconnectReason) -> Result<LimitedHttpClient, String> {
+    async fn client(&self, disconnect: &DisconnectReason, refusals: &Refusals) -> Result<LimitedHttpClient, String> {
         let client = remote::client().await.map_err(|error| error.to_string())?;
         let bearer = self.bearer.clone();
         let (log, disconnect) = (self.shared.log.clone(), disconnect.clone());
-        Ok(LimitedHttpClient { client, log, disconnect, bearer, sent: SentSecrets::default() })
+        let refusals = refusals.clone();
+        Ok(LimitedHttpClient { client, log, disconnect, bearer, sent: SentSecrets::default(), refusals })
     }
 
     fn handler(&self) -> McpClientHandler {

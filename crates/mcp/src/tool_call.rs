@@ -185,6 +185,7 @@ impl RemoteCall {
             Ok(sent) => sent,
             Err(error) => return failed(&error, &self.connected, &self.shared),
         };
+        let id = sent.id.clone();
         // No progress is missed: there is no await in between, and messages are read on this
         // thread.
         entry.sent_as(sent.progress_token.clone());
@@ -197,7 +198,10 @@ impl RemoteCall {
         match answer {
             Ok(ServerResult::CallToolResult(result)) => tool_result::of(result, self.limit),
             Ok(_) => Outcome::failed("The server's answer is nothing that acpd knows as the result of a call."),
-            Err(error) => failed(&error, &self.connected, &self.shared),
+            Err(error) => match self.connected.refusals.take(&id) {
+                Some(why) => Outcome::failed(why),
+                None => failed(&error, &self.connected, &self.shared),
+            },
         }
     }
 }

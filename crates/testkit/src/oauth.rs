@@ -30,11 +30,15 @@ pub struct OauthRules {
     pub client: Option<(String, String)>,
     /// Names the token endpoint by another host than the page for the browser.
     pub split: bool,
+    /// Wants a token for calls of tools only.
+    pub late: bool,
+    /// The scope that calls of tools need besides the usual one.
+    pub call_scope: Option<&'static str>,
 }
 
 impl Default for OauthRules {
     fn default() -> Self {
-        Self { lifetime: json!(3600), openid: false, client: None, split: false }
+        Self { lifetime: json!(3600), openid: false, client: None, split: false, late: false, call_scope: None }
     }
 }
 
@@ -44,6 +48,7 @@ struct IssuedCode {
     client: String,
     redirect_uri: String,
     challenge: String,
+    scope: String,
 }
 
 #[derive(Default)]
@@ -51,8 +56,10 @@ struct State {
     /// The redirect addresses of the registered clients.
     clients: HashMap<String, Vec<String>>,
     codes: HashMap<String, IssuedCode>,
-    access: HashSet<String>,
-    refresh: HashMap<String, String>,
+    /// The scopes of access tokens.
+    access: HashMap<String, String>,
+    /// The clients and scopes of refresh tokens.
+    refresh: HashMap<String, (String, String)>,
     used_refresh: HashSet<String>,
     /// Everything secret that was issued.
     secrets: Vec<String>,
@@ -138,7 +145,7 @@ fn answer(request: &RecordedRequest, rules: &OauthRules, state: &mut State) -> R
     let own = format!("http://{}", request.header("host").replace("localhost", "127.0.0.1"));
     let (path, query) = request.path.split_once('?').unwrap_or((&request.path, ""));
     match (request.method.as_str(), path) {
-        (_, "/mcp") => protected(request, &own, state),
+        (_, "/mcp") => protected(request, &own, rules, state),
         ("GET", "/.well-known/oauth-protected-resource/mcp") => Reply::json(
             200,
             &json!({
@@ -199,14 +206,14 @@ fn authorize(query: &HashMap<String, String>, own: &str, rules: &OauthRules, sta
     if !is_known {
         return state.complain(format!("the client `{client}` with {redirect_uri}"));
     }
-    for (name, wanted) in [
-        ("response_type", "code".to_owned()),
-        ("code_challenge_method", "S256".to_owned()),
-        ("scope", SCOPE.to_owned()),
-    ] {
+    for (name, wanted) in [("response_type", "code".to_owned()), ("code_challenge_method", "S256".to_owned())] {
         if of(name) != wanted {
             return state.complain(format!("{name} is `{}`", of(name)));
         }
+    }
+    let with_more = rules.call_scope.map(|more| format!("{SCOPE} {more}"));
+    if of("scope") != SCOPE && Some(of("scope")) != with_more {
+        return state.complain(format!("scope is `{}`", of("scope")));
     }
     if of("resource") != format!("{own}/mcp") {
         return state.complain(format!("the page is for the resource `{}`", of("resource")));
@@ -215,7 +222,8 @@ fn authorize(query: &HashMap<String, String>, own: &str, rules: &OauthRules, sta
         return state.complain("state or code_challenge is too short");
     }
     let code = state.issue("code");
-    let issued = IssuedCode { client, redirect_uri: redirect_uri.clone(), challenge: of("code_challenge") };
+    let issued =
+        IssuedCode { client, redirect_uri: redirect_uri.clone(), challenge: of("code_challenge"), scope: of("scope") };
     state.codes.insert(code.clone(), issued);
     let answer = url::form_urlencoded::Serializer::new(String::new())
         .append_pair("code", &code)
@@ -246,7 +254,7 @@ fn token(request: &RecordedRequest, own: &str, rules: &OauthRules, state: &mut S
         return state.complain(format!("the token is for the resource `{}`", of("resource")));
     }
     let refused = || Reply::json(400, &json!({ "error": "invalid_grant" }));
-    match of("grant_type").as_str() {
+    let scope = match of("grant_type").as_str() {
         "authorization_code" => {
             let Some(issued) = state.codes.remove(&of("code")) else {
                 state.complaints.push("a code that is unknown or was used".to_owned());
@@ -258,6 +266,7 @@ fn token(request: &RecordedRequest, own: &str, rules: &OauthRules, state: &mut S
                 state.complaints.push("client, redirect address or verifier is wrong".to_owned());
                 return refused();
             }
+            issued.scope
         }
         "refresh_token" => {
             if state.used_refresh.contains(&of("refresh_token")) {
@@ -267,32 +276,42 @@ fn token(request: &RecordedRequest, own: &str, rules: &OauthRules, state: &mut S
                 state.access.clear();
                 return refused();
             }
-            if state.refresh.remove(&of("refresh_token")) != Some(client.clone()) {
+            let Some((_, scope)) = state.refresh.remove(&of("refresh_token")).filter(|(owner, _)| *owner == client)
+            else {
                 return refused();
-            }
+            };
             state.used_refresh.insert(of("refresh_token"));
             state.renewals += 1;
+            scope
         }
         other => return state.complain(format!("the grant `{other}`")),
-    }
+    };
     let (access, refresh) = (state.issue("access"), state.issue("refresh"));
-    state.access.insert(access.clone());
-    state.refresh.insert(refresh.clone(), client);
+    state.access.insert(access.clone(), scope.clone());
+    state.refresh.insert(refresh.clone(), (client, scope.clone()));
     Reply::json(
         200,
         &json!({ "access_token": access, "token_type": "Bearer", "expires_in": rules.lifetime,
-            "refresh_token": refresh, "scope": SCOPE }),
+            "refresh_token": refresh, "scope": scope }),
     )
 }
 
 /// The MCP server itself, which has one tool.
-fn protected(request: &RecordedRequest, own: &str, state: &State) -> Reply {
+fn protected(request: &RecordedRequest, own: &str, rules: &OauthRules, state: &State) -> Reply {
     let token = request.header("authorization").strip_prefix("Bearer ").unwrap_or_default();
-    if !state.access.contains(token) {
+    let is_call = request.body.contains("\"tools/call\"");
+    let scope = state.access.get(token);
+    if scope.is_none() && (is_call || !rules.late) {
         let challenge = format!(
             "Bearer error=\"invalid_token\", resource_metadata=\"{own}/.well-known/oauth-protected-resource/mcp\""
         );
         return Reply::new(401, &[("www-authenticate", &challenge)], "");
+    }
+    if let (true, Some(more), Some(scope)) = (is_call, rules.call_scope, scope)
+        && !scope.split(' ').any(|scope| scope == more)
+    {
+        let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{more}\"");
+        return Reply::new(403, &[("www-authenticate", &challenge)], "");
     }
     if request.method != "POST" {
         return Reply::new(405, &[], "");

@@ -27,10 +27,13 @@ fn describe(SessionServers { session, servers }: &SessionServers) -> String {
 }
 
 fn line(server: &ServerCard) -> String {
-    let ServerCard { name, transport, source, state, title, tools, prompts, log } = server;
+    let ServerCard { name, transport, source, state, login, title, tools, prompts, log } = server;
     let title = title.as_ref().map(|title| format!(" ({})", one_line(title))).unwrap_or_default();
     let mut text = format!("  {}{title}  {transport}, from the {}\n", one_line(name), source.name());
     text.push_str(&format!("    {}\n", one_line(&state.describe())));
+    if let Some(command) = login {
+        text.push_str(&format!("    login    some calls want one: run `{}`\n", one_line(command)));
+    }
     if !tools.is_empty() {
         text.push_str(&format!("    tools    {}\n", tools.join(" ")));
     }
@@ -58,6 +61,7 @@ mod tests {
             transport: "http".to_owned(),
             source: McpServerSource::User,
             state: ServerState::Ready,
+            login: Some("acpd login --mcp docs --scope write".to_owned()),
             title: Some("Docs 2.1".to_owned()),
             tools: vec!["mcp__docs__find".to_owned(), "mcp__docs__read".to_owned()],
             prompts: vec!["docs:explain".to_owned()],
@@ -68,6 +72,7 @@ mod tests {
             transport: "stdio".to_owned(),
             source: McpServerSource::Project,
             state: ServerState::Failed { reason: "it ended with exit status 1".to_owned(), retry_in: 4 },
+            login: None,
             title: None,
             tools: Vec::new(),
             prompts: Vec::new(),
@@ -78,6 +83,7 @@ mod tests {
             s
               docs (Docs 2.1)  http, from the configuration
                 ready
+                login    some calls want one: run `acpd login --mcp docs --scope write`
                 tools    mcp__docs__find mcp__docs__read
                 prompts  /docs:explain
               db  stdio, from the project

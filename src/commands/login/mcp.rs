@@ -24,9 +24,14 @@ use crate::paths::{Paths, private_folder};
 /// How long the user has to log in.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(600);
 
-pub(super) fn log_in(places: &Paths, server: &str, open_browser: bool) -> anyhow::Result<Ending> {
+pub(super) fn log_in(places: &Paths, server: &str, scopes: &[String], open_browser: bool) -> anyhow::Result<Ending> {
     let config = config::load(&places.config, launch::environment(), &[])?;
-    let target = target(&config, server)?;
+    let mut target = target(&config, server)?;
+    if !scopes.is_empty() {
+        // More rights must not cost those of the present login.
+        target.scopes = logins(places).scopes(&target.url);
+        target.scopes.extend(scopes.iter().flat_map(|scopes| scopes.split_whitespace()).map(str::to_owned));
+    }
     ResolvedNetwork::of(&config.network, &launch::environment().collect(), &Environment::default()).install();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let login = runtime.block_on(approve(&target, open_browser)).with_context(|| format!("logging in to {server}"))?;
@@ -68,7 +73,8 @@ fn target(config: &Config, server: &str) -> anyhow::Result<LoginTarget> {
         // The settings of a configured server apply to its address, too.
         let mut known = config.mcp.servers.values().filter_map(|known| known.login(&environment).ok());
         let found = known.find(|known| known.url == server);
-        return Ok(found.unwrap_or_else(|| LoginTarget { url: server.to_owned(), oauth: OauthSettings::default() }));
+        let named = || LoginTarget { url: server.to_owned(), oauth: OauthSettings::default(), scopes: Vec::new() };
+        return Ok(found.unwrap_or_else(named));
     }
     configured(config, server)?.login(&environment).map_err(|why| unusable(server, &why))
 }

@@ -1,17 +1,18 @@
 //! The token that a connection to a server sends, and its renewal.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use reqwest::Url;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use tokio::sync::watch;
 
+use super::demand::Demand;
 use super::store::{StoredLogins, Version};
 use super::token::{Login, TokenAnswer, TokenFailure};
 use super::{address, plain};
-use crate::{limited_http, remote};
+use crate::{remote, responses};
 
 /// How long renewing a token may take.
 const RENEWAL_DEADLINE: Duration = Duration::from_secs(30);
@@ -28,7 +29,7 @@ const LOGIN_POLL_INTERVAL: Duration = Duration::from_secs(2);
 pub(crate) struct Bearer {
     logins: Arc<StoredLogins>,
     server: Arc<str>,
-    needed: Arc<AtomicBool>,
+    demand: Arc<watch::Sender<Option<Demand>>>,
     problem: Arc<Mutex<Option<String>>>,
 }
 
@@ -49,7 +50,8 @@ impl Bearer {
         if has_key || address::server(url).is_none() {
             return None;
         }
-        Some(Self { logins: logins.clone(), server: url.into(), needed: Arc::default(), problem: Arc::default() })
+        let demand = Arc::new(watch::Sender::new(None));
+        Some(Self { logins: logins.clone(), server: url.into(), demand, problem: Arc::default() })
     }
 
     /// Returns the token for the next request; None without a login.
@@ -122,14 +124,26 @@ impl Bearer {
         Ok(login.map_or(Renewal::NeedsLogin, |login| Renewal::Token(login.access_token)))
     }
 
-    /// Returns whether the server wants a login that there is not.
-    pub(crate) fn is_needed(&self) -> bool {
-        self.needed.load(Ordering::Relaxed)
+    /// Returns the login that the server wants and that there is not.
+    pub(crate) fn demand(&self) -> Option<Demand> {
+        self.demand.borrow().clone()
     }
 
-    /// Records whether the server wants a login that there is not.
-    pub(crate) fn set_needed(&self, needed: bool) {
-        self.needed.store(needed, Ordering::Relaxed);
+    /// Records the login that the server wants.
+    pub(crate) fn set_demand(&self, demand: Option<Demand>) {
+        self.demand.send_if_modified(|known| {
+            let is_new = *known != demand;
+            *known = demand;
+            is_new
+        });
+    }
+
+    /// Resolves with the login that the server wants, once it wants another than this one.
+    pub(crate) async fn demanded(&self, shown: Option<&Demand>) -> Demand {
+        let mut demand = self.demand.subscribe();
+        // The sender is held here, so the wait can only end with a value.
+        let _ = demand.wait_for(|demand| demand.is_some() && demand.as_ref() != shown).await;
+        self.demand().unwrap_or_default()
     }
 
     /// Returns why the stored login cannot be read, if that is so.
@@ -188,7 +202,7 @@ async fn request(login: &Login) -> Result<TokenAnswer, TokenFailure> {
         let failed = |error: reqwest::Error| other(remote::innermost(&error.without_url()));
         let response = request.send().await.map_err(failed)?;
         let status = response.status().as_u16();
-        let body = limited_http::body(response, MAX_ANSWER_BYTES).await.map_err(failed)?;
+        let body = responses::body(response, MAX_ANSWER_BYTES).await.map_err(failed)?;
         TokenAnswer::read(status, &body.ok_or_else(|| other("its answer is too large".to_owned()))?)
     };
     match tokio::time::timeout(RENEWAL_DEADLINE, exchange).await {

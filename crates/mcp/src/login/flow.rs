@@ -25,6 +25,8 @@ pub struct LoginTarget {
     pub url: String,
     /// What the configuration says about the login.
     pub oauth: OauthSettings,
+    /// The scopes to ask for besides those that the configuration or the server names.
+    pub scopes: Vec<String>,
 }
 
 impl fmt::Debug for LoginTarget {
@@ -62,27 +64,32 @@ impl PendingLogin {
     ///
     /// If the server needs no login, does not say how to log in, or names unsafe addresses.
     pub async fn begin(target: &LoginTarget, redirect_uri: &str) -> Result<Self, LoginError> {
-        let LoginTarget { url, oauth } = target;
+        let LoginTarget { url, oauth, scopes: more } = target;
         let shown = || LoginError::Address(address::shown(url).unwrap_or_else(|| "[hidden]".to_owned()));
         let server = address::server(url).ok_or_else(shown)?;
         let sent = SentSecrets::default();
         let http = OauthHttp::new(server.clone(), sent.clone()).await?;
-        let challenge = match http.challenge().await? {
-            (200..300, _) => return Err(LoginError::NotNeeded),
-            (_, challenge) => challenge,
-        };
+        // A server that answers here may still demand a login for its tools.
+        let (status, challenge) = http.challenge().await?;
+        let is_open = (200..300).contains(&status);
         let mut manager = AuthorizationManager::new_with_oauth_http_client(server.clone(), Arc::new(http)).await?;
         let found = manager.resolve_metadata_from_challenge(challenge.as_deref()).await?;
         if !found.source.is_discovered() {
-            return Err(LoginError::NoMetadata);
+            return Err(if is_open { LoginError::NotNeeded } else { LoginError::NoMetadata });
         }
         let metadata = found.metadata;
         check_endpoints(&metadata, &server)?;
         manager.set_metadata(metadata.clone());
-        let scopes = match oauth.scopes.as_slice() {
+        let mut scopes = match oauth.scopes.as_slice() {
             [] => manager.select_initial_scopes(&[]).await,
             scopes => scopes.to_vec(),
         };
+        for scope in more {
+            if !scopes.contains(scope) {
+                scopes.push(scope.clone());
+            }
+        }
+        let asked = scopes.clone();
         let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
         let client = match &oauth.client_id {
             Some(id) => {
@@ -106,6 +113,7 @@ impl PendingLogin {
             access_token: String::new(),
             refresh_token: None,
             renew_at: None,
+            scopes: asked,
         };
         Ok(Self { manager, page, split: split(&metadata), state, sent, login })
     }

@@ -10,8 +10,8 @@ use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpReq
 
 use super::{LoginError, address, token};
 use crate::hidden::SentSecrets;
-use crate::limited_http;
 use crate::remote::{self, innermost};
+use crate::responses;
 
 /// How long an exchange may take.
 const EXCHANGE_DEADLINE: Duration = Duration::from_secs(30);
@@ -63,7 +63,7 @@ impl OauthHttp {
             *answer.status_mut() = response.status();
             *answer.headers_mut() = response.headers().clone();
             if !is_stream(&response) {
-                let body = limited_http::body(response, MAX_ANSWER_BYTES).await.map_err(failed)?;
+                let body = responses::body(response, MAX_ANSWER_BYTES).await.map_err(failed)?;
                 *answer.body_mut() = body.ok_or(ExchangeError::TooLarge)?;
             }
             Ok(answer)

@@ -81,6 +81,11 @@ impl StoredLogins {
         Ok(StoredFile { path, moved })
     }
 
+    /// Returns the scopes of the login to a server; none without a login that can be read. Blocks.
+    pub fn scopes(&self, server: &str) -> Vec<String> {
+        self.read(server).ok().flatten().map(|login| login.scopes).unwrap_or_default()
+    }
+
     /// Deletes the login to a server. Returns whether there was one. Blocks.
     ///
     /// # Errors

@@ -40,6 +40,9 @@ pub struct Login {
     /// unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) renew_at: Option<u64>,
+    /// The scopes that the user was asked to approve.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) scopes: Vec<String>,
 }
 
 impl fmt::Debug for Login {
@@ -220,6 +223,7 @@ pub(crate) mod tests {
             access_token: "access-1".to_owned(),
             refresh_token: Some("refresh/1".to_owned()),
             renew_at: Some(1000),
+            scopes: Vec::new(),
         }
     }
 
