@@ -25,6 +25,7 @@ case "$1" in
   crash) echo "no such database" >&2; exit 3 ;;
   hang) echo > started; sleep 1000 & wait ;;
   nonsense) while :; do echo "this is nothing"; done ;;
+  burst) head -c 20000000 /dev/zero | tr '\0' x; exit 3 ;;
   endless) head -c 20000000 /dev/zero | tr '\0' x; sleep 1000 ;;
 esac
 tools='{"name":"echo","description":"Says it again","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}'

@@ -181,3 +181,46 @@ fn a_server_that_cannot_be_is_refused_with_its_place() {
         assert!(said.contains(why), "{said}");
     }
 }
+
+/// A server with far more tools and values than acpd uses, in messages of 12 MB. `$1` selects
+/// which.
+const GREEDY: &str = r##"
+answer() { printf '{"jsonrpc":"2.0","id":%s,"result":' "$id"; }
+many() { yes "$1" | head -n "$2" | tr '\n' ','; }
+while IFS= read -r line; do
+  id=${line#*\"id\":}; id=${id%%[,\}]*}
+  case "$line" in
+    *'"initialize"'*)
+      answer; echo '{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"greedy","version":"1"}}}' ;;
+    *'"tools/list"'*)
+      answer
+      case "$1" in
+        tools) printf '{"tools":['; many '{"name":"look","inputSchema":{}}' 1; many '{"n":5}' 1500000; echo '{}]}}' ;;
+        values) printf '{"tools":[],"_meta":{"x":['; many '[]' 4000000; echo '[]]}}}' ;;
+      esac ;;
+  esac
+done
+"##;
+
+#[test]
+fn a_message_with_millions_of_values_does_not_use_up_the_memory() {
+    let home = Home::new();
+    let daemon = home.serve();
+    fs::write(home.work().join("greedy.sh"), GREEDY).unwrap();
+    let mut editor = home.bridge();
+    editor.initialize();
+    let memory = |what: &str| -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", daemon.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(what)?.strip_prefix(':')).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    };
+    let before = memory("VmRSS");
+    let server = |how: &str| json!({ "name": how, "command": "sh", "args": ["greedy.sh", how], "env": [] });
+    editor.ask("session/new", json!({ "cwd": home.work(), "mcpServers": [server("tools"), server("values")] }));
+    // The first list is cut, and the other answer is replaced by an error.
+    for part in ["mcp__tools__look", "its answer has more than 250000 values"] {
+        until(part, || home.stdout(&["ctl", "mcp"]).contains(part).then_some(()));
+    }
+    let grown = memory("VmHWM").saturating_sub(before) >> 10;
+    assert!(grown < 250, "{grown} MiB");
+}

@@ -4,6 +4,8 @@
 //! The MCP library parses a result as a whole, so one tool without a schema makes it reject the
 //! whole list.
 
+use std::borrow::Cow;
+
 use domain::text::cut;
 use rmcp::model::{
     ContentBlock, JsonRpcMessage, Prompt, Resource, ResourceTemplate, ServerJsonRpcMessage, ServerResult, Tool,
@@ -11,10 +13,23 @@ use rmcp::model::{
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-/// Parses a message. Also returns descriptions of the entries that were skipped.
-pub(crate) fn read(text: &[u8]) -> serde_json::Result<(ServerJsonRpcMessage, Vec<String>)> {
-    let message = serde_json::from_slice(text)?;
-    if let Some((mended, left_out)) = suspicious(&message).then(|| mend(text)).flatten()
+use crate::message_budget::{self, TooManyValues};
+
+/// Why a text cannot be read as a message.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReadError {
+    #[error(transparent)]
+    TooManyValues(#[from] TooManyValues),
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+}
+
+/// Parses a message within the limit of values. Also returns descriptions of the entries that were
+/// skipped.
+pub(crate) fn read(text: &[u8]) -> Result<(ServerJsonRpcMessage, Vec<String>), ReadError> {
+    let text = message_budget::within(text)?;
+    let message = serde_json::from_slice(&text)?;
+    if let Some((mended, left_out)) = suspicious(&message).then(|| mend(&text)).flatten()
         && let Ok(message) = serde_json::from_value(mended)
     {
         return Ok((message, left_out));
@@ -22,12 +37,18 @@ pub(crate) fn read(text: &[u8]) -> serde_json::Result<(ServerJsonRpcMessage, Vec
     Ok((message, Vec::new()))
 }
 
-/// Returns a message without the entries that cannot be parsed, and descriptions of those. None if
-/// there are none.
-pub(crate) fn mended(text: &str) -> Option<(String, Vec<String>)> {
-    let message = serde_json::from_str(text).ok()?;
-    let (mended, left_out) = suspicious(&message).then(|| mend(text.as_bytes())).flatten()?;
-    Some((mended.to_string(), left_out))
+/// Returns a message within the limit of values and without the entries that cannot be parsed, and
+/// descriptions of those. None if that is the same message.
+pub(crate) fn mended(text: &str) -> Result<Option<(String, Vec<String>)>, TooManyValues> {
+    let text = message_budget::within(text.as_bytes())?;
+    let Ok(message) = serde_json::from_slice(&text) else { return Ok(None) };
+    if let Some((mended, left_out)) = suspicious(&message).then(|| mend(&text)).flatten() {
+        return Ok(Some((mended.to_string(), left_out)));
+    }
+    Ok(match text {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(cut) => String::from_utf8(cut).ok().map(|cut| (cut, Vec::new())),
+    })
 }
 
 /// Returns whether the message may be a list that was parsed as something else.
@@ -127,7 +148,7 @@ mod tests {
         ] {
             let text = answer(result);
             assert!(read(text.as_bytes()).unwrap().1.is_empty());
-            assert_eq!(mended(&text), None);
+            assert_eq!(mended(&text).unwrap(), None);
         }
         assert!(read(b"nothing").is_err());
     }

@@ -17,6 +17,7 @@ mod lenient;
 mod limited_http;
 mod link;
 mod login;
+mod message_budget;
 mod names;
 mod offer;
 mod private_file;

@@ -18,7 +18,7 @@ use sse_stream::{Sse, SseStream};
 
 use crate::bounded_transport::DisconnectReason;
 use crate::hidden::SentSecrets;
-use crate::lenient;
+use crate::lenient::{self, ReadError};
 use crate::login::{Bearer, Demand, Renewal};
 use crate::refusals::{self, Refusal, Refusals};
 use crate::remote::LARGEST_EVENT;
@@ -293,6 +293,9 @@ impl LimitedHttpClient {
             }
             Err(_) if !wants_answer => Ok(StreamableHttpPostResponse::Accepted),
             Err(error) => {
+                if let ReadError::TooManyValues(error) = &error {
+                    self.disconnect.because(error.to_string());
+                }
                 let text = self.sent.scrub(&String::from_utf8_lossy(&body[..body.len().min(LARGEST_REFUSAL)]));
                 let error = self.sent.scrub(&error.to_string());
                 let reason = format!("its answer is not a message ({error}): {}", cut(&text, 200));
@@ -319,12 +322,19 @@ impl LimitedHttpClient {
     }
 
     fn leniently(&self, events: Events) -> Events {
-        let (log, sent) = (self.log.clone(), self.sent.clone());
+        let (log, sent, disconnect) = (self.log.clone(), self.sent.clone(), self.disconnect.clone());
         let read = move |event: Result<Sse, SseError>| {
             let mut event = event?;
-            if let Some((mended, left_out)) = event.data.as_deref().and_then(lenient::mended) {
-                event.data = Some(mended);
-                log.leave_out(left_out);
+            match event.data.as_deref().map(lenient::mended) {
+                Some(Ok(Some((mended, left_out)))) => {
+                    event.data = Some(mended);
+                    log.leave_out(left_out);
+                }
+                Some(Err(error)) => {
+                    disconnect.because(error.to_string());
+                    event.data = None;
+                }
+                Some(Ok(None)) | None => {}
             }
             if let Some(error) = event.data.as_deref().and_then(|data| sent.scrubbed_error(data)) {
                 event.data = Some(error);

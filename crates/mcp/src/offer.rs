@@ -15,13 +15,13 @@ use crate::refusals::Refusals;
 use crate::server_log::ServerLog;
 
 /// The most tools, prompts or resources of one server, and the most pages of each list.
-const MAX_ITEMS: usize = 1000;
+pub(crate) const MAX_ITEMS: usize = 1000;
 const MAX_PAGES: usize = 50;
 
 /// The largest description of one tool, and of all tools, all prompts or all resources together, in
 /// bytes.
 const LARGEST_TOOL: usize = 64 << 10;
-const LARGEST_LIST: usize = 4 << 20;
+pub(crate) const LARGEST_LIST: usize = 4 << 20;
 
 /// The longest instructions of a server for models, in characters.
 const LONGEST_INSTRUCTIONS: usize = 4000;

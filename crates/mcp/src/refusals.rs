@@ -14,7 +14,7 @@ use crate::login::Demand;
 
 /// The most refused calls that are remembered. Each is taken by its call, unless that was
 /// cancelled.
-const MOST: usize = 200;
+const MAX_REFUSALS: usize = 200;
 
 /// Why a server refused a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Refusals {
     pub(crate) fn note(&self, call: RequestId, refusal: Refusal) {
         // Every operation leaves the list consistent, so a poisoned lock is harmless.
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        if refused.len() == MOST {
+        if refused.len() == MAX_REFUSALS {
             refused.pop_front();
         }
         refused.push_back((call, refusal));
@@ -117,9 +117,9 @@ mod tests {
             refusals.take(&id(2)).unwrap(),
             "The server refused the call, which had no effect: HTTP 413 Payload Too Large"
         );
-        for number in 0..2 * MOST as i64 {
+        for number in 0..2 * MAX_REFUSALS as i64 {
             refusals.note(id(number), Refusal::Login(Demand::default()));
         }
-        assert_eq!(refusals.refused.lock().unwrap().len(), MOST);
+        assert_eq!(refusals.refused.lock().unwrap().len(), MAX_REFUSALS);
     }
 }

@@ -16,11 +16,14 @@ use tokio::net::unix::pipe;
 use tokio::sync::Mutex;
 
 use crate::bounded_transport::DisconnectReason;
-use crate::lenient;
+use crate::lenient::{self, ReadError};
 use crate::server_log::ServerLog;
 
 /// The longest message, in bytes.
 const MAX_MESSAGE_BYTES: usize = 16 << 20;
+
+/// The most bytes of the buffer that are kept between messages.
+const KEPT_BUFFER_BYTES: usize = 256 << 10;
 
 /// The most consecutive lines that are not messages.
 const MAX_BAD_LINES: usize = 200;
@@ -71,6 +74,10 @@ impl StdioTransport {
         self.coming.drain(..self.done);
         self.searched -= self.done;
         self.done = 0;
+        // The space of a large message is not kept for the next ones.
+        if self.coming.len() < KEPT_BUFFER_BYTES {
+            self.coming.shrink_to(KEPT_BUFFER_BYTES);
+        }
     }
 
     fn read(&mut self, line: &[u8]) -> Option<ServerJsonRpcMessage> {
@@ -84,6 +91,10 @@ impl StdioTransport {
                 self.nonsense = 0;
                 self.log.leave_out(left_out);
                 Some(message)
+            }
+            Err(ReadError::TooManyValues(error)) => {
+                self.disconnect.because(error.to_string());
+                None
             }
             Err(error) => {
                 self.nonsense += 1;
@@ -121,6 +132,8 @@ impl Transport<RoleClient> for StdioTransport {
                 }
                 if self.nonsense > MAX_BAD_LINES {
                     self.disconnect.because("it writes only lines that are not messages");
+                }
+                if self.disconnect.reason().is_some() {
                     return None;
                 }
             }

@@ -235,10 +235,18 @@ impl Supervisor {
             () = tokio::time::sleep_until(deadline) => {
                 format!("it did not connect within {} s", self.settings.connect_seconds)
             }
-            ending = process.ended() => return Err(self.ended(&ending).await),
+            ending = process.ended() => return Err(match disconnect.reason() {
+                Some(reason) => reason,
+                None => self.ended(&ending).await,
+            }),
         };
-        // A program that closes its output usually exits.
-        match end(process).await {
+        // A program that closes its output usually exits. One that we disconnect fails because of
+        // that.
+        let exit = end(process).await;
+        if let Some(reason) = disconnect.reason() {
+            return Err(reason);
+        }
+        match exit {
             CommandExit::Exited(code) if code != 0 => Err(self.ended(&CommandExit::Exited(code)).await),
             failed @ CommandExit::Failed(_) => Err(self.ended(&failed).await),
             CommandExit::Exited(_) | CommandExit::Signalled(_) | CommandExit::TooMany(_) | CommandExit::Lost => {
@@ -267,6 +275,8 @@ impl Supervisor {
             _ = &mut *stop => None,
         };
         if let (Some(reason), Some(process)) = (&mut lost, &mut process)
+            // A server that we disconnect fails because of that.
+            && disconnect.reason().is_none()
             && let Ok(ending) = timeout(EXIT_STATUS_DEADLINE, process.ended()).await
         {
             // The exit explains why the connection was closed.

@@ -20,7 +20,7 @@ use tokio::sync::watch;
 
 use crate::link::{ConnectedServer, SharedServer};
 use crate::server_group::OfferedTool;
-use crate::{names, tool_result};
+use crate::{message_budget, names, tool_result};
 
 /// How often the progress of a call is shown to users.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
@@ -208,6 +208,9 @@ impl RemoteCall {
 
 fn failed(error: &ServiceError, connected: &Arc<ConnectedServer>, shared: &SharedServer) -> Outcome {
     Outcome::failed(match error {
+        ServiceError::McpError(error) if error.message == message_budget::refused_answer() => {
+            format!("The server carried out the call, but acpd cannot read the result: {}.", error.message)
+        }
         ServiceError::McpError(error) => format!("The server refused: {}", cut(&error.message, 2000)),
         ServiceError::Timeout { timeout } => {
             format!("The server did not answer within {} s and showed no progress.", timeout.as_secs())

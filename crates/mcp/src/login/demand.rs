@@ -6,11 +6,11 @@ use rmcp::transport::auth::WWWAuthenticateParams;
 
 /// The most scopes of a demand, and the most bytes of all of them. A demand beyond these limits
 /// counts as one that names no scopes.
-const MOST: usize = 20;
-const LARGEST: usize = 600;
+const MAX_SCOPES: usize = 20;
+const MAX_SCOPES_BYTES: usize = 600;
 
 /// The longest challenge that is read, in bytes.
-const LONGEST_CHALLENGE: usize = 8 << 10;
+const MAX_CHALLENGE_BYTES: usize = 8 << 10;
 
 /// A login that a server demands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Demand {
 fn params(challenge: &str) -> WWWAuthenticateParams {
     let base = Url::parse("https://invalid/").expect("a constant address is valid");
     match challenge.len() {
-        ..=LONGEST_CHALLENGE => WWWAuthenticateParams::parse(challenge, &base),
+        ..=MAX_CHALLENGE_BYTES => WWWAuthenticateParams::parse(challenge, &base),
         _ => WWWAuthenticateParams::default(),
     }
 }
@@ -58,7 +58,7 @@ fn scopes(params: &WWWAuthenticateParams) -> Vec<String> {
     let text = params.scope.as_deref().unwrap_or_default();
     let scopes: Vec<String> = text.split_ascii_whitespace().map(str::to_owned).collect();
     let is_safe = |scope: &String| scope.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"\\'`".contains(&byte));
-    let fits = scopes.len() <= MOST && text.len() <= LARGEST;
+    let fits = scopes.len() <= MAX_SCOPES && text.len() <= MAX_SCOPES_BYTES;
     if fits && scopes.iter().all(is_safe) { scopes } else { Vec::new() }
 }
 
@@ -87,9 +87,9 @@ mod tests {
 
     #[test]
     fn a_scope_cannot_leave_its_quotes_and_too_many_are_ignored() {
-        let many = "x ".repeat(MOST + 1);
-        let long = "x".repeat(LARGEST + 1);
-        let endless = format!("a{}", " ".repeat(LONGEST_CHALLENGE));
+        let many = "x ".repeat(MAX_SCOPES + 1);
+        let long = "x".repeat(MAX_SCOPES_BYTES + 1);
+        let endless = format!("a{}", " ".repeat(MAX_CHALLENGE_BYTES));
         for scope in ["a';id;'", "`id`", "é", "a\u{1b}[2J", "\\\"", &many, &long, &endless] {
             let demand = Demand::login(&format!("Bearer scope=\"{scope}\""));
             assert_eq!(demand.command(COMMAND), COMMAND, "{scope}");
