@@ -1,7 +1,7 @@
 //! Removes secrets from the texts of servers that have seen them. A server that repeats a request
 //! in an error must not bring its keys into the log or the history.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
@@ -24,19 +24,45 @@ const SHORTEST_ODD_WORD: usize = 16;
 /// The most secrets that are remembered for a connection.
 const MAX_SECRETS: usize = 64;
 
+/// The shortest token that is looked for in whole messages. A shorter one may be a word of them.
+const SHORTEST_TOKEN: usize = 8;
+
 /// The secrets that a connection has sent. Clones share them.
 #[derive(Clone, Default)]
-pub(crate) struct SentSecrets(Arc<Mutex<Vec<String>>>);
+pub(crate) struct SentSecrets {
+    all: Arc<Mutex<Vec<String>>>,
+    /// The tokens of the user's login among them.
+    tokens: Arc<Mutex<Vec<String>>>,
+}
 
 impl SentSecrets {
     pub(crate) fn remember(&self, secret: &str) {
-        // Every operation leaves the list consistent, so a poisoned lock is harmless.
-        let mut sent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        sent.retain(|known| known != secret);
-        if sent.len() == MAX_SECRETS {
-            sent.remove(0);
+        add(&self.all, secret);
+    }
+
+    /// Remembers a token of the user's login.
+    pub(crate) fn remember_token(&self, token: &str) {
+        self.remember(token);
+        if token.len() >= SHORTEST_TOKEN {
+            add(&self.tokens, token);
         }
-        sent.push(secret.to_owned());
+    }
+
+    /// Removes the tokens of the user's login from a message of the server, whatever it is. A
+    /// result is stored in the history and shown to the model. Returns None if the message has
+    /// none.
+    pub(crate) fn scrubbed_message(&self, message: &str) -> Option<String> {
+        let tokens = guard(&self.tokens).clone();
+        let mut forms: Vec<String> = tokens.iter().flat_map(|token| forms(token)).collect();
+        forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
+        let mut scrubbed = None;
+        for form in forms {
+            let text = scrubbed.as_deref().unwrap_or(message);
+            if text.contains(&form) {
+                scrubbed = Some(text.replace(&form, HIDDEN));
+            }
+        }
+        scrubbed
     }
 
     /// Remembers the keys in the headers of the configuration, which are marked as sensitive.
@@ -47,7 +73,7 @@ impl SentSecrets {
     }
 
     pub(crate) fn scrub(&self, text: &str) -> String {
-        let sent = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let sent = guard(&self.all).clone();
         scrub(text, sent.iter().map(String::as_str))
     }
 
@@ -75,6 +101,20 @@ impl SentSecrets {
     }
 }
 
+fn add(list: &Mutex<Vec<String>>, secret: &str) {
+    let mut list = guard(list);
+    list.retain(|known| known != secret);
+    if list.len() == MAX_SECRETS {
+        list.remove(0);
+    }
+    list.push(secret.to_owned());
+}
+
+fn guard(list: &Mutex<Vec<String>>) -> MutexGuard<'_, Vec<String>> {
+    // Every operation leaves the list consistent, so a poisoned lock is harmless.
+    list.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Removes these secrets from a text, also in the encodings of headers and forms, and every key
 /// that is named like in an `Authorization` header.
 pub(crate) fn scrub<'a>(text: &str, secrets: impl IntoIterator<Item = &'a str>) -> String {
@@ -91,7 +131,7 @@ pub(crate) fn scrub<'a>(text: &str, secrets: impl IntoIterator<Item = &'a str>) 
     without_keys(&text)
 }
 
-fn forms(secret: &str) -> [String; 6] {
+fn forms(secret: &str) -> [String; 7] {
     let form: String = url::form_urlencoded::byte_serialize(secret.as_bytes()).collect();
     let quoted = serde_json::Value::from(secret).to_string();
     [
@@ -99,6 +139,8 @@ fn forms(secret: &str) -> [String; 6] {
         form.replace('+', "%20"),
         form,
         quoted[1..quoted.len() - 1].to_owned(),
+        // Some writers of JSON escape slashes, too.
+        quoted[1..quoted.len() - 1].replace('/', "\\/"),
         STANDARD_NO_PAD.encode(secret),
         URL_SAFE_NO_PAD.encode(secret),
     ]
@@ -162,6 +204,18 @@ mod tests {
         ] {
             assert_eq!(scrub(given, []), shown);
         }
+    }
+
+    #[test]
+    fn a_message_does_not_quote_a_token_and_keeps_everything_else() {
+        let sent = SentSecrets::default();
+        sent.remember_token("to/ken-12");
+        sent.remember_token("result");
+        sent.remember("configured-key");
+        let message = r#"{"result":{"text":"to/ken-12 to\/ken-12 to%2Fken-12 Bearer of configured-key","n":1}}"#;
+        let scrubbed = r#"{"result":{"text":"[hidden] [hidden] [hidden] Bearer of configured-key","n":1}}"#;
+        assert_eq!(sent.scrubbed_message(message).as_deref(), Some(scrubbed));
+        assert_eq!(sent.scrubbed_message(scrubbed), None);
     }
 
     #[test]

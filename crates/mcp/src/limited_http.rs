@@ -143,7 +143,7 @@ impl LimitedHttpClient {
         F: Future<Output = Result<T, Failure>>,
     {
         let call = |token: Option<String>| {
-            token.iter().for_each(|token| self.sent.remember(token));
+            token.iter().for_each(|token| self.sent.remember_token(token));
             call(token)
         };
         self.with_login(token, &kind, call).await.map_err(|error| {
@@ -278,11 +278,14 @@ impl LimitedHttpClient {
         session: Option<String>,
         wants_answer: bool,
     ) -> Result<StreamableHttpPostResponse, Failure> {
-        let Some(body) = body(response, largest).await? else {
+        let Some(mut body) = body(response, largest).await? else {
             let reason = format!("it sent an answer of more than {} MiB", largest >> 20);
             self.disconnect.because(reason.clone());
             return Err(StreamableHttpError::UnexpectedServerResponse(reason.into()));
         };
+        if let Some(scrubbed) = std::str::from_utf8(&body).ok().and_then(|body| self.sent.scrubbed_message(body)) {
+            body = scrubbed.into_bytes();
+        }
         match lenient::read(&body) {
             Ok((mut answer, left_out)) => {
                 self.log.leave_out(left_out);
@@ -325,6 +328,9 @@ impl LimitedHttpClient {
         let (log, sent, disconnect) = (self.log.clone(), self.sent.clone(), self.disconnect.clone());
         let read = move |event: Result<Sse, SseError>| {
             let mut event = event?;
+            if let Some(scrubbed) = event.data.as_deref().and_then(|data| sent.scrubbed_message(data)) {
+                event.data = Some(scrubbed);
+            }
             match event.data.as_deref().map(lenient::mended) {
                 Some(Ok(Some((mended, left_out)))) => {
                     event.data = Some(mended);
@@ -430,13 +436,17 @@ mod tests {
     async fn a_server_that_repeats_the_header_does_not_reveal_the_token() {
         use crate::login::tests::{serve, stored};
         let (address, _) = serve(|request| {
-            let error = r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"what is t0ken-1?"}}"#;
+            let error = r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"what is t0ken-12?"}}"#;
+            let result =
+                r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"t0ken-12 or dDBrZW4tMTI"}]}}"#;
             let (status, kind, body) = match request.split(' ').nth(1) {
-                Some("/text") => (400, "text/plain", "not Bearer t0ken-1".to_owned()),
+                Some("/text") => (400, "text/plain", "not Bearer t0ken-12".to_owned()),
                 Some("/refused") => (400, JSON, error.to_owned()),
                 Some("/error") => (200, JSON, error.to_owned()),
                 Some("/event") => (200, EVENTS, format!("data: {error}\n\n")),
-                _ => (200, JSON, format!("{}t0ken-1", " ".repeat(190))),
+                Some("/result") => (200, JSON, result.to_owned()),
+                Some("/result-event") => (200, EVENTS, format!("data: {result}\n\n")),
+                _ => (200, JSON, format!("{}t0ken-12", " ".repeat(190))),
             };
             format!("HTTP/1.1 {status} X\r\nconnection: close\r\ncontent-type: {kind}\r\n\r\n{body}")
         })
@@ -450,8 +460,8 @@ mod tests {
             sent: SentSecrets::default(),
             refusals: Refusals::default(),
         };
-        for path in ["/text", "/refused", "/error", "/event", "/other"] {
-            let bearer = stored(home.path(), &address, path, "t0ken-1");
+        for path in ["/text", "/refused", "/error", "/event", "/result", "/result-event", "/other"] {
+            let bearer = stored(home.path(), &address, path, "t0ken-12");
             let client = LimitedHttpClient { bearer: Some(bearer), ..client.clone() };
             let ping = serde_json::json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
             let message = serde_json::from_value(ping).unwrap();
@@ -465,6 +475,7 @@ mod tests {
                     Err(error) => error.to_string(),
                 };
             assert!(shown.contains("[hidden]") && !shown.contains("t0ken"), "{path}: {shown}");
+            assert!(!shown.contains("dDBr"), "{path}: {shown}");
         }
     }
 }
