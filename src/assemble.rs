@@ -256,6 +256,6 @@ fn daemon_folders(paths: &Paths) -> DaemonFolders {
 /// Returns the program that runs tools: the running one, even after another was installed in its
 /// place.
 pub fn runner() -> PathBuf {
-    let running = Path::new("/proc/self/exe");
-    if running.exists() { running.to_owned() } else { launch::own_program().unwrap_or_else(|_| "acpd".into()) }
+    let running = system::running_program().ok();
+    running.or_else(|| launch::own_program().ok()).unwrap_or_else(|| "acpd".into())
 }

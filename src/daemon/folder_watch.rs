@@ -1,12 +1,11 @@
 //! Reports when something in a folder may have changed.
 //!
-//! inotify reports a change at once. A timer also reports from time to time, because inotify does
-//! not notice a folder that is mounted over or created again.
+//! The system reports a change at once. A timer also reports from time to time, because the system
+//! does not notice a folder that is mounted over or created again.
 
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use tokio::net::unix::pipe;
 use tokio::time::Instant;
 
@@ -14,8 +13,9 @@ use tokio::time::Instant;
 const SETTLING_TIME: Duration = Duration::from_millis(100);
 
 pub(super) struct FolderWatch {
-    /// The kernel's events, or None if the kernel has no more watches; then only the timer reports.
-    inotify: Option<pipe::Receiver>,
+    /// The system's events, or None if it has no more watches or none at all; then only the timer
+    /// reports.
+    events: Option<pipe::Receiver>,
     pause: Duration,
     /// When the timer reports next.
     due: Instant,
@@ -24,7 +24,7 @@ pub(super) struct FolderWatch {
 impl FolderWatch {
     /// Watches a folder. Must be called inside a tokio runtime.
     pub(super) fn on(folder: &Path, pause: Duration) -> Self {
-        Self { inotify: events(folder).ok(), pause, due: Instant::now() + pause }
+        Self { events: events(folder).ok(), pause, due: Instant::now() + pause }
     }
 
     pub(super) fn look_again_in(&mut self, pause: Duration) {
@@ -33,9 +33,9 @@ impl FolderWatch {
 
     /// Resolves when the folder may have changed. Dropping the future loses no change.
     pub(super) async fn changed(&mut self) {
-        if let Some(inotify) = &self.inotify {
+        if let Some(events) = &self.events {
             tokio::select! {
-                _ = inotify.readable() => self.due = self.due.min(Instant::now() + SETTLING_TIME),
+                _ = events.readable() => self.due = self.due.min(Instant::now() + SETTLING_TIME),
                 () = tokio::time::sleep_until(self.due) => {}
             }
         }
@@ -46,24 +46,15 @@ impl FolderWatch {
 
     /// Discards the events, because the caller inspects the file itself.
     fn drain(&self) {
-        let Some(inotify) = &self.inotify else { return };
-        let mut events = [0; 4096];
-        while matches!(inotify.try_read(&mut events), Ok(length) if length > 0) {}
+        let Some(events) = &self.events else { return };
+        let mut bytes = [0; 4096];
+        while matches!(events.try_read(&mut bytes), Ok(length) if length > 0) {}
     }
 }
 
-/// Watches a folder. The kernel's events are read like the bytes of a pipe.
+/// Watches a folder. The system's events are read like the bytes of a pipe.
 fn events(folder: &Path) -> std::io::Result<pipe::Receiver> {
-    let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-    let what = WatchFlags::CREATE
-        | WatchFlags::DELETE
-        | WatchFlags::MOVED_FROM
-        | WatchFlags::MOVED_TO
-        | WatchFlags::DELETE_SELF
-        | WatchFlags::MOVE_SELF
-        | WatchFlags::ONLYDIR;
-    inotify::add_watch(&inotify, folder, what)?;
-    pipe::Receiver::from_owned_fd_unchecked(inotify)
+    pipe::Receiver::from_owned_fd_unchecked(system::folder_events(folder)?)
 }
 
 #[cfg(test)]

@@ -16,9 +16,6 @@ use rustix::io::FdFlags;
 use crate::daemon::socket::Listener;
 use crate::launch;
 
-/// The running program, even if its file was replaced or removed.
-const RUNNING: &str = "/proc/self/exe";
-
 pub struct Handover {
     listener: OwnedFd,
     /// Whether acpd created the socket and must remove its file at the end.
@@ -42,7 +39,12 @@ impl Handover {
             Err(error) => error,
         };
         tracing::error!("cannot run the installed program, so the running one starts again: {error:#}");
-        anyhow::Error::new(self.run(command(Path::new(RUNNING)))).context("cannot restart the daemon")
+        // This is the running program even if its file was replaced or removed.
+        let error = match system::running_program() {
+            Ok(program) => self.run(command(&program)),
+            Err(error) => error,
+        };
+        anyhow::Error::new(error).context("cannot restart the daemon")
     }
 
     fn run(&self, mut command: Command) -> io::Error {

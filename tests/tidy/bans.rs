@@ -7,7 +7,7 @@ pub(super) struct Ban {
     pub(super) advice: &'static str,
 }
 
-pub(super) const BANS: [Ban; 26] = [
+pub(super) const BANS: [Ban; 27] = [
     Ban {
         who: |path| path.starts_with("actors/") && !path.starts_with("actors/connection"),
         names: &["wire"],
@@ -89,6 +89,11 @@ pub(super) const BANS: [Ban; 26] = [
         who: |path| path.starts_with("crates/mcp/"),
         names: &["policy", "project", "hooks", "tools", "models", "domain::model", "actix", "wire", "acpd_actors"],
         advice: "mcp talks with servers; permission is decided by the registry and the session",
+    },
+    Ban {
+        who: |path| path.starts_with("crates/system/"),
+        names: &["domain", "wire", "process", "bridge", "tokio", "actix", "acpd_actors"],
+        advice: "system asks the operating system and knows nothing about acpd",
     },
     Ban {
         who: |path| path.starts_with("crates/lsp/"),

@@ -42,6 +42,48 @@ fn forbidden_calls(files: &[File]) -> Vec<String> {
     complaints
 }
 
+/// What only Linux has. `crates/system` offers it to the rest of the program.
+const LINUX: [&str; 7] =
+    ["/proc/", "\"/proc\"", "inotify::", "memfd_create", "socket_peercred", "tcp_user_timeout", "openat2"];
+
+/// The places that may use it: the implementation for Linux, what docs/packages.md lists for a
+/// port, and rules about the commands of users.
+const LINUX_ONLY: [&str; 4] =
+    ["crates/system/src/", "crates/process/src/", "crates/http/src/peer_process.rs", "crates/policy/src/"];
+
+fn calls_of_linux(files: &[File]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let is_of_program = |path: &str| {
+        let folders = ["src/", "actors/", "crates/"];
+        folders.iter().any(|folder| path.starts_with(folder)) && !path.contains("tests") && !path.contains("/benches/")
+    };
+    let may = |path: &str| LINUX_ONLY.iter().any(|place| path.starts_with(place));
+    for file in files.iter().filter(|file| file.is_rust() && is_of_program(&file.path) && !may(&file.path)) {
+        let program = file.text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+        for (number, line) in (1..).zip(program.lines()).filter(|(_, line)| !line.trim_start().starts_with("//")) {
+            for name in LINUX.iter().filter(|name| line.contains(**name)) {
+                let advice = "only Linux has this; put it into crates/system, with what takes its place elsewhere";
+                complaints.push(format!("{}:{number}: `{name}`: {advice}", file.path));
+            }
+        }
+    }
+    complaints
+}
+
+#[test]
+fn what_only_linux_has_is_in_one_place() {
+    hold(calls_of_linux(&tree()));
+}
+
+#[test]
+fn calls_of_linux_are_found() {
+    let read = "fs::read(\"/proc/self/stat\")";
+    assert_eq!(count(calls_of_linux, "src/daemon.rs", read), 1);
+    assert_eq!(count(calls_of_linux, "crates/models/src/key.rs", "inotify::init()"), 1);
+    assert_eq!(count(calls_of_linux, "src/daemon.rs", &format!("// {read}")), 0);
+    assert_eq!(count(calls_of_linux, "crates/system/src/linux.rs", read), 0);
+}
+
 #[test]
 fn crates_name_only_what_they_may_know() {
     hold(forbidden_names(&tree()));

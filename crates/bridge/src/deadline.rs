@@ -2,7 +2,6 @@
 //! and state.
 
 use std::fmt;
-use std::fs;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -20,8 +19,7 @@ pub fn timeout(usual: Duration) -> Duration {
 
 /// Returns the process id of the process that listens on the socket, if the system reports it.
 pub fn listener(socket: impl AsFd) -> Option<u32> {
-    let who = rustix::net::sockopt::socket_peercred(socket).ok()?;
-    who.pid.as_raw_nonzero().get().try_into().ok()
+    system::peer_process(socket)
 }
 
 /// The daemon did not answer in time.
@@ -38,12 +36,9 @@ impl fmt::Display for NoAnswer {
             Some(pid) => write!(f, "{} does not answer within {seconds} seconds", Process(pid))?,
             None => write!(f, "the daemon does not answer within {seconds} seconds")?,
         }
-        match self.pid.and_then(state) {
-            Some('T' | 't') => {
-                let pid = self.pid.unwrap_or_default();
-                write!(f, ": it is stopped; `kill -CONT {pid}` resumes it")
-            }
-            _ => Ok(()),
+        match self.pid {
+            Some(pid) if system::is_suspended(pid) => write!(f, ": it is stopped; `kill -CONT {pid}` resumes it"),
+            Some(_) | None => Ok(()),
         }
     }
 }
@@ -56,16 +51,10 @@ struct Process(u32);
 impl fmt::Display for Process {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(pid) = self;
-        match fs::read_to_string(format!("/proc/{pid}/comm")) {
-            Ok(name) if name.trim() == "acpd" => write!(f, "the daemon (process {pid})"),
-            Ok(name) => write!(f, "the program that listens on the socket ({}, process {pid})", name.trim()),
-            Err(_) => write!(f, "the program that listens on the socket (process {pid})"),
+        match system::process_name(*pid) {
+            Some(name) if name == "acpd" => write!(f, "the daemon (process {pid})"),
+            Some(name) => write!(f, "the program that listens on the socket ({name}, process {pid})"),
+            None => write!(f, "the program that listens on the socket (process {pid})"),
         }
     }
-}
-
-/// Returns the kernel's letter for the state of a process.
-fn state(pid: u32) -> Option<char> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.trim_start().chars().next()
 }

@@ -18,7 +18,6 @@ use std::sync::OnceLock;
 
 use anyhow::Context;
 use listenfd::ListenFd;
-use rustix::fs::MemfdFlags;
 use rustix::io::FdFlags;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
@@ -82,7 +81,7 @@ fn conceal_in(
     variables: &[(OsString, OsString)],
     is_harmless: fn(&OsStr, &OsStr) -> bool,
 ) -> io::Result<UnixDatagram> {
-    let mut file = File::from(rustix::fs::memfd_create("environment", MemfdFlags::CLOEXEC)?);
+    let mut file = system::memory_file("environment")?;
     for (name, value) in variables {
         file.write_all(&[name.as_bytes(), b"=", value.as_bytes(), b"\0"].concat())?;
     }

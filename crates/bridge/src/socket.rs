@@ -3,18 +3,18 @@
 //! The daemon and all its clients use this module. It knows nothing about the messages.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt::Timeout;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+pub use system::has_listener;
 
 use crate::deadline::timeout;
 
@@ -49,23 +49,9 @@ pub fn has_no_listener(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 
-/// Whether a process listens at this path, according to the kernel. Does not connect.
-pub fn has_listener(path: &Path) -> bool {
-    const ACCEPTS: u32 = 0x1_0000;
-    let name = [b" ", path.as_os_str().as_bytes()].concat();
-    let table = fs::read("/proc/net/unix").unwrap_or_default();
-    table.split(|byte| *byte == b'\n').any(|line| {
-        let mut fields = line.splitn(8, |byte| *byte == b' ').filter(|field| !field.is_empty());
-        let flags = fields.nth(3).and_then(|flags| std::str::from_utf8(flags).ok());
-        let accepts =
-            flags.and_then(|flags| u32::from_str_radix(flags, 16).ok()).is_some_and(|flags| flags & ACCEPTS != 0);
-        accepts && line.ends_with(&name)
-    })
-}
-
 /// A path in a form that fits into a socket address.
 ///
-/// A path that is too long is reached through a descriptor of its folder (`/proc/self/fd/N/name`).
+/// A path that is too long is reached through a descriptor of its folder.
 /// Every program can open that folder itself, so the socket stays at its path.
 pub struct Address {
     name: OsString,
@@ -81,8 +67,9 @@ impl Address {
         let (Some(folder), Some(file)) = (path.parent(), path.file_name()) else {
             return Err(io::Error::other("the socket's path names no file"));
         };
-        let folder = rustix::fs::open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        let mut name = OsString::from(format!("/proc/self/fd/{}/", folder.as_raw_fd()));
+        let folder = system::open_folder(folder)?;
+        let mut name = system::short_path(folder.as_fd())?;
+        name.push("/");
         name.push(file);
         if name.len() > MAX_PATH_BYTES {
             let text = format!("the socket's file name has {} bytes, which is too long", file.as_bytes().len());

@@ -27,7 +27,7 @@ const HEAD_DEADLINE: Duration = Duration::from_secs(5);
 const IDLE: Duration = Duration::from_secs(30);
 /// How long a client may leave bytes unread or unacknowledged before the kernel ends its
 /// connection.
-const UNREAD_MILLIS: u32 = 60_000;
+const UNREAD: Duration = Duration::from_secs(60);
 /// How long connections may take to end when the daemon shuts down, in seconds.
 const SHUTDOWN_SECONDS: u64 = 1;
 
@@ -39,7 +39,7 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     listener.set_nonblocking(true)?;
     // Connections inherit both settings from the listener.
     sockopt::set_socket_keepalive(&listener, true)?;
-    sockopt::set_tcp_user_timeout(&listener, UNREAD_MILLIS)?;
+    system::end_unacknowledged(&listener, UNREAD)?;
     Ok(listener)
 }
 

@@ -11,7 +11,6 @@
 //! the control socket reports the daemon's death reliably.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{self, IoSliceMut, Seek, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -21,7 +20,6 @@ use std::process::{Child, ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::MemfdFlags;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use rustix::process::{Resource, Rlimit, Signal, WaitStatus};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -271,7 +269,7 @@ fn spawn(request: &HelperRequest, stdin: Option<OwnedFd>) -> Result<Child, Strin
 /// Returns an anonymous in-memory file with this input. Unlike a pipe, it holds any amount of
 /// unread data.
 fn in_memory(input: &str) -> io::Result<Stdio> {
-    let mut file = File::from(rustix::fs::memfd_create("input", MemfdFlags::CLOEXEC)?);
+    let mut file = system::memory_file("input")?;
     file.write_all(input.as_bytes())?;
     file.rewind()?;
     Ok(file.into())

@@ -20,7 +20,7 @@
 //! from acpd's own files.
 
 #[cfg(not(target_os = "linux"))]
-compile_error!("acpd runs on Linux only; docs/packages.md names what a port has to replace");
+compile_error!("acpd runs on Linux only; docs/packages.md lists what a port has to replace");
 
 mod ancestry;
 pub mod background;

@@ -66,7 +66,7 @@ async fn is_in_the_journal(places: &Paths) -> bool {
         Err(_) => None,
     };
     match pid {
-        Some(pid) => fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|group| group.contains(UNIT)),
+        Some(pid) => system::is_in_unit(pid, UNIT),
         None => !places.daemon_log().exists() && unit_is_known(),
     }
 }

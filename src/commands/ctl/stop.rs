@@ -3,7 +3,6 @@
 //! daemon that does not answer or does not stop is killed.
 
 use std::fmt;
-use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -103,10 +102,9 @@ async fn hang_up(daemon: &mut DaemonClient) -> Option<String> {
 /// lock is free.
 async fn kill(lock: &Path) -> anyhow::Result<u32> {
     let pid = Lock::held_by(lock).context("no process holds the daemon's lock, so nothing was killed")?;
-    let program = fs::read_link(format!("/proc/{pid}/exe")).with_context(|| format!("cannot inspect process {pid}"))?;
+    let program = system::program_of(pid).with_context(|| format!("cannot inspect process {pid}"))?;
     let name = program.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    // The kernel marks the path of a program that was replaced after it started.
-    if name.trim_end_matches(" (deleted)") != "acpd" {
+    if name != "acpd" {
         bail!("process {pid} holds the daemon's lock but is {}, not acpd; it was not killed", program.display());
     }
     let process = i32::try_from(pid).ok().and_then(Pid::from_raw).context("the lock names no process")?;

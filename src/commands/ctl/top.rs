@@ -5,7 +5,6 @@
 //! including a panic.
 #![allow(clippy::print_stdout, reason = "with --json each look is a line")]
 
-use std::fs;
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -127,14 +126,6 @@ fn terminal_is_gone(patience: Duration) -> anyhow::Result<bool> {
     Ok(source[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL))
 }
 
-/// The resident memory of a process in bytes, if the system reports it.
-fn resident_memory(pid: u32) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;
-    Some(kilobytes * 1024)
-}
-
 /// Returns why a question that fills the screen cannot be allowed yet.
 fn unread(pager: &QuestionPager) -> String {
     match pager.cut {
@@ -236,7 +227,7 @@ impl Top<'_> {
         let look = async {
             let status = status::look(daemon).await?;
             let sessions = session_lookup::in_memory(&mut daemon.client).await?;
-            Ok(Snapshot { memory: resident_memory(status.pid), status, sessions })
+            Ok(Snapshot { memory: system::resident_memory(status.pid), status, sessions })
         };
         tokio::time::timeout(DEADLINE, look).await.context("the daemon is not responding")?
     }

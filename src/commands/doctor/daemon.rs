@@ -76,7 +76,7 @@ fn none_runs(known: &Known) -> Finding {
 async fn look(places: &Paths, holder: &LockHolder) -> Result<StatusCard, Finding> {
     let pid = holder.pid;
     let end = format!("stop it with `kill {pid}`; the next client starts another daemon");
-    if is_stopped(pid) {
+    if system::is_suspended(pid) {
         let says = format!("{holder} is suspended and does not answer");
         // A suspended process does not react to a plain `kill`.
         let advice = format!("resume it with `kill -CONT {pid}`, or kill it with `acpd ctl stop --force`");
@@ -98,13 +98,6 @@ async fn look(places: &Paths, holder: &LockHolder) -> Result<StatusCard, Finding
             Err(Finding::fail("daemon", says, format!("see its log with `acpd ctl logs`, or {end}")))
         }
     }
-}
-
-/// Whether the process is suspended, for example by Ctrl-Z.
-fn is_stopped(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
-    matches!(state, Some('T' | 't'))
 }
 
 async fn ask(places: &Paths) -> anyhow::Result<StatusCard> {
