@@ -438,6 +438,10 @@ fn a_session_with_an_old_permit_is_stopped_and_its_end_concerns_no_other() {
     table.step(open(2));
     assert_eq!(table.step(register(1, 1)), [Effect::Stop { incarnation: Incarnation(1) }]);
     assert_eq!(table.step(register(2, 2)), []);
+    let stopped =
+        |number| Input::Stopped { id: id.clone(), incarnation: Incarnation(number), exit: SessionExit::InUse };
+    assert_eq!(table.step(stopped(1)), []);
+    assert_eq!(table.live(&id), Some(Incarnation(2)));
     let close = Input::Evict {
         id: id.clone(),
         retention: LogRetention::Keep,
@@ -445,8 +449,7 @@ fn a_session_with_an_old_permit_is_stopped_and_its_end_concerns_no_other() {
         caller: CallerId(3),
     };
     assert_eq!(table.step(close).len(), 1);
-    let stopped =
-        |number| Input::Stopped { id: id.clone(), incarnation: Incarnation(number), exit: SessionExit::InUse };
+    // Nor does it concern the other session while that is being evicted.
     assert_eq!(table.step(stopped(1)), []);
     assert_eq!(table.step(stopped(2)), [Effect::Confirm { caller: CallerId(3), result: Ok(()) }]);
     assert!(!table.contains(&id));

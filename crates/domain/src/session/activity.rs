@@ -45,7 +45,7 @@ pub struct RunningTurn {
     pub purpose: Purpose,
     pub calls: BTreeMap<CallId, RunningCall>,
     pub agents: SubAgents,
-    /// Why the model has ended the turn, while the hooks are being verdict.
+    /// Why the model has ended the turn, while the hooks decide.
     pub ending: Option<StopReason>,
     /// How often hooks have sent the turn back to work.
     pub sent_back: u32,

@@ -44,6 +44,8 @@ struct Work {
     calls: BTreeMap<CallId, Executor>,
     hooks: Option<TurnId>,
     restoring: bool,
+    /// Whether a built-in slash command runs.
+    slash_command: bool,
     closing: bool,
     /// Whether the idle timer is armed, or the Directory has been asked to evict.
     may_evict: bool,
@@ -178,6 +180,15 @@ impl World {
                 self.work.may_evict = true;
             }
             Effect::DisarmIdleTimer => self.work.may_evict = false,
+            Effect::RequestEviction => {
+                self.assert_free("an eviction is requested");
+                assert!(self.attached.is_empty(), "an eviction is requested beside a client");
+            }
+            Effect::RunSlashCommand(_) => {
+                self.work.expanding = false;
+                self.assert_free("a slash command runs");
+                self.work.slash_command = true;
+            }
             effect => self.carry_out_around(effect),
         }
     }
@@ -246,8 +257,10 @@ impl World {
         let is_used = !self.attached.is_empty() || !self.machine.activity().is_idle();
         let is_refused = reason == EvictionReason::Idle && is_used && !was_evicting;
         self.work.suspended |= reason == EvictionReason::Drain && self.folded.is_waiting() && !was_evicting;
+        let before = self.log.len();
         self.deliver(Input::Evict { reason, in_background: false });
         assert_eq!(self.around.evicting, !is_refused, "whether the session is evicted");
+        assert!(!was_evicting || self.log.len() == before, "a second eviction changes the first one");
     }
 
     fn apply(&mut self, step: Move) {
@@ -258,6 +271,8 @@ impl World {
             self.deliver(Input::Cancel(requester()));
             self.attach(None);
             self.correct_model();
+            self.deliver(Input::DenyTimerFired);
+            self.end_slash_command();
             assert_eq!(self.deliver(Input::Undo(RestoreDirection::Undo)), Some(InputReply::Undo(UndoReply::Busy)));
             assert_eq!(self.log.len(), before, "a closing session records something");
             return;
@@ -267,11 +282,15 @@ impl World {
             Move::Steer => self.prompt("not so", Some(BusyPolicy::Steer)),
             Move::SlashUndo => self.prompt("/undo", None),
             Move::SlashCompact => self.prompt("/compact", Some(BusyPolicy::Steer)),
+            Move::SlashHelp => self.prompt("/help", None),
             Move::CtlUndo => drop(self.deliver(Input::Undo(RestoreDirection::Undo))),
             Move::Cancel => drop(self.deliver(Input::Cancel(requester()))),
             Move::WithdrawLast => {
                 let turn = TurnId::from(format!("t{}", self.prompts).as_str());
+                let is_open = self.unanswered.contains(&turn);
+                let before = self.log.len();
                 self.deliver(Input::Withdraw(turn));
+                assert!(is_open || self.log.len() == before, "a prompt that is not open is withdrawn");
             }
             Move::Allow => self.answer(Decision::Chose(Choice::AllowOnce)),
             Move::Deny => self.answer(Decision::Chose(Choice::RejectOnce)),
@@ -315,6 +334,7 @@ impl World {
                     self.deliver(Input::SteeringExpanded { prompt, prepared: PreparedPrompt::default() });
                 }
             }
+            Move::SlashCommandEnds => self.end_slash_command(),
             Move::TurnSpeaks => self.turn(TurnReport::Text { message: "m".into(), text: "x".to_owned() }),
             Move::TurnCalls => self.turn(called()),
             Move::TurnCallsTwice => {
@@ -355,15 +375,24 @@ impl World {
         }
     }
 
+    /// Reports the end of a slash command, also of one that does not run any more.
+    fn end_slash_command(&mut self) {
+        let runs = std::mem::take(&mut self.work.slash_command);
+        let before = self.log.len();
+        self.deliver(Input::SlashCommandDone { text: "help".to_owned(), setting: None });
+        assert!(runs || self.log.len() == before, "a slash command that does not run reports");
+    }
+
     fn answer_hooks(&mut self, refusal: Option<String>) {
         if let Some(turn) = self.work.hooks.take() {
             self.deliver(Input::HooksAnswered { turn, refusal });
         }
     }
 
-    /// Reports that the disk is full. A turn that waits for an answer has nothing to write.
+    /// Reports that the disk is full. A turn that waits for an answer has nothing to write, in this
+    /// daemon or the next one.
     fn fail_write(&mut self) {
-        let waits = matches!(self.machine.activity(), Activity::Waiting(_));
+        let waits = matches!(self.machine.activity(), Activity::Waiting(_) | Activity::Suspending(_));
         let before = self.log.len();
         self.deliver(Input::WriteFailed(TurnFailure::internal("disk")));
         assert!(!waits || self.log.len() == before, "a failed write ends a turn that waits for an answer");
@@ -382,6 +411,7 @@ impl World {
             self.apply(Move::Expanded);
             self.apply(Move::SteeringExpanded);
             self.apply(Move::RestoreEnds);
+            self.apply(Move::SlashCommandEnds);
             self.apply(Move::PlannedFree);
             self.apply(Move::Allow);
             self.apply(Move::CallEnds);

@@ -113,7 +113,7 @@ impl SessionMachine {
                 return self.remind(turn, format!("A hook did not let the turn end: {why}"));
             }
         }
-        // A message may have arrived while the hooks were verdict.
+        // A message may have arrived while the hooks decided.
         if !self.continue_with_steering(&reason) {
             self.end_turn(reason);
         }

@@ -8,11 +8,12 @@ use crate::{CallId, Decision, Event, EventKind};
 impl World {
     /// Asserts that nothing else runs when an effect starts an activity.
     pub(super) fn assert_free(&self, what: &str) {
-        let Work { expanding, backend, calls, restoring, closing, .. } = &self.work;
+        let Work { expanding, backend, calls, restoring, slash_command, closing, .. } = &self.work;
         assert!(!expanding, "{what} while a prompt is expanded");
         assert!(backend.is_none(), "{what} while a turn runs");
         assert!(calls.is_empty(), "{what} while calls run");
         assert!(!restoring, "{what} while files are put back");
+        assert!(!slash_command, "{what} while a slash command runs");
         assert!(!closing, "{what} while the session closes");
     }
 

@@ -14,6 +14,9 @@ pub(super) enum Move {
     Steer,
     SlashUndo,
     SlashCompact,
+    /// A slash command that the actor runs.
+    SlashHelp,
+    SlashCommandEnds,
     CtlUndo,
     Cancel,
     WithdrawLast,
@@ -68,8 +71,10 @@ pub(super) fn moves() -> impl Strategy<Value = Vec<Move>> {
 fn stage() -> impl Strategy<Value = Vec<Move>> {
     use Move::*;
     prop::sample::select(vec![
-        // The hooks are verdict.
+        // The hooks decide.
         vec![Prompt, Expanded, TurnEnds],
+        // The hooks decide about a turn after an earlier one, whose hooks report late.
+        vec![Prompt, Expanded, TurnEnds, StaleTurnEnds, HooksAgree, Prompt, Expanded, TurnEnds, StaleTurnEnds],
         // A question is open.
         vec![Prompt, Expanded, TurnCalls, Planned],
         // A question is open beside a call that runs.
@@ -106,6 +111,8 @@ fn any_move() -> impl Strategy<Value = Move> {
     let all = vec![
         SlashUndo,
         SlashCompact,
+        SlashHelp,
+        SlashCommandEnds,
         Cancel,
         WithdrawLast,
         Deny,
