@@ -62,7 +62,7 @@ impl Client {
     /// Returns the id of the response in the current line, or None if the line is not a response.
     fn response_id(&self) -> Option<u64> {
         let rest = self.line.strip_prefix(b"{\"jsonrpc\":\"2.0\",\"id\":").or_else(|| {
-            // The floor agent writes its answers with serde_json, which sorts the keys, so `id`
+            // The floor agent writes its answers with `serde_json`, which sorts the keys, so `id`
             // comes first.
             self.line.strip_prefix(b"{\"id\":")
         })?;

@@ -42,7 +42,7 @@ pub struct TranslatorStart {
     pub turn: Option<OpenTurn>,
     /// What works in the background where the cursor starts, by its handle.
     pub background: BTreeMap<String, BackgroundWork>,
-    /// The session_options at the position where the cursor starts.
+    /// The options of the session at the position where the cursor starts.
     pub session_options: SessionOptions,
     /// The number of the last event when the client attached.
     pub head: u64,
@@ -106,7 +106,7 @@ impl Translator {
         }
     }
 
-    /// The session_options after the events translated so far.
+    /// The options of the session after the events translated so far.
     pub fn session_options(&self) -> &SessionOptions {
         match self {
             Self::V1(translator) => translator.session_options(),
@@ -114,7 +114,7 @@ impl Translator {
         }
     }
 
-    /// Replaces the models in the session_options, from the next update on.
+    /// Replaces the models among the options of the session, from the next update on.
     pub fn offer(&mut self, models: Vec<ModelInfo>) {
         match self {
             Self::V1(translator) => translator.offer(models),

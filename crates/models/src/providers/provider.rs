@@ -57,8 +57,8 @@ pub(super) struct Provider {
     role: Role,
     /// Whether it is in the configuration, whatever its role is.
     pub(super) is_configured: bool,
-    /// Models that are configured or well known, with the facts about them. The first is the
-    /// preferred_model.
+    /// Models that are configured or well known, with the facts about them. The preferred model is
+    /// the first.
     named: Vec<(String, ModelFacts)>,
     /// Whether the provider is asked for its list.
     discovers: bool,

@@ -27,7 +27,7 @@ const OLLAMA: &str = "http://127.0.0.1:11434";
 const GITHUB: &str = "https://models.github.ai/inference";
 const GITHUB_LIST: &str = "https://models.github.ai/catalog/models";
 
-/// The models that are offered until the provider's list has arrived, the preferred_model first.
+/// The models that are offered until the provider's list has arrived, the preferred model first.
 const ANTHROPIC_MODELS: [&str; 7] = [
     "claude-sonnet-5-5",
     "claude-opus-5-5",

@@ -168,7 +168,7 @@ enum Said {
     OneCall,
 }
 
-/// Finds the latest of these that the beginning of an answer of `cut_answer` shows.
+/// Finds the latest of these that the beginning of an answer shows.
 fn said(beginning: &[u8]) -> Said {
     let shows = |word: &str| beginning.windows(word.len()).any(|window| window == word.as_bytes());
     // Each text arrives in two halves, and these are parts of the second ones.

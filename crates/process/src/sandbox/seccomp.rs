@@ -18,7 +18,7 @@ use seccompiler::{
 const REFUSED: [i64; 10] = [
     libc::SYS_socket,
     libc::SYS_connect,
-    // io_uring creates and connects sockets without a system call for each.
+    // `io_uring` creates and connects sockets without a system call for each.
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
@@ -34,7 +34,7 @@ const REFUSED: [i64; 10] = [
 /// the same architecture.
 const X32: Option<i64> = if cfg!(target_arch = "x86_64") { Some(0x4000_0000) } else { None };
 
-/// The argument of ioprio_set(2) that selects all processes of a user.
+/// The argument of `ioprio_set(2)` that selects all processes of a user.
 const IOPRIO_WHO_USER: i32 = 3;
 
 /// The bits of a socket's type without SOCK_CLOEXEC and SOCK_NONBLOCK, which are in the upper bits.

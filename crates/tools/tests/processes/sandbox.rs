@@ -427,7 +427,7 @@ pub(super) async fn no_process_is_reached_by_a_socket() {
 }
 
 pub(super) async fn raw_system_calls_make_no_socket_either() {
-    // errno 1 is EPERM. The second is x32's socket, the rest are io_uring's.
+    // errno 1 is EPERM. The second is x32's socket, the rest are those of `io_uring`.
     let calls = if cfg!(target_arch = "x86_64") { vec![41, 0x4000_0000 + 41, 425, 426, 427] } else { vec![198, 425] };
     for call in calls {
         let command = format!("perl -e 'my $r = syscall({call}, 1, 1, 0); print \"$r \", $! + 0'");

@@ -54,7 +54,7 @@ impl Params {
         self.required(["sessionId"]).map(SessionId::from)
     }
 
-    /// Takes out acpd's own acpd_options for a new session: the agent that is to answer, and a
+    /// Takes out acpd's own options for a new session: the agent that is to answer, and a
     /// worktree.
     pub(crate) fn acpd_options(&mut self) -> Result<(Option<String>, Option<WantedWorktree>), RpcError> {
         let meta = self.take("_meta").unwrap_or_default();

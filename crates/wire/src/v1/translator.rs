@@ -74,12 +74,12 @@ impl Translator {
         translator
     }
 
-    /// The session_options after the events translated so far.
+    /// The options of the session after the events translated so far.
     pub fn session_options(&self) -> &SessionOptions {
         &self.session_options
     }
 
-    /// Replaces the models in the session_options, from the next update on.
+    /// Replaces the models among the options of the session, from the next update on.
     pub fn offer(&mut self, models: Vec<ModelInfo>) {
         self.session_options.models = models;
     }

@@ -9,7 +9,7 @@ use crate::config::ProviderKind;
 use crate::fixtures::{agent, call, check, read_file, request, results, user};
 use crate::spec;
 
-/// Returns whether anything was adjusted_for.
+/// Returns whether anything was changed.
 fn adjust(body: &mut Value, refusal: &str) -> bool {
     super::adjust(body, refusal) != Adjustment::Nothing
 }
