@@ -11,6 +11,7 @@ mod documents;
 mod imports;
 mod links;
 mod manifests;
+mod names;
 mod pointers;
 mod shape;
 mod sizes;
