@@ -285,14 +285,14 @@ fn window(title: &str, capture: &str, rows: u16, width: f32, height: f32) -> Str
 
 /// The style of a letter: its colour, its background, and its weight.
 #[derive(PartialEq)]
-struct Look {
+struct CellStyle {
     colour: &'static str,
     behind: Option<&'static str>,
     bold: bool,
     dim: bool,
 }
 
-fn look(cell: &Cell) -> Look {
+fn look(cell: &Cell) -> CellStyle {
     let named = |colour: Color| match colour {
         Color::Idx(1 | 9) => Some("#f07178"),
         Color::Idx(2 | 10) => Some("#8fd19e"),
@@ -303,7 +303,7 @@ fn look(cell: &Cell) -> Look {
     };
     let (colour, behind) = (named(cell.fgcolor()).unwrap_or("#d8dce4"), named(cell.bgcolor()));
     let (colour, behind) = if cell.inverse() { ("#16181d", Some(colour)) } else { (colour, behind) };
-    Look { colour, behind, bold: cell.bold(), dim: cell.dim() }
+    CellStyle { colour, behind, bold: cell.bold(), dim: cell.dim() }
 }
 
 fn letter(cell: &Cell) -> String {
@@ -311,7 +311,7 @@ fn letter(cell: &Cell) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-fn run(look: &Look, text: &str, row: u16, column: u16, columns: u16) -> String {
+fn run(look: &CellStyle, text: &str, row: u16, column: u16, columns: u16) -> String {
     let (x, y) = (MARGIN + f32::from(column) * LETTER, BAR + f32::from(row) * LINE);
     let width = f32::from(columns) * LETTER;
     let mut out = String::new();

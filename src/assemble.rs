@@ -37,7 +37,7 @@ pub struct Assembled {
     /// The base environment of sessions. The login shell's environment replaces it later.
     pub base: Arc<BaseEnvironment>,
     /// The parts that a reload changes.
-    pub parts: Parts,
+    pub parts: ReloadableParts,
 }
 
 /// Builds the parts of a daemon. Returns at once: the store opens on its own thread, and the lists
@@ -49,7 +49,7 @@ pub fn assemble(paths: &Paths, config: &Config) -> anyhow::Result<Assembled> {
     let store = history::StoreSettings { cache_bytes: config.history.cache, soon, ..history::StoreSettings::default() };
     let store = Arc::new(Store::open(paths.history(), store));
     let base = Arc::new(BaseEnvironment::new(launch::base_environment().collect()));
-    let parts = Parts::new(paths, config, base.clone())?;
+    let parts = ReloadableParts::new(paths, config, base.clone())?;
     let ports = Ports {
         models: parts.providers.clone(),
         toolbox: parts.toolbox.clone(),
@@ -75,7 +75,7 @@ pub fn check(paths: &Paths, config: &Config) -> anyhow::Result<()> {
 
 /// The ports that follow the configuration while the daemon runs. Sessions share them and see every
 /// change.
-pub struct Parts {
+pub struct ReloadableParts {
     providers: Arc<Swap<Providers>>,
     toolbox: Arc<Registry>,
     agents: Arc<HostedAgents>,
@@ -85,7 +85,7 @@ pub struct Parts {
     base: Arc<BaseEnvironment>,
 }
 
-impl Parts {
+impl ReloadableParts {
     fn new(paths: &Paths, config: &Config, base: Arc<BaseEnvironment>) -> anyhow::Result<Self> {
         let (providers, keys) = providers(paths, config)?;
         providers.warm(&base.get());

@@ -23,9 +23,9 @@ pub(super) struct Elicitations {
 }
 
 /// A question that is open at the client until this is dropped.
-pub(super) struct Open(Arc<Elicitations>);
+pub(super) struct OpenForm(Arc<Elicitations>);
 
-impl Drop for Open {
+impl Drop for OpenForm {
     fn drop(&mut self) {
         self.0.open.fetch_sub(1, Ordering::Relaxed);
     }
@@ -33,9 +33,9 @@ impl Drop for Open {
 
 impl Elicitations {
     /// Opens another question. None if too many are open.
-    pub(super) fn open(self: &Arc<Self>) -> Option<Open> {
+    pub(super) fn open(self: &Arc<Self>) -> Option<OpenForm> {
         let more = |open| (open < OPEN).then_some(open + 1);
-        self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| Open(self.clone()))
+        self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok().map(|_| OpenForm(self.clone()))
     }
 
     /// Records that the client is asked to open a page.
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn only_so_many_questions_are_open_at_a_time() {
         let asked = Arc::new(Elicitations::default());
-        let mut open: Vec<Open> = (0..100).filter_map(|_| asked.open()).collect();
+        let mut open: Vec<OpenForm> = (0..100).filter_map(|_| asked.open()).collect();
         assert_eq!(open.len(), OPEN);
         open.pop();
         assert!(asked.open().is_some());

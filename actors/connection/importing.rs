@@ -29,7 +29,7 @@ pub(super) struct Importing {
 }
 
 /// The result of one part.
-enum Part {
+enum ImportStep {
     More(Importing),
     Last(SessionId),
 }
@@ -41,18 +41,18 @@ impl Importing {
         Self { by, session, guard, last: LogPosition { life: 1, number: 0 } }
     }
 
-    async fn take(mut self, events: Vec<Event>, more: bool) -> Result<Part, RpcError> {
+    async fn take(mut self, events: Vec<Event>, more: bool) -> Result<ImportStep, RpcError> {
         self.check(&events)?;
         let ports = self.by.runtime.ports();
         let settings = &ports.settings;
         let events = events.into_iter().map(|event| Arc::new(with_defaults(event, settings))).collect();
         opening::store_entry(&self.by.runtime, &self.session, RecordEntry::Prepare { events }).await?;
         if more {
-            return Ok(Part::More(self));
+            return Ok(ImportStep::More(self));
         }
         let addr = opening::import(&self.by, &self.session).await?;
         ctl_methods::written(addr.send(session::DescribeHead).await).await?;
-        Ok(Part::Last(self.guard.finished(self.session)))
+        Ok(ImportStep::Last(self.guard.finished(self.session)))
     }
 
     /// Checks that the log begins with its creation and that its numbers grow by one.
@@ -149,13 +149,13 @@ impl Connection {
         let (request, taking) = (id.clone(), importing.take(events, more));
         let work = taking.into_actor(self).map(move |taken, this, ctx| {
             let answer = taken.map(|part| match part {
-                Part::More(importing) => {
+                ImportStep::More(importing) => {
                     let answer = json!({ "into": importing.session });
                     // Replaces an earlier, unfinished import.
                     this.importing = Some(importing);
                     answer
                 }
-                Part::Last(session) => json!({ "sessionId": session }),
+                ImportStep::Last(session) => json!({ "sessionId": session }),
             });
             this.answer(&request, answer, ctx);
         });

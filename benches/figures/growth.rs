@@ -7,7 +7,7 @@ use crate::client::Client;
 use crate::model_server::Direction;
 use crate::report::{Plot, Report, median};
 use crate::rows::{side_by_side, time_to_model, timed_load};
-use crate::world::{World, cpu_seconds, next_prompt, resident};
+use crate::world::{BenchHome, cpu_seconds, next_prompt, resident};
 
 pub(crate) fn measure(report: &mut Report) {
     report.section("growth: streams", streams);
@@ -19,7 +19,7 @@ pub(crate) fn measure(report: &mut Report) {
 
 /// Plots the combined rate of all streams.
 fn streams(report: &mut Report) {
-    let world = World::new();
+    let world = BenchHome::new();
     let points = [1, 2, 4, 8, 16, 32].map(|count| {
         let burst = Direction::Stream { pieces: 384_000 / count, bytes: 16 };
         (count as f64, side_by_side(&world, count, 1, burst).rate())
@@ -29,7 +29,7 @@ fn streams(report: &mut Report) {
 
 /// Plots the daemon's memory against the number of open sessions, each after one prompt.
 fn sessions(report: &mut Report) {
-    let world = World::new();
+    let world = BenchHome::new();
     let (mut client, first) = world.editor();
     let pid = world.daemon_pid();
     let short = Direction::Stream { pieces: 10, bytes: 16 };
@@ -49,7 +49,7 @@ fn sessions(report: &mut Report) {
 
 /// Plots the combined rate at which all clients of one session receive its stream.
 fn clients(report: &mut Report) {
-    let world = World::new();
+    let world = BenchHome::new();
     let points = [1, 2, 4, 8, 16].map(|count| {
         let (mut sender, session) = world.editor();
         let watchers: Vec<_> = (1..count)
@@ -73,7 +73,7 @@ fn clients(report: &mut Report) {
 
 /// Plots the time to load a session against the length of its history.
 fn history(report: &mut Report) {
-    let world = World::new();
+    let world = BenchHome::new();
     let (mut client, session) = world.editor();
     let mut chunks = 0;
     let points = [25, 50, 100, 200, 400].map(|thousands| {
@@ -88,7 +88,7 @@ fn history(report: &mut Report) {
 /// Plots the time from the prompt to the model's request while the conversation grows by 10 KB per
 /// turn.
 fn turns(report: &mut Report) {
-    let world = World::new();
+    let world = BenchHome::new();
     let (mut client, session) = world.editor();
     let pid = world.daemon_pid();
     let answer = Direction::Stream { pieces: 20, bytes: 512 };

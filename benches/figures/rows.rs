@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::client::{Client, Seen};
 use crate::model_server::Direction;
 use crate::report::{RATE, Report, median, percentile};
-use crate::world::{World, next_prompt, private, resident, sleeps, stored_and_written, written};
+use crate::world::{BenchHome, next_prompt, private, resident, sleeps, stored_and_written, written};
 
 const ROUNDS: usize = 40;
 const COLD_ROUNDS: usize = 9;
@@ -32,7 +32,7 @@ pub(crate) fn measure(report: &mut Report) {
 
 /// Measures the time from starting the program until `initialize` is answered.
 fn start(report: &mut Report) {
-    let world = World::new();
+    let world = BenchHome::new();
     let cold = (0..COLD_ROUNDS).map(|_| {
         world.stop_daemon();
         Client::start(world.acpd(&["acp"])).1
@@ -46,7 +46,7 @@ fn start(report: &mut Report) {
 
 /// Measures the time from writing a prompt until its request reaches the model server.
 fn prompt_to_model(report: &mut Report) {
-    let world = World::new();
+    let world = BenchHome::new();
     let short = Direction::Stream { pieces: 1, bytes: 16 };
     let asked = |(mut client, session): (Client, String)| {
         let times = (0..ROUNDS).map(|_| time_to_model(&world, &mut client, &session, short));
@@ -60,7 +60,7 @@ fn prompt_to_model(report: &mut Report) {
 }
 
 /// Sends a prompt and returns the milliseconds until its request reached the model server.
-pub(crate) fn time_to_model(world: &World, client: &mut Client, session: &str, direction: Direction) -> f64 {
+pub(crate) fn time_to_model(world: &BenchHome, client: &mut Client, session: &str, direction: Direction) -> f64 {
     let number = next_prompt();
     let sent = crate::model_server::now_nanos();
     client.prompt(session, direction, number);
@@ -70,7 +70,7 @@ pub(crate) fn time_to_model(world: &World, client: &mut Client, session: &str, d
 /// Measures the latency from the model's piece to the editor's update, at a pace that does not load
 /// the machine.
 fn latency(report: &mut Report) {
-    let world = World::new();
+    let world = BenchHome::new();
     let one = Direction::Paced { pieces: 400, micros: 2_000 };
     let alone = |(mut client, session): (Client, String)| client.prompt(&session, one, next_prompt()).latencies;
     let (ours, floor, anthropic) = (alone(world.editor()), alone(world.floor()), alone(world.editor_with(ANTHROPIC)));
@@ -95,7 +95,7 @@ fn latency(report: &mut Report) {
 /// Measures the latency from the model's piece to the editor's update, with an agent that acpd
 /// hosts and with the same agent alone.
 fn hosted(report: &mut Report) {
-    let world = World::new();
+    let world = BenchHome::new();
     let paced = Direction::Paced { pieces: 1000, micros: 2_000 };
     let chunks = |(mut client, session): (Client, String)| client.prompt(&session, paced, next_prompt()).latencies;
     let (ours, floor) = (chunks(world.hosted()), chunks(world.floor()));
@@ -125,7 +125,7 @@ impl Together {
 }
 
 /// Runs this many bridges at once with this many streams each.
-pub(crate) fn side_by_side(world: &World, bridges: usize, streams: usize, direction: Direction) -> Together {
+pub(crate) fn side_by_side(world: &BenchHome, bridges: usize, streams: usize, direction: Direction) -> Together {
     let ready: Vec<_> = (0..bridges)
         .map(|_| {
             let (mut client, first) = world.editor();
@@ -149,7 +149,7 @@ pub(crate) fn side_by_side(world: &World, bridges: usize, streams: usize, direct
 /// Measures how many pieces of 16 bytes pass per second, and how long the answer takes after the
 /// last text.
 fn ceiling(report: &mut Report) {
-    let world = World::new();
+    let world = BenchHome::new();
     let burst = Direction::Stream { pieces: 100_000, bytes: 16 };
     let (rate, wait) = rate(world.floor(), burst);
     let floor = (rate, wait);
@@ -186,7 +186,7 @@ fn rate((mut client, session): (Client, String), burst: Direction) -> (f64, f64)
 /// Measures how many bytes are written and stored on the disk per byte of text.
 fn disk(report: &mut Report) {
     for bytes in [4, 40] {
-        let world = World::new();
+        let world = BenchHome::new();
         let (mut client, session) = world.editor();
         let pid = world.daemon_pid();
         let (stored, before) = (world.stored_bytes(), written(pid));
@@ -201,7 +201,7 @@ fn disk(report: &mut Report) {
 
 /// Measures loading a long session, in memory and after a start.
 fn load(report: &mut Report) {
-    let world = World::new();
+    let world = BenchHome::new();
     let (mut client, session) = world.editor();
     client.prompt(&session, Direction::Stream { pieces: 100_000, bytes: 16 }, next_prompt());
     let live = median((0..5).map(|_| timed_load(&world, &mut client, &session)).collect());
@@ -216,7 +216,7 @@ fn load(report: &mut Report) {
 }
 
 /// Loads a session and returns the milliseconds until the request is answered.
-pub(crate) fn timed_load(world: &World, client: &mut Client, session: &str) -> f64 {
+pub(crate) fn timed_load(world: &BenchHome, client: &mut Client, session: &str) -> f64 {
     let parameters = json!({ "sessionId": session, "cwd": world.work(), "mcpServers": [] });
     let started = Instant::now();
     client.call("session/load", parameters);
@@ -225,7 +225,7 @@ pub(crate) fn timed_load(world: &World, client: &mut Client, session: &str) -> f
 
 /// Measures the first list of sessions after a start that follows heavy writing.
 fn list(report: &mut Report) {
-    let world = World::new();
+    let world = BenchHome::new();
     side_by_side(&world, 8, 1, Direction::Stream { pieces: 200_000, bytes: 4 });
     world.stop_daemon();
     let (mut client, _) = Client::start(world.acpd(&["acp"]));
@@ -236,7 +236,7 @@ fn list(report: &mut Report) {
 }
 
 fn memory(report: &mut Report) {
-    let world = World::new();
+    let world = BenchHome::new();
     let (mut client, session) = world.editor();
     let pid = world.daemon_pid();
     report.row("daemon resident, fresh", resident(pid), None, "MB", "");
@@ -256,7 +256,7 @@ fn memory(report: &mut Report) {
 }
 
 fn idle(report: &mut Report) {
-    let world = World::new();
+    let world = BenchHome::new();
     let (client, _) = world.editor();
     let pid = world.daemon_pid();
     drop(client);

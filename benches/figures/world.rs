@@ -21,12 +21,12 @@ pub(crate) fn next_prompt() -> u64 {
 }
 
 /// A user's temporary home. Dropping it stops its daemon.
-pub(crate) struct World {
+pub(crate) struct BenchHome {
     folder: TempDir,
     pub(crate) server: ModelServer,
 }
 
-impl World {
+impl BenchHome {
     /// Creates a home whose models use the chat and the Anthropic dialects of the model server.
     pub(crate) fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("acpd-bench-").tempdir().unwrap();
@@ -128,7 +128,7 @@ impl World {
     }
 }
 
-impl Drop for World {
+impl Drop for BenchHome {
     fn drop(&mut self) {
         self.stop_daemon();
     }
@@ -191,7 +191,7 @@ pub(crate) fn sleeps(pid: u32) -> u64 {
 
 /// Returns how many bytes the store has grown since `stored` and how many were written since
 /// `before`, once the store is quiet.
-pub(crate) fn stored_and_written(world: &World, pid: u32, stored: u64, before: u64) -> (f64, f64) {
+pub(crate) fn stored_and_written(world: &BenchHome, pid: u32, stored: u64, before: u64) -> (f64, f64) {
     // Records that nothing waits for reach the disk within 250 ms.
     std::thread::sleep(std::time::Duration::from_secs(1));
     ((world.stored_bytes() - stored) as f64, (written(pid) - before) as f64)

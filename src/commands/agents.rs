@@ -20,7 +20,7 @@ use serde_json::json;
 use terminal::style::visible_text;
 use toml::{Table, Value};
 
-use self::known::{KNOWN, Known};
+use self::known::{KNOWN_AGENTS, KnownAgent};
 use crate::cli::{AgentsAction, AgentsArgs};
 use crate::commands::{Ending, file_replacement};
 use crate::config::{self, Config};
@@ -91,8 +91,8 @@ impl Candidate {
     }
 }
 
-impl From<&Known> for Candidate {
-    fn from(known: &Known) -> Self {
+impl From<&KnownAgent> for Candidate {
+    fn from(known: &KnownAgent) -> Self {
         Self {
             name: known.name.to_owned(),
             title: known.title.to_owned(),
@@ -121,7 +121,7 @@ fn candidate(name: Option<&str>, from: Option<&Path>, command: &[String]) -> any
             install: String::new(),
         },
         (Some(name), None, None) => {
-            let names: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
+            let names: Vec<&str> = KNOWN_AGENTS.iter().map(|known| known.name).collect();
             let known = known::find(name).with_context(|| {
                 let names = names.join(", ");
                 format!("acpd does not know `{name}`; name one of {names}, or give its command after `--`")
@@ -186,7 +186,7 @@ fn list(places: &Paths, json: bool) -> anyhow::Result<Ending> {
     let config = load(places)?;
     let default = config.agents.default.as_deref().unwrap_or(NATIVE);
     let entries = &config.agents.entries;
-    let others: Vec<&Known> = KNOWN.iter().filter(|known| !entries.contains_key(known.name)).collect();
+    let others: Vec<&KnownAgent> = KNOWN_AGENTS.iter().filter(|known| !entries.contains_key(known.name)).collect();
     if json {
         let configured = entries.iter().map(|(name, entry)| {
             json!({ "name": name, "command": entry.command, "args": entry.args, "found": is_on_path(&entry.command) })

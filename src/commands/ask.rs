@@ -32,7 +32,7 @@ use wire::method;
 
 use self::endpoint::Endpoint;
 use self::line_editor::{LineEditor, Typed};
-use self::opening::{Opened, Session};
+use self::opening::{Opened, SessionChoice};
 use self::output::Output;
 use self::prompt_source::PromptSource;
 use self::turn::DaemonClosed;
@@ -64,11 +64,11 @@ pub fn run(places: &Paths, args: &AskArgs) -> anyhow::Result<Ending> {
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCONT])?;
         let wanted = if args.resume {
             match slash::pick_session(&mut client, &mut output, &mut signals, "", &places.home).await? {
-                Some(session) => Session::Named(session),
+                Some(session) => SessionChoice::Named(session),
                 None => return Ok(Ending::Cancelled),
             }
         } else {
-            Session::wanted(args)
+            SessionChoice::wanted(args)
         };
         let mut opened = opening::open(&mut client, &wanted).await?;
         opening::configure(&mut client, &mut opened, args).await?;
@@ -294,7 +294,7 @@ impl Conversation {
     /// Connects again after the daemon was restarted or stopped. The session is in the history.
     async fn reconnect(&mut self, endpoint: &Endpoint<'_>) -> anyhow::Result<()> {
         self.client = opening::connect(endpoint, false).await?;
-        opening::open(&mut self.client, &Session::Named(self.session.clone())).await?;
+        opening::open(&mut self.client, &SessionChoice::Named(self.session.clone())).await?;
         self.gone = false;
         self.output.remark("reconnected")
     }

@@ -93,7 +93,7 @@ async fn examine(places: &Paths) -> Vec<Finding> {
     };
     let daemon = async {
         let systemd = machine::Systemd::look(places).await;
-        let known = daemon::Known { obstacle, is_activated: systemd.is_listening(), is_writable };
+        let known = daemon::EarlierFindings { obstacle, is_activated: systemd.is_listening(), is_writable };
         let mut findings = daemon::check(places, &known).await;
         findings.push(systemd.finding(obstacle));
         findings

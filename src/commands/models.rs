@@ -49,7 +49,7 @@ pub fn run(places: &Paths, args: &ModelsArgs) -> anyhow::Result<Ending> {
     let ending = runtime.block_on(async {
         let ask = async || {
             let offered = providers.offered(&environment, LISTED_WITHIN).await;
-            Known { providers: &providers, environment: &environment, offered }
+            AvailableModels { providers: &providers, environment: &environment, offered }
         };
         match action {
             ModelsAction::List { filter, json } => list(&ask().await, filter.as_deref(), *json),
@@ -72,13 +72,13 @@ pub fn run(places: &Paths, args: &ModelsArgs) -> anyhow::Result<Ending> {
 }
 
 /// The providers, and the models that they offer in this environment.
-struct Known<'a> {
+struct AvailableModels<'a> {
     providers: &'a Providers,
     environment: &'a Environment,
     offered: Vec<OfferedModel>,
 }
 
-impl Known<'_> {
+impl AvailableModels<'_> {
     /// Whether a session may choose this model.
     fn has(&self, id: &ModelId) -> bool {
         self.providers.offers(id, self.environment)
@@ -104,7 +104,7 @@ impl Known<'_> {
     }
 }
 
-fn list(known: &Known<'_>, filter: Option<&str>, json: bool) -> anyhow::Result<Ending> {
+fn list(known: &AvailableModels<'_>, filter: Option<&str>, json: bool) -> anyhow::Result<Ending> {
     let filter = filter.unwrap_or_default();
     let contains = |text: &str| text.to_lowercase().contains(&filter.to_lowercase());
     let fits = |offered: &&OfferedModel| contains(offered.info.id.as_str()) || contains(&offered.info.name);
@@ -187,8 +187,8 @@ fn thousands(number: u64) -> String {
 }
 
 /// Sends a test prompt to one model, or to one model of each provider.
-async fn test(known: &Known<'_>, wanted: Option<&str>) -> anyhow::Result<Ending> {
-    let Known { providers, environment, .. } = known;
+async fn test(known: &AvailableModels<'_>, wanted: Option<&str>) -> anyhow::Result<Ending> {
+    let AvailableModels { providers, environment, .. } = known;
     let chosen: Vec<ModelId> = match wanted {
         Some(id) => vec![ModelId::from(id)],
         None => providers.preferred_models(environment),

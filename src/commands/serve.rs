@@ -112,8 +112,8 @@ fn turn_away(listener: &UnixListener, reason: &str) {
         return;
     }
     while let Some(left) = deadline.checked_duration_since(Instant::now()) {
-        let patience = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
-        match rustix::event::poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&patience)) {
+        let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+        match rustix::event::poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(_) => return,
         }

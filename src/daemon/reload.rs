@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use acpd_actors::{Reload, ReloadError, RuntimeSettings};
 use domain::card::ReloadCard;
 
-use crate::assemble::Parts;
+use crate::assemble::ReloadableParts;
 use crate::config::Loaded;
 use crate::logging;
 use crate::paths::Paths;
 
 /// Returns a function that reloads the configuration each time it is called.
-pub(super) fn reloader(paths: &Paths, loaded: Loaded, parts: Parts) -> Box<Reload> {
+pub(super) fn reloader(paths: &Paths, loaded: Loaded, parts: ReloadableParts) -> Box<Reload> {
     let reloader =
         Arc::new(Reloader { paths: paths.clone(), parts, start: loaded.clone(), current: Mutex::new(loaded) });
     Box::new(move || {
@@ -38,7 +38,7 @@ pub(super) fn reloader(paths: &Paths, loaded: Loaded, parts: Parts) -> Box<Reloa
 
 struct Reloader {
     paths: Paths,
-    parts: Parts,
+    parts: ReloadableParts,
     /// The configuration at the start, which some keys keep until a restart.
     start: Loaded,
     /// The configuration in force. The lock is held for a whole reload, so reloads do not overlap.

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use testkit::{Editor, Scene, Step};
 use tools::Registry;
 
-struct Place {
+struct Fixture {
     _home: TempDir,
     project: PathBuf,
     scene: Scene,
@@ -25,7 +25,7 @@ struct Place {
 }
 
 /// A trusted project with these files, in which nothing is asked about.
-async fn place(files: &[(&str, &str)], deny: Value, limits: AgentLimits, answers: Vec<Vec<Step>>) -> Place {
+async fn fixture(files: &[(&str, &str)], deny: Value, limits: AgentLimits, answers: Vec<Vec<Step>>) -> Fixture {
     let home = TempDir::new().unwrap();
     let project = home.path().join("project");
     fs::create_dir_all(&project).unwrap();
@@ -58,10 +58,10 @@ async fn place(files: &[(&str, &str)], deny: Value, limits: AgentLimits, answers
     let mut zed = scene.editor("zed").await;
     let opened = zed.call("session/new", json!({ "cwd": project, "mcpServers": [] })).await;
     let session = opened["result"]["sessionId"].as_str().unwrap().to_owned();
-    Place { _home: home, project, scene, zed, session }
+    Fixture { _home: home, project, scene, zed, session }
 }
 
-impl Place {
+impl Fixture {
     async fn ask(&mut self, text: &str) -> Value {
         let prompt = self.zed.prompt(&self.session, text).await;
         self.zed.answer(prompt).await
@@ -97,7 +97,7 @@ async fn two_read_only_sub_agents_work_at_the_same_time() {
     let both = vec![agent(json!({ "task": "one" })), agent(json!({ "task": "two" })), Step::end()];
     let held = |text: &str| vec![Step::Hold, Step::text(text), Step::end()];
     let answers = vec![both, held("First."), held("Second."), say("Done.")];
-    let mut at = place(&[], json!([]), limits(), answers).await;
+    let mut at = fixture(&[], json!([]), limits(), answers).await;
     let prompt = at.zed.prompt(&at.session, "find out").await;
     // Neither can continue before both have been asked.
     at.scene.script.until_held(2).await;
@@ -114,7 +114,7 @@ async fn no_more_sub_agents_work_at_once_than_the_limit() {
     let task = || agent(json!({ "task": "look", "tools": "read-only" }));
     let held = || vec![Step::Hold, Step::text("Seen."), Step::end()];
     let answers = vec![vec![task(), task(), task(), Step::end()], held(), held(), held(), say("Done.")];
-    let mut at = place(&[], json!([]), AgentLimits { at_once: 2, ..limits() }, answers).await;
+    let mut at = fixture(&[], json!([]), AgentLimits { at_once: 2, ..limits() }, answers).await;
     let prompt = at.zed.prompt(&at.session, "find out").await;
     at.scene.script.until_held(2).await;
     assert_eq!(at.scene.script.requests().len(), 3);
@@ -133,7 +133,7 @@ async fn a_sub_agent_that_may_write_works_alone() {
     let held = || vec![Step::Hold, Step::text("Seen."), Step::end()];
     // Which of the two begins depends on which call is planned first.
     let answers = vec![vec![task("read-only"), task("all"), Step::end()], held(), held(), say("Done.")];
-    let mut at = place(&[], json!([]), limits(), answers).await;
+    let mut at = fixture(&[], json!([]), limits(), answers).await;
     let prompt = at.zed.prompt(&at.session, "find out").await;
     at.scene.script.until_held(1).await;
     assert_eq!(at.scene.script.requests().len(), 2);
@@ -151,7 +151,7 @@ async fn a_sub_agent_that_may_write_works_alone() {
 async fn a_background_sub_agent_does_not_block_and_reports_before_the_turn_ends() {
     let start = vec![agent(json!({ "task": "look", "background": true })), Step::end()];
     let answers = vec![start, vec![Step::Hold, Step::text("Found."), Step::end()], say("Meanwhile."), say("Done.")];
-    let mut at = place(&[], json!([]), limits(), answers).await;
+    let mut at = fixture(&[], json!([]), limits(), answers).await;
     let prompt = at.zed.prompt(&at.session, "find out").await;
     at.scene.script.until_asked(3).await;
     at.scene.script.release();
@@ -166,7 +166,7 @@ async fn a_background_sub_agent_does_not_block_and_reports_before_the_turn_ends(
 async fn a_background_sub_agents_report_can_be_awaited_by_its_id() {
     let start = vec![agent(json!({ "task": "look", "background": true })), Step::end()];
     let sub = vec![Step::Hold, Step::Hold, Step::text("Found."), Step::end()];
-    let mut at = place(&[], json!([]), limits(), vec![start, sub, vec![Step::Hold, Step::end()]]).await;
+    let mut at = fixture(&[], json!([]), limits(), vec![start, sub, vec![Step::Hold, Step::end()]]).await;
     let prompt = at.zed.prompt(&at.session, "find out").await;
     at.scene.script.until_held(2).await;
     let id = at.results(2)[0].split('`').nth(1).unwrap().to_owned();
@@ -200,7 +200,7 @@ async fn the_end_of_a_command_is_announced_to_the_conversation_that_started_it()
         say("Seen."),
         say("Done."),
     ];
-    let mut at = place(&[], json!([]), limits(), answers).await;
+    let mut at = fixture(&[], json!([]), limits(), answers).await;
     let prompt = at.zed.prompt(&at.session, "find out").await;
     at.scene.script.until_held(1).await;
     fs::write(at.project.join("go"), "").unwrap();
@@ -215,7 +215,7 @@ async fn the_end_of_a_command_is_announced_to_the_conversation_that_started_it()
 #[actix::test]
 async fn a_sub_agent_that_has_reported_can_be_asked_more_and_remembers_its_work() {
     let answers = vec![vec![agent(json!({ "task": "look" })), Step::end()], say("It is blue.")];
-    let mut at = place(&[], json!([]), limits(), answers).await;
+    let mut at = fixture(&[], json!([]), limits(), answers).await;
     at.scene.script.push(vec![Step::Hold, Step::end()]);
     let prompt = at.zed.prompt(&at.session, "find out").await;
     at.scene.script.until_held(1).await;
@@ -241,7 +241,7 @@ async fn a_sub_agent_without_tokens_left_is_asked_to_report() {
     let usage = Step::Usage(Usage { input: 900, output: 200, ..Usage::default() });
     let read = vec![usage, Step::call("list_files", json!({ "path": "." })), Step::end()];
     let answers = vec![vec![agent(json!({ "task": "look" })), Step::end()], read, say("Half of it."), say("Done.")];
-    let mut at = place(&[], json!([]), AgentLimits { tokens: 1000, ..limits() }, answers).await;
+    let mut at = fixture(&[], json!([]), AgentLimits { tokens: 1000, ..limits() }, answers).await;
     at.ask("find out").await;
     let requests = at.scene.script.requests();
     let last_of_sub = format!("{:?}", requests[2].messages.last());
@@ -253,7 +253,7 @@ async fn a_sub_agent_without_tokens_left_is_asked_to_report() {
 async fn sub_agents_nest_to_the_limit_with_no_more_rights_than_their_parents() {
     let deeper = |tools: &str| vec![agent(json!({ "task": "deeper", "tools": tools })), Step::end()];
     let answers = vec![deeper("read-only"), deeper("all"), deeper("all"), say("Deep."), say("Middle."), say("Done.")];
-    let mut at = place(&[], json!([]), AgentLimits { depth: 2, ..limits() }, answers).await;
+    let mut at = fixture(&[], json!([]), AgentLimits { depth: 2, ..limits() }, answers).await;
     at.ask("find out").await;
     let requests = at.scene.script.requests();
     assert_eq!(results(&requests[3]), ["a sub-agent has no sub-agents; do the work yourself"]);
@@ -270,7 +270,7 @@ async fn a_custom_agent_gets_its_instructions_and_only_its_tools() {
     let tries = vec![Step::call("list_files", json!({ "path": "." })), Step::end()];
     let unknown = vec![agent(json!({ "task": "look", "agent": "nobody" })), Step::end()];
     let answers = vec![call, tries, say("Nothing."), unknown, say("Done.")];
-    let mut at = place(&[("project/.acpd/agents/tester.md", TESTER)], json!([]), limits(), answers).await;
+    let mut at = fixture(&[("project/.acpd/agents/tester.md", TESTER)], json!([]), limits(), answers).await;
     at.ask("find out").await;
     let requests = at.scene.script.requests();
     assert!(requests[0].system.contains("- tester: Looks for defects"), "{}", requests[0].system);
@@ -296,7 +296,7 @@ async fn a_skill_is_listed_loaded_on_demand_and_withheld_by_a_rule() {
         load(json!({ "name": "mine" })),
         say("Done."),
     ];
-    let mut at = place(&files, json!([]), limits(), answers.clone()).await;
+    let mut at = fixture(&files, json!([]), limits(), answers.clone()).await;
     at.ask("fill the form").await;
     let requests = at.scene.script.requests();
     assert!(requests[0].system.contains("- mine: My own\n- pdf: Fills forms\n"), "{}", requests[0].system);
@@ -316,7 +316,7 @@ async fn a_skill_is_listed_loaded_on_demand_and_withheld_by_a_rule() {
     assert!(said.as_str().unwrap().starts_with("Skills:\n- `mine`: My own (`"), "{said}");
 
     let answers = vec![load(json!({ "name": "pdf" })), load(json!({ "name": "mine" })), say("Done.")];
-    let mut at = place(&files, json!(["read(.acpd/**)", "skill(**/mine/**)"]), limits(), answers).await;
+    let mut at = fixture(&files, json!(["read(.acpd/**)", "skill(**/mine/**)"]), limits(), answers).await;
     at.ask("fill the form").await;
     let requests = at.scene.script.requests();
     assert!(!requests[0].system.contains("- pdf"), "{}", requests[0].system);

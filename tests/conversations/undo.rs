@@ -129,12 +129,12 @@ async fn ctl_undo_works_on_closed_sessions_but_not_during_a_turn() {
 
 /// The real tools, except that the removal of one file never completes or gives up, as with an
 /// editor that does not answer.
-struct Stuck {
+struct StuckToolbox {
     tools: Registry,
     file: PathBuf,
 }
 
-impl Toolbox for Stuck {
+impl Toolbox for StuckToolbox {
     fn offer(&self, session: &SessionId, mode: Mode) -> Vec<ToolSpec> {
         self.tools.offer(session, mode)
     }
@@ -158,7 +158,8 @@ async fn cancelled_at(file: &str) -> (Project, String) {
     let write = |name: &str| Step::call("write_file", json!({ "path": name, "content": "new\n" }));
     let answers =
         vec![vec![write("a.txt"), write("b.txt"), write("c.txt"), Step::end()], vec![Step::text("Done."), Step::end()]];
-    let tools = |settings| Arc::new(Stuck { tools: Registry::new(settings), file: file.into() }) as Arc<dyn Toolbox>;
+    let tools =
+        |settings| Arc::new(StuckToolbox { tools: Registry::new(settings), file: file.into() }) as Arc<dyn Toolbox>;
     let mut at = Project::with_tools(json!({}), &[], answers, |_| {}, tools).await;
     at.configure("approval", "never").await;
     at.ask("write them").await;
@@ -227,7 +228,8 @@ async fn nothing_else_happens_in_a_session_while_ctl_undoes_in_it() {
     tokio::time::pause();
     let write = Step::call("write_file", json!({ "path": "a.txt", "content": "new\n" }));
     let answers = vec![vec![write, Step::end()], vec![Step::text("Done."), Step::end()]];
-    let tools = |settings| Arc::new(Stuck { tools: Registry::new(settings), file: "a.txt".into() }) as Arc<dyn Toolbox>;
+    let tools =
+        |settings| Arc::new(StuckToolbox { tools: Registry::new(settings), file: "a.txt".into() }) as Arc<dyn Toolbox>;
     let mut at = Project::with_tools(json!({}), &[], answers, |_| {}, tools).await;
     at.configure("approval", "never").await;
     at.ask("write it").await;

@@ -22,14 +22,14 @@ enum Length {
 }
 
 /// A server of llama.cpp, and a home that has it as its only provider.
-struct World {
+struct ModelHome {
     home: Home,
     /// Host and port.
     address: String,
     server: Child,
 }
 
-impl World {
+impl ModelHome {
     /// Starts a server that loads the model with this window.
     fn new(window: u32, length: Length) -> Self {
         let home = Home::new();
@@ -89,7 +89,7 @@ impl World {
     }
 }
 
-impl Drop for World {
+impl Drop for ModelHome {
     fn drop(&mut self) {
         let _ = self.server.kill();
         let _ = self.server.wait();
@@ -98,20 +98,20 @@ impl Drop for World {
 
 #[test]
 fn smollm2_answers_and_its_tokens_are_counted_as_its_server_counts_them() {
-    let world = World::new(8_192, Length::Brief);
-    let list = world.home.stdout(&["models", "list"]);
+    let home = ModelHome::new(8_192, Length::Brief);
+    let list = home.home.stdout(&["models", "list"]);
     let row = list.lines().find(|line| line.starts_with("local/smollm2 ")).unwrap_or_else(|| panic!("{list}"));
     assert!(row.contains(" 8,192 tokens") && !row.contains("guess"), "{list}");
 
-    let tested = world.home.stdout(&["models", "test"]);
-    let [read, cached, generated] = world.counts();
+    let tested = home.home.stdout(&["models", "test"]);
+    let [read, cached, generated] = home.counts();
     let tokens = format!(" {} tokens in, {generated} out", read + cached);
     assert!(tested.starts_with("ok ") && tested.contains(&tokens), "{tested}, but the server counted{tokens}");
 
-    world.ask(&["What is the capital of France?"]);
-    let (first, before) = (world.usage(), world.counts());
-    world.ask(&["--continue", "Name a colour."]);
-    let (second, after) = (world.usage(), world.counts());
+    home.ask(&["What is the capital of France?"]);
+    let (first, before) = (home.usage(), home.counts());
+    home.ask(&["--continue", "Name a colour."]);
+    let (second, after) = (home.usage(), home.counts());
 
     let was = [read, cached, generated];
     for (usage, [read, cached, generated]) in [(&first, before), (&second, after)] {
@@ -127,32 +127,32 @@ fn smollm2_answers_and_its_tokens_are_counted_as_its_server_counts_them() {
 
 #[test]
 fn a_prompt_to_smollm2_is_cancelled_while_the_answer_streams() {
-    let world = World::new(8_192, Length::Endless);
-    let mut editor = world.home.bridge();
-    let session = editor.open(&world.home.work());
+    let home = ModelHome::new(8_192, Length::Endless);
+    let mut editor = home.home.bridge();
+    let session = editor.open(&home.home.work());
     let turn = editor.start_prompt(&session, "Tell me a story.");
     editor.wait_for(|message| message["params"]["update"]["sessionUpdate"] == "agent_message_chunk");
     editor.notify("session/cancel", json!({ "sessionId": session }));
     assert_eq!(editor.answer(turn)["result"]["stopReason"], "cancelled");
-    until("the server to stop generating", || (world.metric("requests_processing") == 0).then_some(()));
+    until("the server to stop generating", || (home.metric("requests_processing") == 0).then_some(()));
 }
 
 #[test]
 fn a_conversation_beyond_the_window_of_smollm2_is_compacted() {
-    let world = World::new(2_048, Length::Brief);
+    let home = ModelHome::new(2_048, Length::Brief);
     let long = "These words fill the window. ".repeat(20);
-    let notes = world.ask(&[&long]);
+    let notes = home.ask(&[&long]);
     assert!(!notes.contains("summary"), "{notes}");
     for _ in 0..2 {
-        let notes = world.ask(&["--continue", &long]);
+        let notes = home.ask(&["--continue", &long]);
         assert!(notes.contains("older messages were replaced by a summary"), "{notes}");
     }
 }
 
 #[test]
 fn a_window_too_small_for_any_prompt_is_an_error_with_sizes_and_advice() {
-    let world = World::new(1_024, Length::Brief);
-    let output = world.home.run(&["ask", "Hello"]);
+    let home = ModelHome::new(1_024, Length::Brief);
+    let output = home.home.run(&["ask", "Hello"]);
     let notes = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{notes}");
     assert!(notes.contains("the conversation does not fit into the model's window"), "{notes}");

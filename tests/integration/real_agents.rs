@@ -13,12 +13,12 @@ use crate::installed::installed;
 use crate::model_server::{Format, HELLO, ModelServer, TOUCH, WAIT, WORDS};
 
 /// An agent in its own home.
-struct World {
+struct AgentHome {
     home: Home,
     model: ModelServer,
 }
 
-impl World {
+impl AgentHome {
     /// An agent that is offered this version of the protocol first.
     fn new(format: Format, version: u8) -> Self {
         let (home, model) = (Home::new(), ModelServer::start(format));
@@ -126,56 +126,56 @@ pub(crate) fn hear(editor: &mut Peer, word: &str) {
 }
 
 /// The turn continues without its editor, and another editor gets every update once and in order.
-fn outlives_its_editor(world: &World) -> (Peer, String) {
-    let mut first = world.home.bridge();
-    let session = first.open(&world.home.work());
+fn outlives_its_editor(home: &AgentHome) -> (Peer, String) {
+    let mut first = home.home.bridge();
+    let session = first.open(&home.home.work());
     first.start_prompt(&session, WAIT);
     hear(&mut first, "three");
     drop(first);
-    let mut other = world.editor(&session);
-    world.model.open(true);
+    let mut other = home.editor(&session);
+    home.model.open(true);
     hear(&mut other, "six.");
     let said = other.agent_text();
     assert_eq!(said.matches(&WORDS.concat()).count(), 1, "{said}");
     for word in WORDS {
         assert_eq!(said.matches(word).count(), 1, "{said}");
     }
-    world.until_idle();
+    home.until_idle();
     (other, session)
 }
 
 /// The bridge stays when the daemon is killed, and the next prompt resumes the agent's own session.
-fn outlives_the_daemon(world: &World, editor: &mut Peer, session: &str) {
-    kill_daemon(&world.home);
-    prompts(world, editor, session);
+fn outlives_the_daemon(home: &AgentHome, editor: &mut Peer, session: &str) {
+    kill_daemon(&home.home);
+    prompts(home, editor, session);
 }
 
 /// A prompt is answered, and the agent remembers what was before.
-fn prompts(world: &World, editor: &mut Peer, session: &str) {
+fn prompts(home: &AgentHome, editor: &mut Peer, session: &str) {
     let from = editor.received.len();
     let answer = editor.prompt(session, HELLO);
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
     let said = serde_json::to_string(&editor.received[from..]).unwrap();
     assert!(said.contains("Hello.") && !said.contains("goes on in a new one"), "{said}");
-    let conversation = world.model.last_conversation();
+    let conversation = home.model.last_conversation();
     assert!(conversation.contains(WAIT) && !conversation.contains("began in another session"), "{conversation}");
 }
 
 /// An agent that is killed fails its turn, and the next prompt resumes its session.
-fn outlives_itself(world: &World, editor: &mut Peer, session: &str) {
-    world.model.open(false);
+fn outlives_itself(home: &AgentHome, editor: &mut Peer, session: &str) {
+    home.model.open(false);
     let turn = editor.start_prompt(session, WAIT);
     hear(editor, "three");
-    let first = world.agent_processes().into_iter().min().unwrap();
+    let first = home.agent_processes().into_iter().min().unwrap();
     signal(first, Signal::KILL);
     let failed = editor.answer(turn);
     assert!(failed["error"]["message"].as_str().unwrap().contains("signal 9"), "{failed}");
-    prompts(world, editor, session);
+    prompts(home, editor, session);
 }
 
 /// Two editors get the question, and one answer counts.
-fn asks_all_editors_once(world: &World, editor: &mut Peer, session: &str) {
-    let mut other = world.editor(session);
+fn asks_all_editors_once(home: &AgentHome, editor: &mut Peer, session: &str) {
+    let mut other = home.editor(session);
     let turn = editor.start_prompt(session, TOUCH);
     let asked = |editor: &mut Peer| editor.wait_for(|message| message["method"] == "session/request_permission");
     let (here, there) = (asked(editor), asked(&mut other));
@@ -187,20 +187,20 @@ fn asks_all_editors_once(world: &World, editor: &mut Peer, session: &str) {
     editor.wait_for(|message| message["method"] == "$/cancel_request");
     let answer = editor.answer(turn);
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
-    assert!(world.home.work().join("asked").exists(), "the command did not run");
+    assert!(home.home.work().join("asked").exists(), "the command did not run");
 }
 
 fn shows_everything(format: Format, version: u8) {
-    let world = World::new(format, version);
-    let (mut editor, session) = outlives_its_editor(&world);
-    outlives_the_daemon(&world, &mut editor, &session);
-    outlives_itself(&world, &mut editor, &session);
-    asks_all_editors_once(&world, &mut editor, &session);
+    let home = AgentHome::new(format, version);
+    let (mut editor, session) = outlives_its_editor(&home);
+    outlives_the_daemon(&home, &mut editor, &session);
+    outlives_itself(&home, &mut editor, &session);
+    asks_all_editors_once(&home, &mut editor, &session);
     editor.ask("session/close", json!({ "sessionId": session }));
-    until("the agent to be gone", || world.agent_processes().is_empty().then_some(()));
-    let checked = world.home.json(&["agents", "check", "real", "--json"]);
+    until("the agent to be gone", || home.agent_processes().is_empty().then_some(()));
+    let checked = home.home.json(&["agents", "check", "real", "--json"]);
     assert_eq!((&checked["state"], &checked["protocolVersion"]), (&json!("ready"), &json!(version)), "{checked}");
-    assert!(world.agent_processes().is_empty());
+    assert!(home.agent_processes().is_empty());
 }
 
 #[test]

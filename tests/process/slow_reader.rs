@@ -46,7 +46,7 @@ fn stream_past(stuck: bool) -> Streamed {
     let mut neighbour = home.connect();
     neighbour.initialize();
     let before = memory(daemon, "VmRSS");
-    let mut reader = stuck.then(|| Stuck::connect(&home));
+    let mut reader = stuck.then(|| StuckEditor::connect(&home));
     let mut took = Duration::ZERO;
     for count in 1..=SESSIONS {
         let session = neighbour.new_session(&home.work());
@@ -79,9 +79,9 @@ fn sessions(card: &Value) -> usize {
 }
 
 /// An editor that writes and does not read.
-struct Stuck(UnixStream);
+struct StuckEditor(UnixStream);
 
-impl Stuck {
+impl StuckEditor {
     fn connect(home: &Home) -> Self {
         let mut stuck = Self(UnixStream::connect(home.socket()).unwrap());
         stuck.say("initialize", json!({ "protocolVersion": 1, "clientInfo": { "name": "stuck", "version": "1" } }));
@@ -151,9 +151,9 @@ fn memory_of_editors_that_never_read_is_returned_when_they_disconnect() {
         neighbour.received.clear();
     }
     let before = memory(daemon, "VmRSS");
-    let stuck: Vec<Stuck> = (0..EDITORS)
+    let stuck: Vec<StuckEditor> = (0..EDITORS)
         .map(|_| {
-            let mut stuck = Stuck::connect(&home);
+            let mut stuck = StuckEditor::connect(&home);
             stuck.load(&session);
             stuck
         })
@@ -182,7 +182,7 @@ fn ctl_answers_while_an_editor_is_stuck() {
     let mut neighbour = home.connect();
     neighbour.initialize();
     let session = neighbour.new_session(&home.work());
-    let mut reader = Stuck::connect(&home);
+    let mut reader = StuckEditor::connect(&home);
     reader.load(&session);
     // This fills all buffers between the two.
     for _ in 0..4 {

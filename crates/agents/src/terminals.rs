@@ -37,20 +37,20 @@ enum Terminal {
 
 /// A command that acpd runs. Dropping this ends the command and everything that it started.
 struct OwnTerminal {
-    output: Arc<Mutex<Tail>>,
+    output: Arc<Mutex<OutputTail>>,
     exit: watch::Receiver<Option<TerminalExit>>,
     /// Sending on this channel, or dropping it, ends the command.
     kill: Mutex<Option<oneshot::Sender<()>>>,
 }
 
 /// The last bytes of an output.
-struct Tail {
+struct OutputTail {
     bytes: Vec<u8>,
     limit: usize,
     is_cut: bool,
 }
 
-impl Tail {
+impl OutputTail {
     fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         let surplus = self.bytes.len().saturating_sub(self.limit);
@@ -247,7 +247,7 @@ async fn start(mut request: CreateTerminal, cwd: &Path, context: &ServiceContext
     command.sandbox = context.sandbox().await.map_err(|reason| refused(&reason))?;
     let started = command.start().await.map_err(|error| refused(&format!("starting the command: {error}")))?;
     let limit = request.output_limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(OUTPUT).min(OUTPUT);
-    let output = Arc::new(Mutex::new(Tail { bytes: Vec::new(), limit, is_cut: false }));
+    let output = Arc::new(Mutex::new(OutputTail { bytes: Vec::new(), limit, is_cut: false }));
     let (kill, killed) = oneshot::channel();
     let (tell, exit) = watch::channel(None);
     tokio::spawn(wait_for_exit(started, output.clone(), killed, tell));
@@ -257,7 +257,7 @@ async fn start(mut request: CreateTerminal, cwd: &Path, context: &ServiceContext
 /// Collects the output of a command until it and everything that it started is gone.
 async fn wait_for_exit(
     started: RunningCommand,
-    output: Arc<Mutex<Tail>>,
+    output: Arc<Mutex<OutputTail>>,
     mut killed: oneshot::Receiver<()>,
     tell: watch::Sender<Option<TerminalExit>>,
 ) {
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn the_end_of_an_output_is_kept() {
-        let mut tail = Tail { bytes: Vec::new(), limit: 4, is_cut: false };
+        let mut tail = OutputTail { bytes: Vec::new(), limit: 4, is_cut: false };
         tail.push(b"abc");
         assert_eq!((tail.text().as_str(), tail.is_cut), ("abc", false));
         tail.push(b"def");

@@ -33,7 +33,7 @@ impl fmt::Display for NoAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.waited.as_secs_f64();
         match self.pid {
-            Some(pid) => write!(f, "{} does not answer within {seconds} seconds", Process(pid))?,
+            Some(pid) => write!(f, "{} does not answer within {seconds} seconds", ProcessName(pid))?,
             None => write!(f, "the daemon does not answer within {seconds} seconds")?,
         }
         match self.pid {
@@ -46,9 +46,9 @@ impl fmt::Display for NoAnswer {
 impl std::error::Error for NoAnswer {}
 
 /// Displays a process by its name and process id.
-struct Process(u32);
+struct ProcessName(u32);
 
-impl fmt::Display for Process {
+impl fmt::Display for ProcessName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(pid) = self;
         match system::process_name(*pid) {

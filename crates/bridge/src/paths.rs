@@ -314,13 +314,13 @@ pub fn private_folder(folder: &Path) -> anyhow::Result<()> {
 mod tests {
     use super::*;
 
-    struct World {
+    struct TestSystem {
         variables: Vec<(&'static str, &'static str)>,
         ours: Vec<&'static str>,
         account: Option<&'static str>,
     }
 
-    impl World {
+    impl TestSystem {
         fn paths(&self, flag: Option<&str>) -> anyhow::Result<Paths> {
             let variable =
                 |name: &str| self.variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).into());
@@ -334,8 +334,8 @@ mod tests {
         }
     }
 
-    fn rich() -> World {
-        World {
+    fn rich() -> TestSystem {
+        TestSystem {
             variables: vec![("HOME", "/h"), ("ACPD_SOCKET", "/s/x.sock"), ("XDG_RUNTIME_DIR", "/r")],
             ours: vec!["/r", "/run/user/7"],
             account: Some("/home/seven"),
@@ -344,22 +344,22 @@ mod tests {
 
     #[test]
     fn each_rule_of_the_socket_gives_way_to_the_one_before_it() {
-        let mut world = rich();
-        assert_eq!(world.socket(Some("/f/y.sock")), "/f/y.sock");
-        assert_eq!(world.socket(None), "/s/x.sock");
-        world.variables.remove(1);
-        assert_eq!(world.socket(None), "/r/acpd/acpd.sock");
-        world.ours.remove(0);
-        assert_eq!(world.socket(None), "/run/user/7/acpd/acpd.sock");
-        world.ours.clear();
-        assert_eq!(world.socket(None), "/h/.local/state/acpd/acpd.sock");
-        world.variables.clear();
-        assert_eq!(world.socket(None), "/home/seven/.local/state/acpd/acpd.sock");
+        let mut system = rich();
+        assert_eq!(system.socket(Some("/f/y.sock")), "/f/y.sock");
+        assert_eq!(system.socket(None), "/s/x.sock");
+        system.variables.remove(1);
+        assert_eq!(system.socket(None), "/r/acpd/acpd.sock");
+        system.ours.remove(0);
+        assert_eq!(system.socket(None), "/run/user/7/acpd/acpd.sock");
+        system.ours.clear();
+        assert_eq!(system.socket(None), "/h/.local/state/acpd/acpd.sock");
+        system.variables.clear();
+        assert_eq!(system.socket(None), "/home/seven/.local/state/acpd/acpd.sock");
     }
 
     #[test]
     fn path_alone_is_enough() {
-        let world = World { variables: vec![("PATH", "/bin")], ours: vec![], account: Some("/home/seven") };
+        let system = TestSystem { variables: vec![("PATH", "/bin")], ours: vec![], account: Some("/home/seven") };
         let expected = Paths {
             socket: "/home/seven/.local/state/acpd/acpd.sock".into(),
             state: "/home/seven/.local/state/acpd".into(),
@@ -368,33 +368,33 @@ mod tests {
             home: "/home/seven".into(),
             is_named: false,
         };
-        assert_eq!(world.paths(None).unwrap(), expected);
+        assert_eq!(system.paths(None).unwrap(), expected);
     }
 
     #[test]
     fn relative_and_empty_variables_count_as_not_set() {
-        let world = World {
+        let system = TestSystem {
             variables: vec![("HOME", ""), ("ACPD_SOCKET", ""), ("XDG_RUNTIME_DIR", "r"), ("XDG_STATE_HOME", "s")],
             ours: vec!["r"],
             account: Some("/home/seven"),
         };
-        let paths = world.paths(None).unwrap();
+        let paths = system.paths(None).unwrap();
         assert_eq!(paths.socket, Path::new("/home/seven/.local/state/acpd/acpd.sock"));
         assert_eq!(paths.state, Path::new("/home/seven/.local/state/acpd"));
     }
 
     #[test]
     fn a_relative_socket_in_the_environment_is_an_error() {
-        let mut world = rich();
-        world.variables[1] = ("ACPD_SOCKET", "x.sock");
-        assert_eq!(world.paths(None).unwrap_err().to_string(), "ACPD_SOCKET must be an absolute path, not x.sock");
+        let mut system = rich();
+        system.variables[1] = ("ACPD_SOCKET", "x.sock");
+        assert_eq!(system.paths(None).unwrap_err().to_string(), "ACPD_SOCKET must be an absolute path, not x.sock");
     }
 
     #[test]
     fn state_and_configuration_follow_their_variables() {
-        let mut world = rich();
-        world.variables.extend([("XDG_STATE_HOME", "/state"), ("XDG_CONFIG_HOME", "/etc/mine")]);
-        let paths = world.paths(None).unwrap();
+        let mut system = rich();
+        system.variables.extend([("XDG_STATE_HOME", "/state"), ("XDG_CONFIG_HOME", "/etc/mine")]);
+        let paths = system.paths(None).unwrap();
         assert_eq!(paths.state, Path::new("/state/acpd"));
         assert_eq!(paths.config, Path::new("/etc/mine/acpd/config.toml"));
         assert_eq!(paths.home, Path::new("/h"));
@@ -423,9 +423,9 @@ mod tests {
 
     #[test]
     fn the_default_folders_stay_out_of_bounds_when_variables_name_others() {
-        let mut world = rich();
-        world.variables.extend([("XDG_STATE_HOME", "/state"), ("XDG_CONFIG_HOME", "/etc/mine")]);
-        let own = world.paths(None).unwrap().own_with(None);
+        let mut system = rich();
+        system.variables.extend([("XDG_STATE_HOME", "/state"), ("XDG_CONFIG_HOME", "/etc/mine")]);
+        let own = system.paths(None).unwrap().own_with(None);
         for folder in ["/state/acpd", "/etc/mine/acpd", "/h/.local/state/acpd", "/h/.config/acpd"] {
             assert!(own.contains(&PathBuf::from(folder)), "{folder} is missing: {own:?}");
         }
@@ -443,8 +443,8 @@ mod tests {
 
     #[test]
     fn a_missing_home_folder_is_an_error() {
-        let world = World { variables: vec![], ours: vec![], account: None };
-        assert!(world.paths(None).unwrap_err().to_string().starts_with("cannot find the home folder"));
+        let system = TestSystem { variables: vec![], ours: vec![], account: None };
+        assert!(system.paths(None).unwrap_err().to_string().starts_with("cannot find the home folder"));
     }
 
     #[test]

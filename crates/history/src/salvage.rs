@@ -89,13 +89,13 @@ fn last_carried(into: &Database, meta: &SessionMeta) -> Result<Option<u64>, Data
 /// The summaries that are complete and valid.
 fn readable_metas(log: &SledLog) -> Result<HashMap<SessionId, SessionMeta>, DatabaseError> {
     let mut metas = HashMap::new();
-    let mut parts: Option<(SessionId, Parts)> = None;
+    let mut parts: Option<(SessionId, ValueParts)> = None;
     log.scan(keys::METAS, |key, value| {
         let Some((session, part)) = keys::session_and_part(key) else { return Ok(()) };
         match &mut parts {
             Some((current, parts)) if *current == session => parts.add(part, value),
             _ => {
-                metas.extend(parts.replace((session, Parts::beginning_with(part, value))).and_then(readable_meta));
+                metas.extend(parts.replace((session, ValueParts::beginning_with(part, value))).and_then(readable_meta));
             }
         }
         Ok(())
@@ -105,18 +105,18 @@ fn readable_metas(log: &SledLog) -> Result<HashMap<SessionId, SessionMeta>, Data
 }
 
 /// Decodes a summary. One that names another session is dropped, because its key was read wrongly.
-fn readable_meta((session, parts): (SessionId, Parts)) -> Option<(SessionId, SessionMeta)> {
+fn readable_meta((session, parts): (SessionId, ValueParts)) -> Option<(SessionId, SessionMeta)> {
     let meta = parts.meta()?;
     (meta.id == session).then_some((session, meta))
 }
 
 /// The parts of one stored value, as far as they follow each other.
-struct Parts {
+struct ValueParts {
     parts: Vec<Vec<u8>>,
     size: usize,
 }
 
-impl Parts {
+impl ValueParts {
     fn beginning_with(part: u32, value: &[u8]) -> Self {
         let mut parts = Self { parts: Vec::new(), size: 0 };
         parts.add(part, value);
@@ -146,17 +146,17 @@ struct SalvageWriter<'a> {
     /// The sessions that are yet to come.
     metas: HashMap<SessionId, SessionMeta>,
     salvaged: Salvaged,
-    current: Option<Session>,
+    current: Option<SalvagedSession>,
 }
 
 /// The session whose events are being read.
-struct Session {
+struct SalvagedSession {
     /// The summary in the broken store.
     meta: SessionMeta,
     /// The last number up to which every event was readable.
     last: u64,
     /// The event whose parts are being read.
-    event: Option<(u64, Parts)>,
+    event: Option<(u64, ValueParts)>,
     /// What is not written yet.
     load: Vec<Arc<Event>>,
     load_size: usize,
@@ -168,7 +168,7 @@ impl SalvageWriter<'_> {
         if self.current.as_ref().is_none_or(|current| current.meta.id != session) {
             self.finish_session()?;
             if let Some(meta) = self.metas.remove(&session) {
-                self.current = last_carried(self.into, &meta)?.map(|last| Session::new(meta, last));
+                self.current = last_carried(self.into, &meta)?.map(|last| SalvagedSession::new(meta, last));
             }
         }
         let Some(current) = &mut self.current else { return Ok(()) };
@@ -176,7 +176,7 @@ impl SalvageWriter<'_> {
             Some((reading, parts)) if *reading == number => parts.add(part, value),
             _ => {
                 current.finish_event();
-                current.event = Some((number, Parts::beginning_with(part, value)));
+                current.event = Some((number, ValueParts::beginning_with(part, value)));
                 if current.load_size >= BATCH_BYTES {
                     // More is to come, so this session was not closed cleanly.
                     current.write(self.into, false)?;
@@ -202,7 +202,7 @@ impl SalvageWriter<'_> {
     }
 }
 
-impl Session {
+impl SalvagedSession {
     fn new(meta: SessionMeta, last: u64) -> Self {
         Self { meta, last, event: None, load: Vec::new(), load_size: 0 }
     }

@@ -16,7 +16,7 @@ use domain::text::cut;
 use domain::tool::HookPoint;
 use domain::{CallSite, ToolCard};
 use globset::GlobMatcher;
-use policy::glob::{BadGlob, Star, glob};
+use policy::glob::{BadGlob, StarMatches, glob};
 use process::{CommandExit, CommandResult, CommandSpec, Launcher, SharedOutput, watch};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -60,7 +60,7 @@ impl TryFrom<String> for ToolName {
     type Error = BadGlob;
 
     fn try_from(text: String) -> Result<Self, BadGlob> {
-        Ok(Self(glob(&text, Star::Anything)?))
+        Ok(Self(glob(&text, StarMatches::Anything)?))
     }
 }
 

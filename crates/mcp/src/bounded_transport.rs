@@ -70,22 +70,22 @@ pub(crate) enum SendError<E: std::error::Error + 'static> {
 /// A transport whose traffic is limited.
 pub(crate) struct BoundedTransport<T> {
     transport: T,
-    traffic: Arc<Traffic>,
+    limiter: Arc<TrafficLimiter>,
 }
 
 impl<T> BoundedTransport<T> {
     pub(crate) fn new(transport: T, disconnect: DisconnectReason) -> Self {
-        Self { transport, traffic: Arc::new(Traffic { load: Mutex::default(), disconnect }) }
+        Self { transport, limiter: Arc::new(TrafficLimiter { load: Mutex::default(), disconnect }) }
     }
 }
 
-struct Traffic {
-    load: Mutex<Load>,
+struct TrafficLimiter {
+    load: Mutex<PendingTraffic>,
     disconnect: DisconnectReason,
 }
 
 #[derive(Default)]
-struct Load {
+struct PendingTraffic {
     /// Unanswered requests of the server, with their sizes.
     open: HashMap<RequestId, usize>,
     open_bytes: usize,
@@ -93,7 +93,7 @@ struct Load {
     waiting_bytes: usize,
 }
 
-impl Traffic {
+impl TrafficLimiter {
     /// Returns whether a request of the server is within the limits.
     fn opens(&self, id: &RequestId, size: usize) -> bool {
         let mut load = self.lock();
@@ -127,10 +127,10 @@ impl Traffic {
         load.waiting += 1;
         load.waiting_bytes += size;
         drop(load);
-        Some(Waiting { traffic: self.clone(), size, answers })
+        Some(Waiting { limiter: self.clone(), size, answers })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Load> {
+    fn lock(&self) -> MutexGuard<'_, PendingTraffic> {
         // Every operation leaves the load consistent, so a poisoned lock is harmless.
         self.load.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -138,7 +138,7 @@ impl Traffic {
 
 /// A message that waits to be sent.
 struct Waiting {
-    traffic: Arc<Traffic>,
+    limiter: Arc<TrafficLimiter>,
     size: usize,
     /// The request to which it responds.
     answers: Option<RequestId>,
@@ -147,9 +147,9 @@ struct Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         if let Some(id) = &self.answers {
-            self.traffic.closes(id);
+            self.limiter.closes(id);
         }
-        let mut load = self.traffic.lock();
+        let mut load = self.limiter.lock();
         load.waiting -= 1;
         load.waiting_bytes -= self.size;
     }
@@ -167,7 +167,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for BoundedTransport<T> {
             JsonRpcMessage::Error(error) => error.id.clone(),
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
         };
-        let waiting = self.traffic.admit(weigh(&message), answers);
+        let waiting = self.limiter.admit(weigh(&message), answers);
         let sent = waiting.map(|waiting| (waiting, self.transport.send(message)));
         async move {
             let Some((_waiting, sent)) = sent else { return Err(SendError::Full) };
@@ -182,12 +182,12 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for BoundedTransport<T> {
         tokio::task::coop::consume_budget().await;
         let message = tokio::select! {
             biased;
-            _ = self.traffic.disconnect.failure() => return None,
+            _ = self.limiter.disconnect.failure() => return None,
             message = self.transport.receive() => message?,
         };
         match &message {
             JsonRpcMessage::Request(request) => {
-                if !self.traffic.opens(&request.id, weigh(&message)) {
+                if !self.limiter.opens(&request.id, weigh(&message)) {
                     return None;
                 }
             }
@@ -196,7 +196,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for BoundedTransport<T> {
                 if let ServerNotification::CancelledNotification(cancelled) = &notification.notification
                     && let Some(id) = &cancelled.params.request_id
                 {
-                    self.traffic.closes(id);
+                    self.limiter.closes(id);
                 }
             }
             JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}

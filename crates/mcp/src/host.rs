@@ -117,20 +117,20 @@ impl McpHost {
 
     pub fn prepare(&self, session: &SessionId, prompt: &[Content]) -> Option<BoxFuture<'static, PreparedPrompt>> {
         let group = self.group(session)?;
-        let patience = self.settings.get().servers.wait();
-        if !prompt_context::is_due(group.members().as_deref(), prompt, patience) {
+        let max_wait = self.settings.get().servers.wait();
+        if !prompt_context::is_due(group.members().as_deref(), prompt, max_wait) {
             return None;
         }
         let (mut gathered, io_thread, prompt) = (group.receiver(), self.io_thread.clone(), prompt.to_vec());
         Some(Box::pin(async move {
-            let waited = tokio::time::timeout(patience.max(FOLDER_DEADLINE), gathered.wait_for(Option::is_some)).await;
+            let waited = tokio::time::timeout(max_wait.max(FOLDER_DEADLINE), gathered.wait_for(Option::is_some)).await;
             let Some(members) = waited.ok().and_then(|found| found.ok()?.clone()) else {
                 return PreparedPrompt::default();
             };
             if members.is_empty() {
                 return PreparedPrompt::default();
             }
-            match io_thread.spawn(prompt_context::prepare(members, prompt, patience)) {
+            match io_thread.spawn(prompt_context::prepare(members, prompt, max_wait)) {
                 Ok(mut task) => task.done().await.unwrap_or_default(),
                 Err(_) => PreparedPrompt::default(),
             }
@@ -158,7 +158,7 @@ impl McpHost {
         let context = tool_call::CallContext {
             io_thread: self.io_thread.clone(),
             hints: self.hints(),
-            patience: settings.servers.call(),
+            max_wait: settings.servers.call(),
             output_limit: settings.output_limit,
         };
         tool_call::plan(tools, request, site, context)

@@ -183,10 +183,10 @@ impl SharedServer {
 
     /// Returns the time until which a prompt should wait for the server; None if it should not
     /// wait.
-    pub(crate) fn awaited(&self, patience: Duration) -> Option<Instant> {
+    pub(crate) fn awaited(&self, max_wait: Duration) -> Option<Instant> {
         match &*self.state.borrow() {
             ConnectionState::Connecting { since, first: true } => {
-                Some(*since + patience).filter(|until| *until > Instant::now())
+                Some(*since + max_wait).filter(|until| *until > Instant::now())
             }
             ConnectionState::Connecting { .. }
             | ConnectionState::Ready(_)

@@ -16,9 +16,9 @@ const LONGEST_SERVER: usize = 40;
 
 /// Assigns the names of one server's tools, each only once.
 #[derive(Default)]
-pub(crate) struct Names(HashSet<String>);
+pub(crate) struct ToolNames(HashSet<String>);
 
-impl Names {
+impl ToolNames {
     /// Returns the name for a tool. A name that is too long or already taken gets a number at its
     /// end. Returns None if even that one is taken.
     pub(crate) fn tool(&mut self, server: &str, tool: &str) -> Option<String> {
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn names_are_valid_for_providers_and_unique() {
-        let mut names = Names::default();
+        let mut names = ToolNames::default();
         let long = "x".repeat(80);
         let tools = ["get-sum", "größe/prüfen", "gr__e/pr_fen", &long, &format!("{long}y")];
         let given: Vec<String> = tools.iter().map(|tool| names.tool("my server", tool).unwrap()).collect();
@@ -99,7 +99,7 @@ mod tests {
         let tools = ["b__c", "c", "_c", "b_c", &long];
         for server in servers {
             for tool in tools {
-                let name = Names::default().tool(server, tool).unwrap();
+                let name = ToolNames::default().tool(server, tool).unwrap();
                 let found = servers.map(key).into_iter().find(|key| name.starts_with(&format!("{PREFIX}{key}__")));
                 assert_eq!(found, Some(key(server)), "{name}");
             }

@@ -39,8 +39,8 @@ pub(crate) fn look(folder: &Path, settings: &McpSettings) -> ProjectServers {
 }
 
 /// Returns the result for a folder that did not respond within this time.
-pub(crate) fn unanswered(folder: &Path, patience: Duration) -> ProjectServers {
-    let reason = format!("the folder did not answer within {} s", patience.as_secs());
+pub(crate) fn unanswered(folder: &Path, max_wait: Duration) -> ProjectServers {
+    let reason = format!("the folder did not answer within {} s", max_wait.as_secs());
     ProjectServers { real: folder.to_owned(), trusted: false, servers: vec![(FILE.to_owned(), Err(reason))] }
 }
 

@@ -21,16 +21,16 @@ const RESOURCE_DEADLINE: Duration = Duration::from_secs(20);
 const MAX_RESOURCE_BYTES: usize = 1 << 20;
 
 /// Returns whether there is anything to prepare.
-pub(crate) fn is_due(members: Option<&[Member]>, prompt: &[Content], patience: Duration) -> bool {
+pub(crate) fn is_due(members: Option<&[Member]>, prompt: &[Content], max_wait: Duration) -> bool {
     let Some(members) = members else { return true };
     let joined = || members.iter().filter_map(Member::shared);
-    let connects = joined().any(|shared| shared.awaited(patience).is_some());
+    let connects = joined().any(|shared| shared.awaited(max_wait).is_some());
     let asks = prompts::typed(prompt).is_some() || links(prompt).next().is_some();
     connects || (asks && joined().next().is_some())
 }
 
-pub(crate) async fn prepare(members: Arc<[Member]>, prompt: Vec<Content>, patience: Duration) -> PreparedPrompt {
-    let mut prepared = PreparedPrompt { notices: wait_for(&members, patience).await, ..PreparedPrompt::default() };
+pub(crate) async fn prepare(members: Arc<[Member]>, prompt: Vec<Content>, max_wait: Duration) -> PreparedPrompt {
+    let mut prepared = PreparedPrompt { notices: wait_for(&members, max_wait).await, ..PreparedPrompt::default() };
     if let Some((name, rest)) = prompts::typed(&prompt) {
         match expand(&members, name, rest).await {
             Some(Ok(said)) => take_over(&mut prepared, said),
@@ -62,11 +62,11 @@ fn take_over(prepared: &mut PreparedPrompt, said: Vec<Content>) {
 }
 
 /// Waits for servers that are connecting, and returns notices about those that are late.
-async fn wait_for(members: &[Member], patience: Duration) -> Vec<String> {
+async fn wait_for(members: &[Member], max_wait: Duration) -> Vec<String> {
     let mut late = Vec::new();
     for member in members {
         let Some(shared) = member.shared() else { continue };
-        let Some(until) = shared.awaited(patience) else { continue };
+        let Some(until) = shared.awaited(max_wait) else { continue };
         let until = tokio::time::Instant::now() + until.saturating_duration_since(Instant::now());
         if timeout_at(until, shared.settled()).await.is_err() {
             late.push(format!("The MCP server `{}` still connects; its tools come when it is there.", member.name));

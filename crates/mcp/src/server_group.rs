@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use crate::HostSettings;
 use crate::link::{ConnectedServer, ConnectionState, ServerLink, SharedServer};
 use crate::login::StoredLogins;
-use crate::names::{self, Names};
+use crate::names::{self, ToolNames};
 use crate::project_file::{self, ProjectServers};
 use crate::server_key::ServerKey;
 use crate::settings::ServerSettings;
@@ -210,7 +210,7 @@ fn offered(members: &[Member]) -> Vec<OfferedTool> {
     let mut all = Vec::new();
     for member in members {
         let (Some(shared), Some(connected)) = (member.shared(), member.connected()) else { continue };
-        let mut names = Names::default();
+        let mut names = ToolNames::default();
         for tool in &connected.tools {
             let Some(name) = names.tool(&member.name, &tool.name) else { continue };
             all.push(OfferedTool { name, server: member.name.clone(), shared: shared.clone(), tool: tool.clone() });

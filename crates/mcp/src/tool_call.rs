@@ -94,7 +94,7 @@ fn card(offered: &OfferedTool, input: Value, hints: HintPolicy) -> ToolCard {
 pub(crate) struct CallContext {
     pub(crate) io_thread: Arc<IoThread>,
     pub(crate) hints: HintPolicy,
-    pub(crate) patience: Duration,
+    pub(crate) max_wait: Duration,
     pub(crate) output_limit: usize,
 }
 
@@ -131,7 +131,7 @@ pub(crate) fn plan(
         params,
         session: site.session.clone(),
         editor: site.editor.clone(),
-        patience: context.patience,
+        max_wait: context.max_wait,
         limit: context.output_limit,
     };
     Ok(Box::new(McpJob { card, call, io_thread: context.io_thread }))
@@ -171,7 +171,7 @@ struct RemoteCall {
     params: CallToolRequestParams,
     session: SessionId,
     editor: Option<Arc<dyn Editor>>,
-    patience: Duration,
+    max_wait: Duration,
     limit: usize,
 }
 
@@ -180,7 +180,7 @@ impl RemoteCall {
         let peer = &self.connected.peer;
         let (entry, progress) = self.shared.enter(self.session, self.editor, host.clone());
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(self.params));
-        let options = PeerRequestOptions::with_timeout(self.patience).reset_timeout_on_progress();
+        let options = PeerRequestOptions::with_timeout(self.max_wait).reset_timeout_on_progress();
         let sent = match peer.send_request_with_option(request, options).await {
             Ok(sent) => sent,
             Err(error) => return failed(&error, &self.connected, &self.shared),

@@ -317,13 +317,13 @@ async fn run(command: &str, environment: &Environment, deadline: Duration) -> Re
         shell.env_clear().envs(environment.iter());
     }
     let mut child = shell.stdout(Stdio::piped()).spawn().map_err(|error| format!("does not start: {error}"))?;
-    let _group = Group(child.id());
+    let _group = ProcessGroup(child.id());
     let mut printed = Vec::new();
     let output = tokio::time::timeout(deadline, async {
         if let Some(stdout) = child.stdout.take() {
             stdout.take(LONGEST_KEY + 1).read_to_end(&mut printed).await?;
         }
-        // A command that prints more than a key is not waited for; `Group` ends it.
+        // A command that prints more than a key is not waited for; `ProcessGroup` ends it.
         if printed.len() as u64 > LONGEST_KEY { Ok(None) } else { child.wait().await.map(Some) }
     });
     let status = output.await.map_err(|_| format!("took longer than {} s", deadline.as_secs()))?;
@@ -334,9 +334,9 @@ async fn run(command: &str, environment: &Environment, deadline: Duration) -> Re
 }
 
 /// The process group of the shell, which is killed when the lookup ends or is dropped.
-struct Group(Option<u32>);
+struct ProcessGroup(Option<u32>);
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         let leader = self.0.and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
         if let Some(leader) = leader {

@@ -19,14 +19,14 @@ pub(crate) struct PartialCall {
     pub(crate) id: String,
     /// Other values that must be sent back with the call.
     pub(crate) extra: Value,
-    pub(crate) shown: Shown,
+    pub(crate) shown: Announced,
     /// Whether the call is complete, even without arguments.
     pub(crate) is_whole: bool,
 }
 
 /// How much of a call has been announced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Shown {
+pub(crate) enum Announced {
     #[default]
     Nothing,
     Tool,
@@ -75,12 +75,13 @@ impl PartialCall {
     /// Announces the call if more of it is known than before. `place` is its position among the
     /// answer's calls.
     pub(crate) fn announce(&mut self, place: usize, deltas: &mut VecDeque<Delta>) {
-        if self.tool.is_empty() || self.shown == Shown::Detail {
+        if self.tool.is_empty() || self.shown == Announced::Detail {
             return;
         }
         let detail = detail(&self.arguments[..self.arguments.floor_char_boundary(DETAIL_WITHIN)]);
-        let shown = if detail.is_some() || self.arguments.len() > DETAIL_WITHIN { Shown::Detail } else { Shown::Tool };
-        let is_news = self.shown == Shown::Nothing || detail.is_some();
+        let shown =
+            if detail.is_some() || self.arguments.len() > DETAIL_WITHIN { Announced::Detail } else { Announced::Tool };
+        let is_news = self.shown == Announced::Nothing || detail.is_some();
         self.shown = shown;
         if is_news {
             deltas.push_back(Delta::CallBegun { place, tool: self.tool.clone(), detail });

@@ -29,7 +29,7 @@ pub enum BadGlob {
 
 /// What `*` matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Star {
+pub enum StarMatches {
     /// Anything but `/`; only `**` crosses path components.
     WithinPart,
     Anything,
@@ -40,11 +40,11 @@ pub enum Star {
 /// # Errors
 ///
 /// If the text is not a glob, or exceeds one of the bounds.
-pub fn glob(text: &str, star: Star) -> Result<GlobMatcher, BadGlob> {
+pub fn glob(text: &str, star: StarMatches) -> Result<GlobMatcher, BadGlob> {
     check(text)?;
     #[expect(clippy::disallowed_methods, reason = "the one place that builds globs, after `check`")]
     let mut builder = GlobBuilder::new(text);
-    Ok(builder.literal_separator(star == Star::WithinPart).build()?.compile_matcher())
+    Ok(builder.literal_separator(star == StarMatches::WithinPart).build()?.compile_matcher())
 }
 
 /// Checks that a text stays within the bounds, for patterns that another crate compiles.
@@ -86,29 +86,29 @@ mod tests {
     fn a_glob_that_could_exhaust_the_stack_is_refused_before_parsing() {
         for depth in [5, 2_000, 20_000, 400_000] {
             let nested = format!("{}a{}", "{".repeat(depth), "}".repeat(depth));
-            assert!(glob(&nested, Star::Anything).is_err(), "{depth}");
-            assert!(glob(&"{".repeat(depth), Star::Anything).is_err(), "{depth}");
-            assert!(glob(&"{}".repeat(depth.max(101)), Star::Anything).is_err(), "{depth}");
+            assert!(glob(&nested, StarMatches::Anything).is_err(), "{depth}");
+            assert!(glob(&"{".repeat(depth), StarMatches::Anything).is_err(), "{depth}");
+            assert!(glob(&"{}".repeat(depth.max(101)), StarMatches::Anything).is_err(), "{depth}");
         }
-        assert!(matches!(glob(&"a".repeat(MAX_PATTERN_BYTES + 1), Star::Anything), Err(BadGlob::TooLong)));
+        assert!(matches!(glob(&"a".repeat(MAX_PATTERN_BYTES + 1), StarMatches::Anything), Err(BadGlob::TooLong)));
         assert!(matches!(
-            glob(&format!("{{{}}}", "a,".repeat(200)), Star::Anything),
+            glob(&format!("{{{}}}", "a,".repeat(200)), StarMatches::Anything),
             Err(BadGlob::TooManyAlternatives)
         ));
         // An unbalanced brace must not reset the count.
-        assert!(matches!(glob("}}}}{{{{{a}}}}}", Star::Anything), Err(BadGlob::TooDeep)));
-        assert!(matches!(glob("[{]\\{{{{{", Star::Anything), Err(BadGlob::TooDeep)));
+        assert!(matches!(glob("}}}}{{{{{a}}}}}", StarMatches::Anything), Err(BadGlob::TooDeep)));
+        assert!(matches!(glob("[{]\\{{{{{", StarMatches::Anything), Err(BadGlob::TooDeep)));
     }
 
     #[test]
     fn common_glob_patterns_compile() {
         for pattern in ["**/*.{rs,toml}", "src/**/{a,{b,c{d,e}}}.ts", "[!a-z]?", "mcp__*", "*.example.com"] {
-            assert!(glob(pattern, Star::WithinPart).is_ok(), "{pattern}");
+            assert!(glob(pattern, StarMatches::WithinPart).is_ok(), "{pattern}");
         }
         // The largest patterns must compile too: `globset` panics on a matcher that it cannot
         // build.
         for text in ["*?".repeat(512), "[!a]".repeat(256), "**/".repeat(341), "{*,?}".repeat(50)] {
-            assert!(glob(&text, Star::WithinPart).is_ok(), "{text}");
+            assert!(glob(&text, StarMatches::WithinPart).is_ok(), "{text}");
         }
     }
 }

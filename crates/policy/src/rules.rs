@@ -36,7 +36,7 @@ use domain::{ToolCard, ToolContent, ToolKind, Verdict};
 use globset::GlobMatcher;
 use serde::Deserialize;
 
-use crate::glob::{BadGlob, Star, glob};
+use crate::glob::{BadGlob, StarMatches, glob};
 #[cfg(test)]
 pub(crate) use command::CommandRule;
 pub use hidden_files::{Exposure, HiddenFiles};
@@ -261,7 +261,7 @@ impl TryFrom<String> for Rule {
         let name = tool;
         let tool = match kind(name) {
             Some(kind) => Tool::Kind(kind),
-            None => Tool::Name(Arc::new(glob(name, Star::Anything).map_err(bad)?)),
+            None => Tool::Name(Arc::new(glob(name, StarMatches::Anything).map_err(bad)?)),
         };
         tool.check(&text, name, pattern)?;
         let pattern = match pattern {
@@ -270,8 +270,8 @@ impl TryFrom<String> for Rule {
             Some(pattern) if pattern.starts_with('~') => return Err(BadRule::Home(text)),
             Some(pattern) => Some(Arc::new(Pattern {
                 command: command::CommandPattern::new(pattern).map_err(bad)?,
-                path: glob(&anywhere(pattern), Star::WithinPart).map_err(bad)?,
-                host: glob(&pattern.to_ascii_lowercase(), Star::Anything).map_err(bad)?,
+                path: glob(&anywhere(pattern), StarMatches::WithinPart).map_err(bad)?,
+                host: glob(&pattern.to_ascii_lowercase(), StarMatches::Anything).map_err(bad)?,
             })),
         };
         Ok(Self { text, tool, pattern })

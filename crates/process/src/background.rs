@@ -70,12 +70,12 @@ pub struct BackgroundCommands {
 
 #[derive(Default)]
 struct State {
-    sessions: HashMap<SessionId, Session>,
+    sessions: HashMap<SessionId, SessionCommands>,
     cancelled: VecDeque<TurnId>,
 }
 
 #[derive(Default)]
-struct Session {
+struct SessionCommands {
     /// The number of commands that were ever started. It makes every handle unique.
     started: u64,
     kept: Vec<Arc<BackgroundCommand>>,
@@ -295,7 +295,7 @@ impl BackgroundCommands {
     }
 }
 
-impl Session {
+impl SessionCommands {
     fn forget_oldest(&mut self) {
         let ended = self.kept.iter().filter(|kept| kept.end().is_some()).count();
         if ended > MAX_ENDED

@@ -11,11 +11,11 @@ use tokio::task::JoinHandle;
 
 pub struct IoThread {
     name: &'static str,
-    inside: Mutex<Option<Open>>,
-    open: fn(&str) -> io::Result<Open>,
+    inside: Mutex<Option<RunningThread>>,
+    open: fn(&str) -> io::Result<RunningThread>,
 }
 
-struct Open {
+struct RunningThread {
     handle: Handle,
     /// Dropping this ends the thread and everything that was spawned on it.
     _close: oneshot::Sender<()>,
@@ -47,7 +47,7 @@ impl IoThread {
     }
 }
 
-fn open(name: &str) -> io::Result<Open> {
+fn open(name: &str) -> io::Result<RunningThread> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let handle = runtime.handle().clone();
     let (close, closed) = oneshot::channel::<()>();
@@ -56,7 +56,7 @@ fn open(name: &str) -> io::Result<Open> {
         let _ = runtime.block_on(closed);
         runtime.shutdown_background();
     })?;
-    Ok(Open { handle, _close: close })
+    Ok(RunningThread { handle, _close: close })
 }
 
 /// A task on the thread. Dropping this ends the task.

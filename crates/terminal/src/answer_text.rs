@@ -3,7 +3,7 @@
 
 use crate::markdown::Markdown;
 use crate::style::Colors;
-use crate::text_flow::{Look, TextFlow};
+use crate::text_flow::{TextFlow, TextStyle};
 
 pub(crate) enum AnswerText {
     /// Text is written as it arrives. The flag is true while the last line has no line end.
@@ -63,13 +63,13 @@ impl AnswerText {
 /// Formats text that is not part of the answer, such as a thought, as dim rows of this width.
 pub(crate) fn dimmed(text: &str, width: usize, colors: Colors) -> Vec<String> {
     let mut flow = TextFlow::default();
-    flow.push(text, Look { dim: true, ..Look::default() });
+    flow.push(text, TextStyle { dim: true, ..TextStyle::default() });
     flow.lines(width, colors).into_iter().map(|line| line.text).collect()
 }
 
 fn wrapped(text: &str, width: usize, colors: Colors) -> Vec<String> {
     let mut flow = TextFlow::default();
-    flow.push(text, Look::default());
+    flow.push(text, TextStyle::default());
     flow.lines(width, colors).into_iter().map(|line| line.text).collect()
 }
 

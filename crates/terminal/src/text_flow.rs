@@ -6,7 +6,7 @@ use crate::style::{Colors, RESET};
 
 /// How a piece of text looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Look {
+pub(crate) struct TextStyle {
     pub(crate) bold: bool,
     pub(crate) dim: bool,
     pub(crate) italic: bool,
@@ -15,7 +15,7 @@ pub(crate) struct Look {
     pub(crate) code: bool,
 }
 
-impl Look {
+impl TextStyle {
     fn codes(self) -> Vec<&'static str> {
         let marks = [
             (self.bold, "1"),
@@ -46,11 +46,11 @@ pub(crate) struct FlowLine {
 /// Pieces of styled text. A line end in a piece ends the line on the screen.
 #[derive(Clone, Default)]
 pub(crate) struct TextFlow {
-    cells: Vec<(char, Look)>,
+    cells: Vec<(char, TextStyle)>,
 }
 
 impl TextFlow {
-    pub(crate) fn push(&mut self, text: &str, look: Look) {
+    pub(crate) fn push(&mut self, text: &str, look: TextStyle) {
         // The width of a tab depends on the column, so tabs become spaces, whose width is known.
         let cells = text.chars().flat_map(|letter| match letter {
             '\t' => std::iter::repeat_n(' ', 4),
@@ -79,15 +79,15 @@ impl TextFlow {
 /// Wraps plain text between words.
 pub(crate) fn wrapped(text: &str, limit: usize) -> String {
     let mut flow = TextFlow::default();
-    flow.push(text, Look::default());
+    flow.push(text, TextStyle::default());
     flow.lines(limit, Colors::Off).into_iter().map(|line| line.text).collect::<Vec<_>>().join("\n")
 }
 
-fn width(cells: &[(char, Look)]) -> usize {
+fn width(cells: &[(char, TextStyle)]) -> usize {
     cells.iter().map(|(letter, _)| letter.width().unwrap_or(0)).sum()
 }
 
-fn wrap(cells: &[(char, Look)], limit: usize) -> Vec<&[(char, Look)]> {
+fn wrap(cells: &[(char, TextStyle)], limit: usize) -> Vec<&[(char, TextStyle)]> {
     let mut rows = Vec::new();
     let (mut start, mut at, mut column) = (0, 0, 0);
     let mut last_space = None;
@@ -114,14 +114,14 @@ fn wrap(cells: &[(char, Look)], limit: usize) -> Vec<&[(char, Look)]> {
     rows
 }
 
-fn trimmed(mut cells: &[(char, Look)]) -> &[(char, Look)] {
+fn trimmed(mut cells: &[(char, TextStyle)]) -> &[(char, TextStyle)] {
     while let [head @ .., (' ', _)] = cells {
         cells = head;
     }
     cells
 }
 
-fn paint(cells: &[(char, Look)], colors: Colors) -> String {
+fn paint(cells: &[(char, TextStyle)], colors: Colors) -> String {
     let runs = cells.chunk_by(|(_, one), (_, other)| one == other);
     runs.map(|run| {
         let text: String = run.iter().map(|(letter, _)| *letter).collect();
@@ -152,8 +152,8 @@ mod tests {
     #[test]
     fn each_line_has_its_own_styles() {
         let mut flow = TextFlow::default();
-        flow.push("a ", Look::default());
-        flow.push("b c", Look { bold: true, ..Look::default() });
+        flow.push("a ", TextStyle::default());
+        flow.push("b c", TextStyle { bold: true, ..TextStyle::default() });
         let lines: Vec<String> = flow.lines(3, Colors::On).into_iter().map(|line| line.text).collect();
         assert_eq!(lines, ["a \u{1b}[1mb\u{1b}[0m", "\u{1b}[1mc\u{1b}[0m"]);
     }

@@ -106,7 +106,7 @@ async fn tool(root: &Path, pattern: &str, ignore_case: bool) -> usize {
     let input = json!({"pattern": pattern, "case_insensitive": ignore_case, "limit": 5000});
     let request = ToolRequest { tool: "grep".to_owned(), input };
     let job = Registry::new(settings).plan(request, site).await.unwrap_or_else(|refusal| panic!("{}", refusal.reason));
-    let outcome = job.run(Arc::new(Quiet)).await;
+    let outcome = job.run(Arc::new(SilentHost)).await;
     usize::try_from(outcome.raw["matches"].as_u64().unwrap()).unwrap()
 }
 
@@ -147,9 +147,9 @@ fn median(mut times: Vec<f64>) -> f64 {
     times[times.len() / 2]
 }
 
-struct Quiet;
+struct SilentHost;
 
-impl ToolHost for Quiet {
+impl ToolHost for SilentHost {
     fn progress(&self, _: Vec<ToolContent>) {}
 
     fn cancelled(&self) -> BoxFuture<'static, ()> {

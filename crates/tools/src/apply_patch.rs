@@ -98,7 +98,7 @@ impl Tool for ApplyPatchTool {
             input: call.input,
         };
         let (text, content, raw) = report(&files);
-        let commit = Commit { files, site: call.site, limits: call.limits };
+        let commit = PatchWrite { files, site: call.site, limits: call.limits };
         let work = move |stop: &StopFlag| match commit.make(stop) {
             Ok(()) => Outcome::completed(text).showing(content).with_raw(raw),
             Err(WriteFailure::Unchanged(_)) if stop.is_raised() => Outcome::cancelled(),
@@ -280,13 +280,13 @@ fn report(files: &[PatchedFile]) -> (String, Vec<ToolContent>, serde_json::Value
 }
 
 /// Writes the files, after the question was answered.
-struct Commit {
+struct PatchWrite {
     files: Vec<PatchedFile>,
     site: Arc<CallSite>,
     limits: Arc<AccessLimits>,
 }
 
-impl Commit {
+impl PatchWrite {
     fn make(&self, stop: &StopFlag) -> Result<(), WriteFailure> {
         let places = self.files.iter().map(|file| self.place(file)).collect::<Result<Vec<_>, WriteFailure>>()?;
         for (index, (file, confined)) in self.files.iter().zip(&places).enumerate() {

@@ -158,7 +158,7 @@ impl PlannedChange {
         details.push_str(&foreign.map(|foreign| foreign.shown()).unwrap_or_default());
         let (site, limits) = (call.site, call.limits);
         let expected = old.as_deref().map(fingerprint::of);
-        let commit = Commit { path, real: confined.real, expected, new, site, limits };
+        let commit = FileWrite { path, real: confined.real, expected, new, site, limits };
         let work = move |stop: &StopFlag| match commit.make(stop) {
             Ok(()) => {
                 let lines = format!("+{added} -{removed} lines");
@@ -177,7 +177,7 @@ impl PlannedChange {
 }
 
 /// Makes the change, after the question was answered.
-struct Commit {
+struct FileWrite {
     path: String,
     real: std::path::PathBuf,
     expected: Option<Fingerprint>,
@@ -186,7 +186,7 @@ struct Commit {
     limits: Arc<AccessLimits>,
 }
 
-impl Commit {
+impl FileWrite {
     /// Walks the path again, because since the plan it may lead elsewhere.
     fn make(&self, stop: &StopFlag) -> Result<(), WriteFailure> {
         let confined = Roots::open(&self.site, &self.limits)?.find(&self.path)?;

@@ -6,7 +6,7 @@ use domain::text::{count, cut};
 use domain::tool::{Job, Location, ToolSpec};
 use domain::{Access, CallSite, Outcome, ToolCard, ToolKind};
 use globset::GlobMatcher;
-use policy::glob::{Star, glob};
+use policy::glob::{StarMatches, glob};
 use policy::{Exposure, HiddenFiles};
 use process::StopFlag;
 use process::confine::{AccessLimits, ConfinedPath, Roots};
@@ -119,7 +119,8 @@ impl PathPattern {
                 RefusalReason(format!("the pattern {text} is absolute and not below {}", folder.path.display()))
             })?;
         }
-        let glob = glob(relative, Star::WithinPart).map_err(|error| RefusalReason(format!("bad pattern: {error}")))?;
+        let glob =
+            glob(relative, StarMatches::WithinPart).map_err(|error| RefusalReason(format!("bad pattern: {error}")))?;
         Ok(Self { glob, by_name: !relative.contains('/') && relative == text })
     }
 

@@ -80,7 +80,7 @@ impl Tool for MoveFileTool {
             access: subject.access(&call),
             input: call.input,
         };
-        let removal = Move {
+        let removal = MoveJob {
             from,
             to,
             real: (subject.confined.real.clone(), target.real.clone()),
@@ -114,7 +114,7 @@ fn target(roots: &Roots, to: &str, from: &ConfinedPath) -> Result<ConfinedPath, 
 }
 
 /// Moves the file, after the question was answered.
-struct Move {
+struct MoveJob {
     from: String,
     to: String,
     /// Both paths without symlinks, as of the question.
@@ -124,7 +124,7 @@ struct Move {
     limits: Arc<AccessLimits>,
 }
 
-impl Move {
+impl MoveJob {
     fn make(&self, stop: &StopFlag) -> Result<(), RefusalReason> {
         let roots = Roots::open(&self.site, &self.limits)?;
         let from = roots.find(&self.from)?;

@@ -37,12 +37,12 @@ pub(super) enum Typed {
 }
 
 pub(super) struct LineEditor {
-    wanted: mpsc::Sender<Wanted>,
+    wanted: mpsc::Sender<LineRequest>,
     commands: Commands,
 }
 
 /// A request for a line.
-struct Wanted {
+struct LineRequest {
     /// The initial text of the line.
     initial: String,
     reply: oneshot::Sender<Typed>,
@@ -75,7 +75,7 @@ impl LineEditor {
     pub(super) fn next(&self, initial: String) -> oneshot::Receiver<Typed> {
         let (reply, receiver) = oneshot::channel();
         // If the thread is gone, `reply` is dropped, and the receiver reports that.
-        let _ = self.wanted.send(Wanted { initial, reply });
+        let _ = self.wanted.send(LineRequest { initial, reply });
         receiver
     }
 
@@ -84,8 +84,8 @@ impl LineEditor {
     }
 }
 
-fn serve(mut editor: Editor<Slash, FileHistory>, history: &Path, requests: &mpsc::Receiver<Wanted>) {
-    for Wanted { initial, reply } in requests {
+fn serve(mut editor: Editor<Slash, FileHistory>, history: &Path, requests: &mpsc::Receiver<LineRequest>) {
+    for LineRequest { initial, reply } in requests {
         let typed = match editor.readline_with_initial("> ", (&initial, "")) {
             Ok(line) => {
                 if editor.add_history_entry(&line).unwrap_or(false) {

@@ -27,7 +27,7 @@ const DEADLINE: Duration = Duration::from_secs(3);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The session to use.
-pub(super) enum Session {
+pub(super) enum SessionChoice {
     New,
     /// The newest session of this folder.
     Newest,
@@ -35,7 +35,7 @@ pub(super) enum Session {
     Named(String),
 }
 
-impl Session {
+impl SessionChoice {
     pub(super) fn wanted(args: &AskArgs) -> Self {
         match (&args.session, args.newest) {
             (Some(id), _) => Self::Named(id.clone()),
@@ -72,7 +72,7 @@ pub(super) async fn connect(endpoint: &Endpoint<'_>, once: bool) -> anyhow::Resu
 /// daemon that is stopping closes the connection without an answer; its successor is available a
 /// moment later.
 async fn introduce(places: &Paths, once: bool) -> anyhow::Result<Client> {
-    let patience = Instant::now() + DEADLINE;
+    let deadline = Instant::now() + DEADLINE;
     loop {
         let mut client = Client::over(launch::connect_or_start(places, &launch::own_program()?)?)?;
         let hello = HelloParams { one_shot: once, ..launch::hello(places, None) };
@@ -81,7 +81,7 @@ async fn introduce(places: &Paths, once: bool) -> anyhow::Result<Client> {
                 initialize(&mut client).await?;
                 return Ok(client);
             }
-            Err(error) if error.is::<Refused>() || error.is::<NoAnswer>() || Instant::now() > patience => {
+            Err(error) if error.is::<Refused>() || error.is::<NoAnswer>() || Instant::now() > deadline => {
                 return Err(error);
             }
             Err(_) => tokio::time::sleep(POLL_INTERVAL).await,
@@ -103,9 +103,9 @@ fn capabilities() -> Value {
     json!({ "session": { "notices": {}, "compaction": {} }, "_meta": meta })
 }
 
-pub(super) async fn open(client: &mut Client, wanted: &Session) -> anyhow::Result<Opened> {
+pub(super) async fn open(client: &mut Client, wanted: &SessionChoice) -> anyhow::Result<Opened> {
     match wanted {
-        Session::New => {
+        SessionChoice::New => {
             let opened: Value = client.call(method::SESSION_NEW, json!({ "cwd": folder()?, "mcpServers": [] })).await?;
             let session = opened["sessionId"]
                 .as_str()
@@ -113,7 +113,7 @@ pub(super) async fn open(client: &mut Client, wanted: &Session) -> anyhow::Resul
                 .to_owned();
             Ok(describe(session, &opened, None))
         }
-        Session::Newest => {
+        SessionChoice::Newest => {
             let cwd = folder()?;
             let (found, _) = session_lookup::page(client, Some(&cwd), &Value::Null).await?;
             let Some(newest) = found.first() else {
@@ -122,7 +122,7 @@ pub(super) async fn open(client: &mut Client, wanted: &Session) -> anyhow::Resul
             };
             resume(client, newest["sessionId"].as_str().unwrap_or_default(), newest["title"].as_str()).await
         }
-        Session::Named(given) => {
+        SessionChoice::Named(given) => {
             let session = session_lookup::find(client, given).await?;
             let live = session_lookup::in_memory(client).await?;
             let title = live.into_iter().find(|card| card.id.as_str() == session).and_then(|card| card.title);

@@ -16,7 +16,7 @@ use terminal::table::one_line;
 use wire::method;
 use wire::rpc::RpcError;
 
-use super::opening::{self, Session};
+use super::opening::{self, SessionChoice};
 use super::output::Output;
 use super::{Conversation, picking};
 use crate::client::{Client, Refused};
@@ -37,7 +37,7 @@ impl Conversation {
         let rest = rest.trim();
         let done = match name {
             "model" | "mode" | "approval" => self.choose_option(name, rest).await,
-            "new" => self.switch_to(&Session::New).await,
+            "new" => self.switch_to(&SessionChoice::New).await,
             "resume" => self.resume(rest).await,
             "search" => self.search(rest).await,
             "diff" => self.show_changes().await,
@@ -103,7 +103,7 @@ impl Conversation {
     }
 
     /// Continues the conversation in another session.
-    async fn switch_to(&mut self, wanted: &Session) -> anyhow::Result<()> {
+    async fn switch_to(&mut self, wanted: &SessionChoice) -> anyhow::Result<()> {
         let mut opened = opening::open(&mut self.client, wanted).await?;
         opened.status.home.clone_from(&self.home);
         self.session.clone_from(&opened.session);
@@ -117,11 +117,11 @@ impl Conversation {
         if !wanted.is_empty()
             && let Ok(session) = session_lookup::find(&mut self.client, wanted).await
         {
-            return self.switch_to(&Session::Named(session)).await;
+            return self.switch_to(&SessionChoice::Named(session)).await;
         }
         let Self { client, output, signals, home, .. } = self;
         match pick_session(client, output, signals, wanted, home).await? {
-            Some(session) => self.switch_to(&Session::Named(session)).await,
+            Some(session) => self.switch_to(&SessionChoice::Named(session)).await,
             None => Ok(()),
         }
     }

@@ -17,7 +17,7 @@ use crate::client::Refused;
 const PART: usize = 256 << 10;
 
 pub(super) async fn run(daemon: &mut DaemonClient, file: &Path) -> anyhow::Result<()> {
-    let mut parts = Parts::new(open(file)?);
+    let mut parts = EventBatches::new(open(file)?);
     let foreign = || format!("{} is not what `acpd ctl export` writes", file.display());
     let mut part = parts.next().with_context(foreign)?;
     if part.is_empty() {
@@ -66,12 +66,12 @@ fn open(file: &Path) -> anyhow::Result<Box<dyn BufRead>> {
 }
 
 /// Reads the events of a file, a few at a time.
-struct Parts<R> {
+struct EventBatches<R> {
     lines: R,
     number: usize,
 }
 
-impl<R: BufRead> Parts<R> {
+impl<R: BufRead> EventBatches<R> {
     fn new(lines: R) -> Self {
         Self { lines, number: 0 }
     }
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     fn parts(text: &str) -> anyhow::Result<Vec<usize>> {
-        let mut parts = Parts::new(text.as_bytes());
+        let mut parts = EventBatches::new(text.as_bytes());
         let mut lengths = Vec::new();
         loop {
             match parts.next()?.len() {

@@ -115,11 +115,11 @@ impl Drop for FullScreen {
 
 /// Waits for input, at most this long. Returns true if the terminal was closed; crossterm would
 /// then read forever.
-fn terminal_is_gone(patience: Duration) -> anyhow::Result<bool> {
+fn terminal_is_gone(timeout: Duration) -> anyhow::Result<bool> {
     let stdin = io::stdin();
     let mut source = [PollFd::new(&stdin, PollFlags::IN)];
-    let patience = Timespec { tv_sec: 0, tv_nsec: patience.subsec_nanos().into() };
-    match poll(&mut source, Some(&patience)) {
+    let timeout = Timespec { tv_sec: 0, tv_nsec: timeout.subsec_nanos().into() };
+    match poll(&mut source, Some(&timeout)) {
         Ok(_) | Err(Errno::INTR) => {}
         Err(error) => return Err(error).context("cannot wait for input from the terminal"),
     }

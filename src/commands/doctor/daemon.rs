@@ -25,7 +25,7 @@ use bridge::socket;
 const ANSWER_DEADLINE: Duration = Duration::from_secs(3);
 
 /// What earlier checks have found.
-pub(super) struct Known {
+pub(super) struct EarlierFindings {
     /// The name of the check whose failure prevents a daemon from starting, if there is one.
     pub(super) obstacle: Option<&'static str>,
     /// Whether systemd listens on the daemon's behalf.
@@ -33,9 +33,9 @@ pub(super) struct Known {
     pub(super) is_writable: bool,
 }
 
-pub(super) async fn check(places: &Paths, known: &Known) -> Vec<Finding> {
+pub(super) async fn check(places: &Paths, earlier: &EarlierFindings) -> Vec<Finding> {
     let holder = launch::daemon_holder(places);
-    let mut findings = vec![check_socket(places, holder.as_ref(), known)];
+    let mut findings = vec![check_socket(places, holder.as_ref(), earlier)];
     let status = match &holder {
         Some(holder) => match look(places, holder).await {
             Ok(status) => Some(status),
@@ -45,7 +45,7 @@ pub(super) async fn check(places: &Paths, known: &Known) -> Vec<Finding> {
             }
         },
         None => {
-            findings.push(none_runs(known));
+            findings.push(none_runs(earlier));
             None
         }
     };
@@ -55,17 +55,17 @@ pub(super) async fn check(places: &Paths, known: &Known) -> Vec<Finding> {
     let store = places.history();
     // Measuring a large store takes a moment, and the disk may be slow.
     let found = tokio::task::spawn_blocking(move || StoreFolder::look(&store)).await;
-    findings.push(check_store(places, status.as_ref(), found.unwrap_or_default(), known));
+    findings.push(check_store(places, status.as_ref(), found.unwrap_or_default(), earlier));
     findings
 }
 
-fn none_runs(known: &Known) -> Finding {
-    match known.obstacle {
+fn none_runs(earlier: &EarlierFindings) -> Finding {
+    match earlier.obstacle {
         Some(check) => {
             let says = format!("no daemon is running, and none can start: see `{check}`");
             Finding::fail("daemon", says, "fix that first; then the next editor or `acpd ask` starts a daemon")
         }
-        None if known.is_activated => {
+        None if earlier.is_activated => {
             Finding::ok("daemon", "no daemon is running; systemd starts one when a client connects")
         }
         None => Finding::ok("daemon", "no daemon is running; the first editor or `acpd ask` starts one"),
@@ -121,7 +121,7 @@ fn describe(status: &StatusCard) -> Finding {
     }
 }
 
-fn check_socket(places: &Paths, holder: Option<&LockHolder>, known: &Known) -> Finding {
+fn check_socket(places: &Paths, holder: Option<&LockHolder>, earlier: &EarlierFindings) -> Finding {
     let path = places.socket.display();
     let folder = places.socket_folder();
     match fs::metadata(folder) {
@@ -149,21 +149,21 @@ fn check_socket(places: &Paths, holder: Option<&LockHolder>, known: &Known) -> F
             Finding::fail("socket", format!("{path} is open to other users"), format!("chmod 600 {path}"))
         }
         Ok(_) if holder.is_some() => Finding::ok("socket", path.to_string()),
-        Ok(_) => unserved(&places.socket, known),
+        Ok(_) => unserved(&places.socket, earlier),
     }
 }
 
 /// Returns the finding about a socket without a daemon. The kernel reports whether a process
 /// listens on it; connecting would start a daemon.
-fn unserved(socket: &Path, known: &Known) -> Finding {
+fn unserved(socket: &Path, earlier: &EarlierFindings) -> Finding {
     let path = socket.display();
     match socket::has_listener(socket) {
-        true if known.is_activated => Finding::ok("socket", format!("{path}, held by systemd")),
+        true if earlier.is_activated => Finding::ok("socket", format!("{path}, held by systemd")),
         true => {
             let says = format!("a process that is not an acpd daemon listens on {path}; clients would wait for it");
             Finding::fail("socket", says, format!("find it with `ss -xlp src {path}` and stop it"))
         }
-        false if known.is_activated => {
+        false if earlier.is_activated => {
             let says = format!("{path} is not the socket on which systemd listens");
             Finding::fail("socket", says, "systemctl --user restart acpd.socket")
         }
@@ -200,7 +200,7 @@ impl StoreFolder {
     }
 }
 
-fn check_store(places: &Paths, status: Option<&StatusCard>, found: StoreFolder, known: &Known) -> Finding {
+fn check_store(places: &Paths, status: Option<&StatusCard>, found: StoreFolder, earlier: &EarlierFindings) -> Finding {
     let folder = places.history();
     let path = folder.display();
     let status = status.map(|status| &status.store);
@@ -210,12 +210,14 @@ fn check_store(places: &Paths, status: Option<&StatusCard>, found: StoreFolder, 
             let says = format!("{path}{size}: the last write failed: {reason}");
             return Finding::fail("store", says, state::advice_for_store(reason, &places.state));
         }
-        (_, Some(obstacle)) if known.is_writable => return obstacle,
+        (_, Some(obstacle)) if earlier.is_writable => return obstacle,
         (_, _) => {}
     }
     let Some(size) = found.size else {
         return match status {
-            _ if !known.is_writable => Finding::fail("store", format!("{path} cannot be created"), "see `state` above"),
+            _ if !earlier.is_writable => {
+                Finding::fail("store", format!("{path} cannot be created"), "see `state` above")
+            }
             Some(StoreStatus::Open { .. }) => {
                 let says = format!("{path} was removed while the daemon ran, so prompts fail");
                 Finding::fail("store", says, "put the folder back, or begin a new history: acpd ctl restart")
@@ -227,7 +229,7 @@ fn check_store(places: &Paths, status: Option<&StatusCard>, found: StoreFolder, 
     };
     let size = human(size);
     match status {
-        _ if !known.is_writable => {
+        _ if !earlier.is_writable => {
             let says = format!("{path}, {size}, can be read but not written: prompts fail");
             Finding::fail("store", says, "see `state` above")
         }

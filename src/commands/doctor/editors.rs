@@ -13,15 +13,15 @@ use crate::launch;
 use crate::paths::Paths;
 
 /// An editor, with the names of its programs and its install locations outside PATH.
-struct Known {
+struct KnownEditor {
     name: &'static str,
     editor: EditorName,
     programs: &'static [&'static str],
     elsewhere: &'static [&'static str],
 }
 
-const KNOWN: [Known; 5] = [
-    Known {
+const KNOWN_EDITORS: [KnownEditor; 5] = [
+    KnownEditor {
         name: "Zed",
         editor: EditorName::Zed,
         programs: &["zed", "zeditor", "zedit", "zed-editor"],
@@ -32,7 +32,7 @@ const KNOWN: [Known; 5] = [
             "/var/lib/flatpak/exports/bin/dev.zed.Zed",
         ],
     },
-    Known {
+    KnownEditor {
         name: "a JetBrains IDE",
         editor: EditorName::Jetbrains,
         programs: &["idea", "pycharm", "webstorm", "goland", "clion", "rustrover", "phpstorm", "rubymine", "rider"],
@@ -42,9 +42,9 @@ const KNOWN: [Known; 5] = [
             "/snap/bin/intellij-idea-ultimate",
         ],
     },
-    Known { name: "Neovim", editor: EditorName::Neovim, programs: &["nvim"], elsewhere: &["/snap/bin/nvim"] },
-    Known { name: "Emacs", editor: EditorName::Emacs, programs: &["emacs"], elsewhere: &["/snap/bin/emacs"] },
-    Known {
+    KnownEditor { name: "Neovim", editor: EditorName::Neovim, programs: &["nvim"], elsewhere: &["/snap/bin/nvim"] },
+    KnownEditor { name: "Emacs", editor: EditorName::Emacs, programs: &["emacs"], elsewhere: &["/snap/bin/emacs"] },
+    KnownEditor {
         name: "VS Code",
         editor: EditorName::Vscode,
         programs: &["code", "codium", "code-oss"],
@@ -53,7 +53,7 @@ const KNOWN: [Known; 5] = [
 ];
 
 pub(super) fn check(places: &Paths, path: Option<&str>) -> Vec<Finding> {
-    let found = KNOWN.iter().filter_map(|known| Some((known, find(known, places, path)?)));
+    let found = KNOWN_EDITORS.iter().filter_map(|known| Some((known, find(known, places, path)?)));
     let mut findings: Vec<Finding> = found.map(|(known, place)| judge(known, &place, places, path)).collect();
     if findings.is_empty() {
         let says = "found none of Zed, JetBrains IDEs, Neovim, Emacs, VS Code";
@@ -66,7 +66,7 @@ pub(super) fn check(places: &Paths, path: Option<&str>) -> Vec<Finding> {
     findings
 }
 
-fn find(known: &Known, places: &Paths, path: Option<&str>) -> Option<PathBuf> {
+fn find(known: &KnownEditor, places: &Paths, path: Option<&str>) -> Option<PathBuf> {
     let named = known.programs.iter().find_map(|name| which(name, path));
     let home = |place: &&str| match place.strip_prefix("~/") {
         Some(below) => places.home.join(below),
@@ -75,7 +75,7 @@ fn find(known: &Known, places: &Paths, path: Option<&str>) -> Option<PathBuf> {
     named.or_else(|| known.elsewhere.iter().map(home).find(|place| place.exists()))
 }
 
-fn judge(known: &Known, place: &Path, places: &Paths, path: Option<&str>) -> Finding {
+fn judge(known: &KnownEditor, place: &Path, places: &Paths, path: Option<&str>) -> Finding {
     let says = format!("{} ({})", known.name, place.display());
     let setup = format!("acpd setup {}", known.editor.name());
     let Some(file) = setups(known.editor, places).into_iter().find_map(|setup| setup.file) else {

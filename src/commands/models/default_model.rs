@@ -11,7 +11,7 @@ use domain::model::Catalogue;
 use terminal::picker::{Picker, PickerItem};
 use toml_edit::{DocumentMut, Item, Table, Value};
 
-use super::Known;
+use super::AvailableModels;
 use super::config_file::{self, ConfigFile};
 use crate::commands::{Ending, ask};
 use crate::paths::Paths;
@@ -20,7 +20,7 @@ use crate::paths::Paths;
 /// setting.
 pub(super) async fn run(
     places: &Paths,
-    known: &Known<'_>,
+    known: &AvailableModels<'_>,
     model: Option<&str>,
     configured: Option<&str>,
 ) -> anyhow::Result<Ending> {
@@ -46,7 +46,7 @@ pub(super) async fn run(
 }
 
 /// Lets the user choose from the models on offer.
-async fn choose(known: &Known<'_>, current: &str) -> anyhow::Result<Option<String>> {
+async fn choose(known: &AvailableModels<'_>, current: &str) -> anyhow::Result<Option<String>> {
     let ids: Vec<&str> = known.offered.iter().map(|offered| offered.info.id.as_str()).collect();
     if ids.is_empty() {
         bail!("no model can be used; `acpd login` adds a provider");

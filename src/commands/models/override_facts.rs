@@ -7,7 +7,7 @@ use anyhow::{Context, bail, ensure};
 use domain::{ModelId, similar_names};
 use toml_edit::{DocumentMut, Item, Value};
 
-use super::Known;
+use super::AvailableModels;
 use super::config_file::{self, ConfigFile};
 use crate::assemble::accounts::{self, ModelPattern, Providers};
 use crate::commands::Ending;
@@ -22,7 +22,7 @@ pub(super) fn is_known_name(providers: &Providers, pattern: &str) -> bool {
 }
 
 /// Fails, with similar names, if a pattern names no model that a session may choose.
-pub(super) fn expect_listed(known: &Known<'_>, pattern: &str) -> anyhow::Result<()> {
+pub(super) fn expect_listed(known: &AvailableModels<'_>, pattern: &str) -> anyhow::Result<()> {
     let listed = ModelPattern::new(pattern);
     let ids: Vec<&str> = known.offered.iter().map(|offered| offered.info.id.as_str()).collect();
     if known.has(&ModelId::from(pattern)) || ids.iter().any(|id| listed.matches(id)) {

@@ -50,7 +50,7 @@ struct SessionActor {
 }
 
 #[derive(Debug)]
-struct Wish {
+struct EvictionRequest {
     id: SessionId,
     retention: LogRetention,
     /// The session that was live when the request was made, if it must be gone before the request
@@ -59,14 +59,14 @@ struct Wish {
 }
 
 #[derive(Default)]
-struct World {
+struct Simulation {
     table: SessionTable,
     tickets: u64,
     incarnations: u64,
     mail: BTreeMap<Sender, VecDeque<Input>>,
     /// Callers that are not answered yet, and whether each one still waits.
     opening: BTreeMap<CallerId, bool>,
-    wishes: BTreeMap<CallerId, Wish>,
+    evictions: BTreeMap<CallerId, EvictionRequest>,
     drains: BTreeSet<CallerId>,
     draining: bool,
     permits: BTreeMap<PermitId, SessionId>,
@@ -88,7 +88,7 @@ fn pick<T>(among: impl IntoIterator<Item = T>, choice: usize) -> Option<T> {
     (!among.is_empty()).then(|| among.swap_remove(choice % among.len()))
 }
 
-impl World {
+impl Simulation {
     fn new() -> Self {
         let ids: Vec<SessionId> = ["a", "b"].into_iter().map(SessionId::from).collect();
         let logs = ids.iter().cloned().zip([0, 1]).collect();
@@ -177,7 +177,7 @@ impl World {
             Action::BecomeIdle(_) if is_idle => {
                 let caller = self.ticket();
                 let retention = LogRetention::DeleteIfEmpty;
-                self.wishes.insert(caller, Wish { id: id.clone(), retention, ends: None });
+                self.evictions.insert(caller, EvictionRequest { id: id.clone(), retention, ends: None });
                 let evict = Input::Evict { id, retention, reason: EvictionReason::Idle, caller };
                 self.send(Sender::Session(incarnation), evict);
             }
@@ -238,7 +238,7 @@ impl World {
         if retention == LogRetention::Delete {
             self.doomed.insert(id.clone());
         }
-        self.wishes.insert(caller, Wish { id: id.clone(), retention, ends: self.table.live(&id) });
+        self.evictions.insert(caller, EvictionRequest { id: id.clone(), retention, ends: self.table.live(&id) });
         self.step(Input::Evict { id, retention, reason: EvictionReason::Unwanted, caller });
     }
 
@@ -297,7 +297,7 @@ impl World {
             }
             Effect::RemoveServers { id } => assert!(!self.logs.contains_key(&id), "{id} is still there"),
             Effect::Confirm { caller, result } => {
-                let wish = self.wishes.remove(&caller).expect("a wish is confirmed once");
+                let wish = self.evictions.remove(&caller).expect("a wish is confirmed once");
                 if result.is_ok() && wish.retention == LogRetention::Delete {
                     assert!(!self.logs.contains_key(&wish.id), "the deletion of {} was confirmed too early", wish.id);
                     self.deleted.insert(wish.id);
@@ -350,7 +350,7 @@ impl World {
             self.deliver(sender);
         }
         assert!(self.opening.is_empty(), "callers wait forever: {:?}", self.opening);
-        assert!(self.wishes.is_empty(), "wishes are never confirmed: {:?}", self.wishes);
+        assert!(self.evictions.is_empty(), "wishes are never confirmed: {:?}", self.evictions);
         assert!(self.drains.is_empty(), "the daemon never stops: {:?}", self.table);
         for id in &self.ids {
             let running = self.sessions.iter().find(|(_, actor)| actor.id == *id);
@@ -392,13 +392,13 @@ proptest! {
         drains in any::<bool>(),
         after in prop::collection::vec(action(), 0..20),
     ) {
-        let mut world = World::new();
-        before.into_iter().for_each(|action| world.act(action));
+        let mut simulation = Simulation::new();
+        before.into_iter().for_each(|action| simulation.act(action));
         if drains {
-            world.act(Action::Drain);
+            simulation.act(Action::Drain);
         }
-        after.into_iter().for_each(|action| world.act(action));
-        world.settle();
+        after.into_iter().for_each(|action| simulation.act(action));
+        simulation.settle();
     }
 }
 

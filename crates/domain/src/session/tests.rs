@@ -53,7 +53,7 @@ struct Work {
     suspended: bool,
 }
 
-struct World {
+struct Simulation {
     machine: SessionMachine,
     policy: SessionPolicy,
     log: Vec<Arc<Event>>,
@@ -71,7 +71,7 @@ struct World {
     old_turn: Option<TurnId>,
 }
 
-impl World {
+impl Simulation {
     fn new(policy: SessionPolicy, agent: Option<&str>) -> Self {
         let created = EventKind::Created {
             cwd: "/w".into(),
@@ -83,7 +83,7 @@ impl World {
         };
         let start = SessionStart::Created { event: Box::new(created), real_cwd: "/real".into() };
         let machine = SessionMachine::new(SessionState::new("s".into()), &start, policy);
-        let mut world = Self {
+        let mut simulation = Self {
             machine,
             policy,
             log: Vec::new(),
@@ -97,8 +97,8 @@ impl World {
             last_turn: None,
             old_turn: None,
         };
-        world.deliver(Input::Opened(start));
-        world
+        simulation.deliver(Input::Opened(start));
+        simulation
     }
 
     /// Reopens the session from what is stored: its log and its summary.
@@ -465,10 +465,10 @@ proptest! {
         policy in policies(),
         moves in moves(),
     ) {
-        let mut world = World::new(policy, None);
+        let mut simulation = Simulation::new(policy, None);
         for step in moves {
-            world.apply(step);
+            simulation.apply(step);
         }
-        world.settle();
+        simulation.settle();
     }
 }

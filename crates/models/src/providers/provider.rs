@@ -63,13 +63,13 @@ pub(super) struct Provider {
     /// Whether the provider is asked for its list.
     discovers: bool,
     /// The lists by address, because two sessions may reach a provider at different addresses.
-    lists: Mutex<HashMap<String, List>>,
+    lists: Mutex<HashMap<String, ModelListState>>,
     /// Changes whenever a refresh of the provider has ended.
     ended: watch::Sender<u64>,
 }
 
 #[derive(Debug)]
-struct List {
+struct ModelListState {
     /// The earliest time of the next fetch.
     again: Instant,
     /// Whether a fetch is running.
@@ -83,7 +83,7 @@ struct List {
     trouble: Option<String>,
 }
 
-impl List {
+impl ModelListState {
     fn new(now: Instant) -> Self {
         Self { again: now, pending: false, asked: now, models: None, truncated: false, trouble: None }
     }
@@ -206,7 +206,7 @@ impl Provider {
     /// Whether a session may choose this model: a listed one, or any while the list is unknown or
     /// incomplete.
     pub(super) fn has(&self, model: &str, environment: &Environment) -> bool {
-        let is_unknown = |list: &List| list.models.is_none() && (list.pending || list.trouble.is_some());
+        let is_unknown = |list: &ModelListState| list.models.is_none() && (list.pending || list.trouble.is_some());
         let is_open = self
             .lock()
             .get(&self.service.address.of(environment))
@@ -278,7 +278,7 @@ impl Provider {
         {
             let mut lists = self.lock();
             let now = Instant::now();
-            let list = lists.entry(address.clone()).or_insert_with(|| List::new(now));
+            let list = lists.entry(address.clone()).or_insert_with(|| ModelListState::new(now));
             let is_unasked = list.models.is_none() && list.trouble.is_none();
             if list.pending || (list.again > now && !(when == RefreshWhen::Unasked && is_unasked)) {
                 return;
@@ -328,7 +328,7 @@ impl Provider {
         let fresh = if models.is_some() && self.role != Role::Local { FRESH } else { FRESH_LOCAL };
         let now = Instant::now();
         let mut lists = self.lock();
-        let list = lists.entry(address.to_owned()).or_insert_with(|| List::new(now));
+        let list = lists.entry(address.to_owned()).or_insert_with(|| ModelListState::new(now));
         list.again = now + fresh;
         list.trouble = trouble;
         // An old list is better than none, except for a server on this machine that is gone.
@@ -350,7 +350,7 @@ impl Provider {
         self.lock().get(&self.service.address.of(environment))?.models.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, List>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, ModelListState>> {
         // Every operation leaves the map consistent, so a panic elsewhere does no harm.
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -118,10 +118,10 @@ async fn a_stream_that_breaks_anywhere_is_recognised_as_broken() {
                 assert_eq!(error, None, "{kind:?} {at}");
                 // Counts come after the stop reason and may be lost with the rest.
                 let is_said = |delta: &Delta| !matches!(delta, Delta::Usage(_) | Delta::Notice(_));
-                let said: Vec<Delta> = without_seals(deltas).into_iter().filter(is_said).collect();
+                let received: Vec<Delta> = without_seals(deltas).into_iter().filter(is_said).collect();
                 // What was shown before the break is void, and all of it comes again; no call was
                 // made before.
-                let mut tries = said.split(|delta| *delta == Delta::Abandoned).rev();
+                let mut tries = received.split(|delta| *delta == Delta::Abandoned).rev();
                 assert_eq!(tries.next(), Some(&*expected), "{kind:?} {at}");
                 for void in tries {
                     assert!(expected.starts_with(void), "{kind:?} {at}");
@@ -160,7 +160,7 @@ async fn a_stream_of_single_bytes_is_read() {
 
 /// What a model had said when its answer was cut off.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Said {
+enum Received {
     Nothing,
     Thought,
     Text,
@@ -169,19 +169,19 @@ enum Said {
 }
 
 /// Finds the latest of these that the beginning of an answer shows.
-fn said(beginning: &[u8]) -> Said {
+fn received(beginning: &[u8]) -> Received {
     let shows = |word: &str| beginning.windows(word.len()).any(|window| window == word.as_bytes());
     // Each text arrives in two halves, and these are parts of the second ones.
     if shows("irst.txt") {
-        Said::OneCall
+        Received::OneCall
     } else if shows("read_file") {
-        Said::HalfCall
+        Received::HalfCall
     } else if shows("ook.") {
-        Said::Text
+        Received::Text
     } else if shows("beln.") {
-        Said::Thought
+        Received::Thought
     } else {
-        Said::Nothing
+        Received::Nothing
     }
 }
 
@@ -211,13 +211,13 @@ async fn a_cut_after_a_thought_a_text_half_a_call_or_one_call_is_asked_for_again
             assert_eq!(tries.next(), Some(&*expected), "{dialect:?} {at}");
             // No tool may run for an answer that was cut off.
             assert!(!tries.flatten().any(|delta| matches!(delta, Delta::Call { .. })), "{dialect:?} {at}");
-            seen.push(said(&bytes[..at]));
+            seen.push(received(&bytes[..at]));
         }
         seen.sort();
         seen.dedup();
         assert_eq!(
             seen,
-            [Said::Nothing, Said::Thought, Said::Text, Said::HalfCall, Said::OneCall],
+            [Received::Nothing, Received::Thought, Received::Text, Received::HalfCall, Received::OneCall],
             "{dialect:?} is cut in all places"
         );
     }

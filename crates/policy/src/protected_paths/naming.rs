@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use domain::Environment;
 
-use crate::glob::{Star, glob};
+use crate::glob::{StarMatches, glob};
 use crate::shell::{self, Programs};
 
 /// Characters that end a word, besides whitespace. A path may follow any of them.
@@ -187,7 +187,7 @@ pub(super) fn fits_part(part: Component<'_>, wanted: Component<'_>) -> bool {
     let part = part.as_os_str().to_string_lossy();
     // A pattern that is too long to compile may match anything.
     part.contains(['*', '?', '['])
-        && glob(&part, Star::WithinPart).map_or(true, |glob| glob.is_match(wanted.as_os_str()))
+        && glob(&part, StarMatches::WithinPart).map_or(true, |glob| glob.is_match(wanted.as_os_str()))
 }
 
 /// Returns whether a path contains the last two components of a protected path, as in

@@ -17,7 +17,7 @@ use std::cell::OnceCell;
 use globset::GlobMatcher;
 
 use super::Match;
-use crate::glob::{BadGlob, Star, glob};
+use crate::glob::{BadGlob, StarMatches, glob};
 use crate::shell::{self, PlainWord, Programs, Word, base, evaluates_later, may_mention, own_arguments, plain, starts};
 
 /// Characters that make a rule's text a glob.
@@ -65,7 +65,7 @@ pub(super) enum CommandPattern {
 impl CommandPattern {
     pub(super) fn new(text: &str) -> Result<Self, BadGlob> {
         if text.contains(GLOB) {
-            return Ok(Self::Glob(glob(&spaced(text), Star::Anything)?));
+            return Ok(Self::Glob(glob(&spaced(text), StarMatches::Anything)?));
         }
         Ok(Self::Words(text.split_whitespace().map(str::to_owned).collect()))
     }

@@ -8,14 +8,14 @@ use expect_test::expect;
 
 use super::*;
 
-struct Place {
+struct Fixture {
     home: tempfile::TempDir,
     project: PathBuf,
     library: Library,
 }
 
 /// Returns a trusted project and a user's folder, both empty.
-fn place() -> Place {
+fn fixture() -> Fixture {
     let home = tempfile::tempdir().unwrap();
     let project = home.path().join("project");
     fs::create_dir_all(project.join(".git")).unwrap();
@@ -25,10 +25,10 @@ fn place() -> Place {
         skill_folders: vec![home.path().join("claude")],
         trusted: vec![project.clone()],
     };
-    Place { home, project, library }
+    Fixture { home, project, library }
 }
 
-impl Place {
+impl Fixture {
     fn write(&self, path: &str, text: &str) {
         let path = self.home.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -42,7 +42,7 @@ impl Place {
 
 #[test]
 fn skills_and_agents_are_listed_and_the_nearest_definition_wins() {
-    let at = place();
+    let at = fixture();
     at.write("project/.acpd/skills/pdf/SKILL.md", "---\ndescription: Fills forms\n---\nUse the script.");
     at.write("project/.claude/skills/notes/SKILL.md", "# Writing notes\nBriefly.");
     at.write("own/skills/pdf/SKILL.md", "hidden by the project's");
@@ -71,7 +71,7 @@ fn skills_and_agents_are_listed_and_the_nearest_definition_wins() {
 
 #[test]
 fn skills_and_agents_of_an_untrusted_project_are_not_used_with_a_notice() {
-    let mut at = place();
+    let mut at = fixture();
     at.write("project/.acpd/skills/pdf/SKILL.md", "text");
     at.write("project/.acpd/agents/tester.md", "text");
     at.library.trusted = vec![at.home.path().join("elsewhere")];
@@ -82,7 +82,7 @@ fn skills_and_agents_of_an_untrusted_project_are_not_used_with_a_notice() {
 
 #[test]
 fn a_project_skill_or_agent_withheld_by_a_rule_is_left_out_with_notice() {
-    let at = place();
+    let at = fixture();
     at.write("project/.acpd/skills/pdf/SKILL.md", "text");
     at.write("project/.acpd/agents/tester.md", "text");
     at.write("own/skills/mine/SKILL.md", "text");
@@ -96,7 +96,7 @@ fn a_project_skill_or_agent_withheld_by_a_rule_is_left_out_with_notice() {
 
 #[test]
 fn files_of_a_skill_are_read_below_its_folder_only() {
-    let at = place();
+    let at = fixture();
     at.write("secret.md", "hush");
     at.write("project/.acpd/skills/pdf/SKILL.md", "text");
     at.write("project/.acpd/skills/pdf/scripts/fill.py", "print()");
@@ -121,7 +121,7 @@ fn files_of_a_skill_are_read_below_its_folder_only() {
 
 #[test]
 fn many_and_long_descriptions_are_cut() {
-    let at = place();
+    let at = fixture();
     for number in 0..MAX_PER_FOLDER + 10 {
         at.write(
             &format!("own/skills/s{number:03}/SKILL.md"),

@@ -9,7 +9,7 @@ use super::options;
 use super::table::MarkdownTable;
 use crate::highlight::Highlighter;
 use crate::style::{Colors, Style};
-use crate::text_flow::{Look, TextFlow};
+use crate::text_flow::{TextFlow, TextStyle};
 
 /// The smallest width for text, even if the terminal is narrower.
 const MIN_TEXT_WIDTH: usize = 8;
@@ -22,12 +22,12 @@ pub(super) struct Blocks<'a> {
     /// Where the source begins that no event has covered yet.
     covered: usize,
     /// The margins of each line, from the outermost in.
-    margins: Vec<Margin>,
+    margins: Vec<LinePrefix>,
     lines: Vec<String>,
 }
 
 /// The prefix of the lines in a quote or in an item of a list.
-struct Margin {
+struct LinePrefix {
     /// The prefix of the first line only, such as a bullet.
     first: Option<String>,
     rest: String,
@@ -79,7 +79,7 @@ impl<'a> Blocks<'a> {
         if !text.trim().is_empty() {
             self.separate(begin);
             let mut flow = TextFlow::default();
-            flow.push(text.trim(), Look::default());
+            flow.push(text.trim(), TextStyle::default());
             self.flow(&flow);
         }
     }
@@ -114,17 +114,17 @@ impl<'a> Blocks<'a> {
     fn block(&mut self, event: Event<'a>) {
         match event {
             Event::Start(Tag::Paragraph) => {
-                let flow = self.inline(Look::default(), TagEnd::Paragraph);
+                let flow = self.inline(TextStyle::default(), TagEnd::Paragraph);
                 self.flow(&flow);
             }
             Event::Start(Tag::Heading { level, .. }) => {
-                let look = Look { bold: true, underline: level as usize == 1, ..Look::default() };
+                let look = TextStyle { bold: true, underline: level as usize == 1, ..TextStyle::default() };
                 let flow = self.inline(look, TagEnd::Heading(level));
                 self.flow(&flow);
             }
             Event::Start(Tag::BlockQuote(kind)) => {
                 let rest = self.colors.apply(Style::Dim, "│ ");
-                self.within(Margin { first: None, rest, width: 2 }, TagEnd::BlockQuote(kind));
+                self.within(LinePrefix { first: None, rest, width: 2 }, TagEnd::BlockQuote(kind));
             }
             Event::Start(Tag::CodeBlock(kind)) => self.code(&kind),
             Event::Start(Tag::List(first)) => self.list(first),
@@ -132,13 +132,13 @@ impl<'a> Blocks<'a> {
             Event::Rule => self.line(self.colors.apply(Style::Dim, &"─".repeat(self.room()))),
             Event::Start(tag) => {
                 let end = tag.to_end();
-                let flow = self.inline(Look::default(), end);
+                let flow = self.inline(TextStyle::default(), end);
                 self.flow(&flow);
             }
             // Text directly inside an item of a list.
             other => {
                 let mut flow = TextFlow::default();
-                self.inline_event(other, &mut vec![Look::default()], &mut flow);
+                self.inline_event(other, &mut vec![TextStyle::default()], &mut flow);
                 while self.events.peek().is_some_and(|(next, _)| is_inline(next)) {
                     let Some((next, _)) = self.next() else { break };
                     self.nested(next, &mut flow);
@@ -150,7 +150,7 @@ impl<'a> Blocks<'a> {
 
     /// Renders one inline event with everything inside.
     fn nested(&mut self, event: Event<'a>, flow: &mut TextFlow) {
-        let mut looks = vec![Look::default()];
+        let mut looks = vec![TextStyle::default()];
         self.inline_event(event, &mut looks, flow);
         while looks.len() > 1 {
             let Some((event, _)) = self.next() else { return };
@@ -160,7 +160,7 @@ impl<'a> Blocks<'a> {
 
     /// Renders blocks up to the end of the tag, with a margin. Where there is no room for another
     /// margin, there is none.
-    fn within(&mut self, margin: Margin, end: TagEnd) {
+    fn within(&mut self, margin: LinePrefix, end: TagEnd) {
         let depth = self.margins.len();
         let taken: usize = self.margins.iter().map(|margin| margin.width).sum();
         if taken + margin.width + MIN_TEXT_WIDTH <= self.width.max(MIN_TEXT_WIDTH + margin.width) {
@@ -209,7 +209,7 @@ impl<'a> Blocks<'a> {
                 None => "• ".to_owned(),
             };
             let width = mark.chars().count();
-            self.within(Margin { first: Some(mark), rest: " ".repeat(width), width }, TagEnd::Item);
+            self.within(LinePrefix { first: Some(mark), rest: " ".repeat(width), width }, TagEnd::Item);
         }
     }
 
@@ -250,7 +250,7 @@ impl<'a> Blocks<'a> {
             match event {
                 Event::Start(Tag::TableHead | Tag::TableRow) => table.begin_row(),
                 Event::Start(Tag::TableCell) => {
-                    let look = Look { bold: table.is_head(), ..Look::default() };
+                    let look = TextStyle { bold: table.is_head(), ..TextStyle::default() };
                     let cell = self.inline(look, TagEnd::TableCell);
                     table.cell(cell);
                 }
@@ -264,7 +264,7 @@ impl<'a> Blocks<'a> {
     }
 
     /// Renders the text up to the end of the tag.
-    fn inline(&mut self, look: Look, end: TagEnd) -> TextFlow {
+    fn inline(&mut self, look: TextStyle, end: TagEnd) -> TextFlow {
         let mut flow = TextFlow::default();
         let mut looks = vec![look];
         while let Some((event, _)) = self.next() {
@@ -276,12 +276,12 @@ impl<'a> Blocks<'a> {
         flow
     }
 
-    fn inline_event(&mut self, event: Event<'a>, looks: &mut Vec<Look>, flow: &mut TextFlow) {
+    fn inline_event(&mut self, event: Event<'a>, looks: &mut Vec<TextStyle>, flow: &mut TextFlow) {
         let look = looks.last().copied().unwrap_or_default();
         match event {
             Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => flow.push(&text, look),
             Event::Code(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
-                flow.push(&text, Look { code: true, ..look });
+                flow.push(&text, TextStyle { code: true, ..look });
             }
             Event::SoftBreak | Event::HardBreak => flow.push("\n", look),
             Event::TaskListMarker(done) => flow.push(if done { "☑ " } else { "☐ " }, look),
@@ -291,13 +291,13 @@ impl<'a> Blocks<'a> {
                 self.link(&dest_url, &title, TagEnd::Link, look, flow);
             }
             Event::Start(Tag::Image { dest_url, title, .. }) => {
-                flow.push("image: ", Look { dim: true, ..look });
+                flow.push("image: ", TextStyle { dim: true, ..look });
                 self.link(&dest_url, &title, TagEnd::Image, look, flow);
             }
             Event::Start(tag) => looks.push(match tag {
-                Tag::Emphasis => Look { italic: true, ..look },
-                Tag::Strong => Look { bold: true, ..look },
-                Tag::Strikethrough => Look { strike: true, ..look },
+                Tag::Emphasis => TextStyle { italic: true, ..look },
+                Tag::Strong => TextStyle { bold: true, ..look },
+                Tag::Strikethrough => TextStyle { strike: true, ..look },
                 _ => look,
             }),
             Event::End(_) => {
@@ -310,10 +310,10 @@ impl<'a> Blocks<'a> {
 
     /// Renders the text of a link, its address unless both are the same, and its title. An address
     /// hidden behind a text could lead anywhere.
-    fn link(&mut self, address: &str, title: &str, end: TagEnd, look: Look, flow: &mut TextFlow) {
+    fn link(&mut self, address: &str, title: &str, end: TagEnd, look: TextStyle, flow: &mut TextFlow) {
         let mut text = TextFlow::default();
         let mut plain = String::new();
-        let mut looks = vec![Look { underline: true, ..look }];
+        let mut looks = vec![TextStyle { underline: true, ..look }];
         while let Some((event, _)) = self.next() {
             if looks.len() == 1 && event == Event::End(end) {
                 break;
@@ -330,7 +330,7 @@ impl<'a> Blocks<'a> {
         let details: Vec<&str> = [address, &title].into_iter().filter(|detail| !detail.is_empty()).collect();
         if !details.is_empty() {
             let space = if plain.is_empty() { "" } else { " " };
-            flow.push(&format!("{space}({})", details.join(" ")), Look { dim: true, ..look });
+            flow.push(&format!("{space}({})", details.join(" ")), TextStyle { dim: true, ..look });
         }
     }
 }

@@ -91,7 +91,7 @@ impl<'a> MarkdownTable<'a> {
                 let mut flow = TextFlow::default();
                 if let Some(title) = head.get(column) {
                     flow.append(title.clone());
-                    flow.push(": ", crate::text_flow::Look::default());
+                    flow.push(": ", crate::text_flow::TextStyle::default());
                 }
                 flow.append(cell.clone());
                 lines.extend(flow.lines(room, colors).into_iter().map(|line| line.text));

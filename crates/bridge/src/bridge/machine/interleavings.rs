@@ -37,7 +37,7 @@ struct Prompt {
     is_recorded: bool,
 }
 
-struct World {
+struct Simulation {
     machine: Machine,
     /// The editor's frames that the machine has not accepted yet.
     stdin: VecDeque<Bytes>,
@@ -83,7 +83,7 @@ struct Delivered<'a> {
     id: Option<&'a RawValue>,
 }
 
-impl World {
+impl Simulation {
     fn new() -> Self {
         Self {
             machine: Machine::with_state(BridgeState::with_limits(LIMITS)),
@@ -446,15 +446,15 @@ fn facts(seen: &Value) -> (&str, Option<&str>, Option<u64>) {
 /// While sessions are resumed, the editor's frames stay in its pipe, and few have to be kept.
 #[test]
 fn the_editor_waits_until_its_sessions_are_back_or_late() {
-    let mut world = World::new();
-    world.open_session();
-    world.die(&[true], true, false);
-    world.take(Step::Connect(Attempt::Up { frame_limit: None }));
-    world.finish_sending();
+    let mut simulation = Simulation::new();
+    simulation.open_session();
+    simulation.die(&[true], true, false);
+    simulation.take(Step::Connect(Attempt::Up { frame_limit: None }));
+    simulation.finish_sending();
     let list = Bytes::from_static(br#"{"id":1,"method":"session/list"}"#);
-    assert!(!world.machine.is_ready_for(&list));
-    world.step(Input::ResumeTimedOut);
-    assert!(world.machine.is_ready_for(&list));
+    assert!(!simulation.machine.is_ready_for(&list));
+    simulation.step(Input::ResumeTimedOut);
+    assert!(simulation.machine.is_ready_for(&list));
 }
 
 proptest! {
@@ -462,17 +462,17 @@ proptest! {
 
     #[test]
     fn the_bridge_answers_everything_once_repeats_no_effect_and_keeps_order(steps in vec(step(), 0..60)) {
-        let mut world = World::new();
-        steps.into_iter().for_each(|step| world.take(step));
-        world.end();
+        let mut simulation = Simulation::new();
+        steps.into_iter().for_each(|step| simulation.take(step));
+        simulation.end();
     }
 
     #[test]
     fn a_session_outlives_the_daemon_in_any_order_of_events(steps in vec(session_step(), 0..60)) {
-        let mut world = World::new();
-        world.open_session();
-        steps.into_iter().for_each(|step| world.take(step));
-        world.end();
+        let mut simulation = Simulation::new();
+        simulation.open_session();
+        steps.into_iter().for_each(|step| simulation.take(step));
+        simulation.end();
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::moves::{Move, policies};
-use super::{Input, World};
+use super::{Input, Simulation};
 use crate::hosted::{AgentFailure, AgentReport, CallFields, Offer};
 use crate::permission::AgentOption;
 use crate::session::effect::Effect;
@@ -107,7 +107,7 @@ fn steps() -> impl Strategy<Value = Step> {
     ]
 }
 
-impl World {
+impl Simulation {
     pub(super) fn carry_out_hosted(&mut self, effect: Effect) {
         let child = &mut self.around.child;
         match effect {
@@ -267,11 +267,11 @@ fn a_notice_of_a_child_stays_in_the_log_if_no_client_sees_it() {
         unattended: UnattendedPolicy::Wait,
         idle_after: Duration::from_secs(600),
     };
-    let mut world = World::new(policy, Some("child"));
-    world.report(AgentReport::Notice("unseen".to_owned()));
-    world.apply(Move::Attach);
-    world.report(AgentReport::Notice("seen".to_owned()));
-    let notices: Vec<(&str, bool)> = world
+    let mut simulation = Simulation::new(policy, Some("child"));
+    simulation.report(AgentReport::Notice("unseen".to_owned()));
+    simulation.apply(Move::Attach);
+    simulation.report(AgentReport::Notice("seen".to_owned()));
+    let notices: Vec<(&str, bool)> = simulation
         .log
         .iter()
         .filter_map(|event| match &event.kind {
@@ -290,10 +290,10 @@ proptest! {
         policy in policies(),
         steps in prop::collection::vec(steps(), 1..60),
     ) {
-        let mut world = World::new(policy, Some("child"));
+        let mut simulation = Simulation::new(policy, Some("child"));
         for step in steps {
-            world.apply_hosted(step);
+            simulation.apply_hosted(step);
         }
-        world.settle_hosted();
+        simulation.settle_hosted();
     }
 }

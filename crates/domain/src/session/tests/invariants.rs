@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Activity, Work, World};
+use super::{Activity, Simulation, Work};
 use crate::{CallId, Decision, Event, EventKind};
 
-impl World {
+impl Simulation {
     /// Asserts that nothing else runs when an effect starts an activity.
     pub(super) fn assert_free(&self, what: &str) {
         let Work { expanding, backend, calls, restoring, slash_command, closing, .. } = &self.work;

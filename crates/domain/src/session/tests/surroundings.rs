@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::hosted::Child;
 use super::moves::{Move, policies, server_move};
-use super::{Input, InputReply, NewClient, World};
+use super::{Input, InputReply, NewClient, Simulation};
 use crate::event::Setting;
 use crate::mcp::{McpServer, McpTransport};
 use crate::session::effect::{Effect, ServerRequest};
@@ -37,7 +37,7 @@ pub(super) struct Surroundings {
     pub(super) child: Child,
 }
 
-impl World {
+impl Simulation {
     pub(super) fn carry_out_around(&mut self, effect: Effect) {
         match effect {
             Effect::RefuseEviction => self.around.evicting = false,
@@ -158,8 +158,8 @@ proptest! {
         policy in policies(),
         moves in prop::collection::vec(server_move(), 1..40),
     ) {
-        let mut world = World::new(policy, None);
-        moves.into_iter().for_each(|step| world.apply(step));
-        world.settle();
+        let mut simulation = Simulation::new(policy, None);
+        moves.into_iter().for_each(|step| simulation.apply(step));
+        simulation.settle();
     }
 }
