@@ -86,6 +86,17 @@ impl Child {
         request
     }
 
+    /// Answers a prompt of this editor, with this text if there is one.
+    async fn take_turn(&mut self, editor: &mut Editor, session: &str, prompt: &str, text: Option<&str>) {
+        let id = editor.prompt(session, prompt).await;
+        let received = self.receive("session/prompt").await;
+        if let Some(text) = text {
+            self.say(text).await;
+        }
+        self.end(&received).await;
+        editor.answer(id).await;
+    }
+
     async fn end(&mut self, prompt: &Value) {
         self.answer(prompt, json!({ "stopReason": "end_turn" })).await;
     }
@@ -205,18 +216,12 @@ async fn an_update_that_acpd_does_not_interpret_is_kept_and_passed_on_as_it_is()
 async fn a_childs_updates_without_a_prompt_are_shown_and_marked() {
     let (scene, mut children) = scene();
     let (mut zed, session, mut child) = opened(&scene, &mut children).await;
-    let id = zed.prompt(&session, "go").await;
-    let prompt = child.receive("session/prompt").await;
-    child.end(&prompt).await;
-    zed.answer(id).await;
+    child.take_turn(&mut zed, &session, "go", None).await;
     child.say("By the way.").await;
     let late = zed.update("agent_message_chunk").await;
     assert_eq!(late["params"]["update"]["content"]["text"], "By the way.");
     // An export shows what is written; the end of a turn is.
-    let id = zed.prompt(&session, "thanks").await;
-    let prompt = child.receive("session/prompt").await;
-    child.end(&prompt).await;
-    zed.answer(id).await;
+    child.take_turn(&mut zed, &session, "thanks", None).await;
     let export = zed.call("_acpd/export", json!({ "sessionId": session })).await;
     let kinds: Vec<&str> = export["result"]["events"]
         .as_array()
@@ -267,11 +272,7 @@ async fn a_client_of_version_2_sees_a_child_in_its_own_words() {
 async fn a_fork_shows_what_was_and_has_a_session_of_its_own_at_the_agent() {
     let (scene, mut children) = scene();
     let (mut zed, session, mut child) = opened(&scene, &mut children).await;
-    let id = zed.prompt(&session, "remember blue").await;
-    let prompt = child.receive("session/prompt").await;
-    child.say("I remember blue.").await;
-    child.end(&prompt).await;
-    zed.answer(id).await;
+    child.take_turn(&mut zed, &session, "remember blue", Some("I remember blue.")).await;
     let id = zed.request("session/fork", json!({ "sessionId": session, "cwd": "/work", "mcpServers": [] })).await;
     let mut second = children.next().await;
     second.open("session/new").await;

@@ -29,11 +29,7 @@ async fn a_child_that_dies_ends_its_turn_and_resumes_with_the_next_prompt() {
 async fn a_child_that_lost_its_session_gets_a_summary_and_the_person_a_notice() {
     let (scene, mut children) = scene();
     let (mut zed, session, mut child) = opened(&scene, &mut children).await;
-    let id = zed.prompt(&session, "remember blue").await;
-    let prompt = child.receive("session/prompt").await;
-    child.say("I remember blue.").await;
-    child.end(&prompt).await;
-    zed.answer(id).await;
+    child.take_turn(&mut zed, &session, "remember blue", Some("I remember blue.")).await;
     drop(child);
 
     let id = zed.prompt(&session, "which colour?").await;
@@ -85,10 +81,7 @@ async fn a_cancelled_childs_updates_count_until_it_reports_its_end() {
     zed.update("agent_message_chunk").await;
     assert_eq!(zed.answer(id).await["result"]["stopReason"], "cancelled");
     // The child is still there.
-    let id = zed.prompt(&session, "again").await;
-    let prompt = child.receive("session/prompt").await;
-    child.end(&prompt).await;
-    zed.answer(id).await;
+    child.take_turn(&mut zed, &session, "again", None).await;
 }
 
 #[actix::test]

@@ -87,10 +87,7 @@ async fn a_question_that_a_child_asks_without_a_prompt_is_cancelled_at_once() {
     let (mut zed, session, mut child) = opened(&scene, &mut children).await;
     child.send(ask(70)).await;
     assert_eq!(child.next().await["result"]["outcome"]["outcome"], "cancelled");
-    let id = zed.prompt(&session, "go").await;
-    let prompt = child.receive("session/prompt").await;
-    child.end(&prompt).await;
-    zed.answer(id).await;
+    child.take_turn(&mut zed, &session, "go", None).await;
 }
 
 #[actix::test]
