@@ -16,6 +16,7 @@ pub mod login;
 pub mod man;
 pub mod models;
 pub mod serve;
+mod session_log;
 pub mod session_lookup;
 pub mod setup;
 mod systemctl;

@@ -1,12 +1,10 @@
 //! Searches the prompts and answers of stored sessions, newest session first.
 
-use domain::{Event, EventKind, MessageId, Payload};
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
-use serde_json::{Value, json};
-use wire::method;
+use domain::{EventKind, MessageId, Payload};
+use serde::Serialize;
+use serde_json::Value;
 
-use super::session_lookup;
+use super::{session_log, session_lookup};
 use crate::client::Client;
 
 /// The number of characters that are shown on each side of a match.
@@ -26,12 +24,6 @@ pub(super) struct Hit {
     pub(super) who: &'static str,
     /// The match with some of the text around it.
     pub(super) text: String,
-}
-
-#[derive(Deserialize)]
-struct Page {
-    events: Vec<Box<RawValue>>,
-    next: Option<u64>,
 }
 
 /// Returns at most `most` matches of a text, ignoring case.
@@ -56,17 +48,9 @@ pub(super) async fn search(client: &mut Client, wanted: &str, most: usize) -> an
 
 async fn of_session(client: &mut Client, session: &Value, wanted: &str) -> anyhow::Result<Vec<Hit>> {
     let mut texts = TextSearch { wanted: wanted.to_lowercase(), found: Vec::new(), message: None };
-    let mut from = Some(1);
-    while let Some(number) = from {
-        let params = json!({ "sessionId": session["sessionId"], "from": number });
-        let page: Page = client.call(method::EXPORT, params).await?;
-        // The search skips unknown events of a newer daemon.
-        let known = page.events.iter().filter_map(|event| serde_json::from_str::<Event>(event.get()).ok());
-        known.for_each(|event| texts.add(event.kind));
-        from = page.next;
-    }
-    texts.end_message();
     let text = |key: &str| session[key].as_str().unwrap_or_default().to_owned();
+    session_log::for_each_event(client, &text("sessionId"), |event| texts.add(event.kind)).await?;
+    texts.end_message();
     let hit = |(who, found)| Hit {
         session_id: text("sessionId"),
         title: text("title"),

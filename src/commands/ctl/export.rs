@@ -7,25 +7,16 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 
 use anyhow::Context;
 use domain::{Event, escape};
-use serde::Deserialize;
-use serde_json::json;
-use serde_json::value::RawValue;
 use terminal::log_markdown::LogMarkdown;
-use wire::method;
 
 use super::DaemonClient;
 use crate::cli::ExportArgs;
-
-#[derive(Deserialize)]
-struct Page {
-    events: Vec<Box<RawValue>>,
-    next: Option<u64>,
-}
+use crate::commands::session_log::read_page;
 
 pub(super) async fn run(daemon: &mut DaemonClient, args: &ExportArgs) -> anyhow::Result<()> {
     let session = daemon.find(&args.which.id).await?;
     // The file is created only when there is something to write.
-    let mut page = read(daemon, &session, 1).await?;
+    let mut page = read_page(&mut daemon.client, &session, 1).await?;
     let output: Box<dyn Write> = match &args.output {
         None => Box::new(BufWriter::new(io::stdout().lock())),
         Some(path) => {
@@ -47,7 +38,7 @@ pub(super) async fn run(daemon: &mut DaemonClient, args: &ExportArgs) -> anyhow:
             }
         }
         match page.next {
-            Some(next) => page = read(daemon, &session, next).await?,
+            Some(next) => page = read_page(&mut daemon.client, &session, next).await?,
             None => break,
         }
     }
@@ -74,8 +65,4 @@ impl Output {
         let line = if self.terminal { escape::json(line) } else { line.into() };
         writeln!(self.output, "{line}")
     }
-}
-
-async fn read(daemon: &mut DaemonClient, session: &str, from: u64) -> anyhow::Result<Page> {
-    daemon.client.call(method::EXPORT, json!({ "sessionId": session, "from": from })).await
 }

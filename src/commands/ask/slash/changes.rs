@@ -5,19 +5,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-use domain::{Event, EventKind, ToolContent};
-use serde::Deserialize;
-use serde_json::json;
-use serde_json::value::RawValue;
-use wire::method;
+use domain::{EventKind, ToolContent};
 
 use crate::commands::ask::Conversation;
-
-#[derive(Deserialize)]
-struct Page {
-    events: Vec<Box<RawValue>>,
-    next: Option<u64>,
-}
+use crate::commands::session_log;
 
 /// The contents of each file before the session first changed it.
 #[derive(Default)]
@@ -37,14 +28,7 @@ impl Originals {
 impl Conversation {
     pub(super) async fn show_changes(&mut self) -> anyhow::Result<()> {
         let mut originals = Originals::default();
-        let mut from = Some(1);
-        while let Some(number) = from {
-            let params = json!({ "sessionId": self.session, "from": number });
-            let page: Page = self.client.call(method::EXPORT, params).await?;
-            let known = page.events.iter().filter_map(|event| serde_json::from_str::<Event>(event.get()).ok());
-            known.for_each(|event| originals.add(event.kind));
-            from = page.next;
-        }
+        session_log::for_each_event(&mut self.client, &self.session, |event| originals.add(event.kind)).await?;
         let mut any = false;
         for (path, before) in originals.0 {
             // A file that is deleted, or no longer text, is shown as empty.
