@@ -10,6 +10,7 @@ mod documents;
 mod findings;
 mod host;
 mod messages;
+mod reports;
 mod server;
 mod settings;
 

@@ -6,6 +6,7 @@ use domain::resource_link::file_uri;
 use serde_json::{Value, json};
 
 pub(crate) const PUBLISHED: &str = "textDocument/publishDiagnostics";
+pub(crate) const PROGRESS: &str = "$/progress";
 pub(crate) const PULL: &str = "textDocument/diagnostic";
 
 pub(crate) fn request(id: i64, method: &str, params: Value) -> Value {
@@ -29,6 +30,7 @@ pub(crate) fn initialize(folder: &Path) -> Value {
         "workspaceFolders": [{"uri": uri, "name": name}],
         "capabilities": {
             "general": {"positionEncodings": ["utf-16"]},
+            "window": {"workDoneProgress": true},
             "workspace": {"configuration": true, "workspaceFolders": true},
             "textDocument": {
                 "synchronization": {"didSave": true},

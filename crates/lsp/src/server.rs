@@ -1,12 +1,12 @@
 //! One running language server: the files that it has open, and its reports about them.
 //!
-//! Runs one check at a time. A server that supports pull diagnostics is asked for them; any other
-//! server publishes them, and the check waits until it has done so for the latest text.
+//! Runs one check at a time. A server that supports pull diagnostics is asked for them, and may
+//! publish more while it works on. Any other server publishes them, and the check waits until it has
+//! done so for the latest text.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use domain::resource_link::file_path;
@@ -18,20 +18,15 @@ use crate::connection::Connection;
 use crate::documents::Documents;
 use crate::findings::{Finding, new_errors};
 use crate::messages;
+use crate::reports::{MAX_FINDINGS_ELSEWHERE, ReportKind, Reports};
 
 /// How long to wait for further reports after the first. Servers often publish again after a closer
 /// look, or about other files.
 const SETTLE: Duration = Duration::from_millis(250);
 
-/// The most files whose reports are kept.
-const MAX_FILES: usize = 2000;
-
-/// The most bytes in the path of a file whose report is kept: the longest path that Linux opens.
-const LONGEST_PATH: usize = 4096;
-
-/// The most findings that are kept of a file that is not open in the server. The model sees only a
-/// few of them.
-const MAX_OTHER_FILES: usize = 20;
+/// The most operations of a server that are tracked at a time, and the most bytes in the name of one.
+const MAX_OPERATIONS: usize = 64;
+const LONGEST_TOKEN: usize = 200;
 
 /// One file to check.
 #[derive(Clone, Debug)]
@@ -54,20 +49,23 @@ pub(crate) struct Checked {
     pub(crate) late: bool,
 }
 
-#[derive(Clone, Debug, Default)]
-struct Report {
-    version: Option<i32>,
-    findings: Arc<[Finding]>,
-    /// The number of reports that had arrived with this one.
-    number: u64,
+/// How a server came to rest.
+enum Settled {
+    Idle,
+    /// It worked on something, which has ended.
+    AfterWork,
+    /// The deadline came first.
+    Never,
 }
 
 pub(crate) struct Server<R, W> {
     connection: Connection<R, W>,
     documents: Documents,
-    reports: BTreeMap<PathBuf, Report>,
-    received: u64,
+    reports: Reports,
+    /// Whether it supports pull diagnostics.
     pulls: bool,
+    /// The operations that it has begun and not ended, such as a run of `cargo check`.
+    in_progress: HashSet<String>,
     last_id: i64,
 }
 
@@ -77,9 +75,9 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
         let mut server = Self {
             connection,
             documents: Documents::default(),
-            reports: BTreeMap::new(),
-            received: 0,
+            reports: Reports::default(),
             pulls: false,
+            in_progress: HashSet::new(),
             last_id: 0,
         };
         let offer = server.call("initialize", messages::initialize(folder), None).await?;
@@ -109,8 +107,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
                 late |= !self.look(&subject.path, wait).await?;
             }
         }
-        let before: HashMap<PathBuf, Arc<[Finding]>> =
-            self.reports.iter().map(|(path, report)| (path.clone(), report.findings.clone())).collect();
+        let before = self.reports.snapshot();
         for subject in subjects {
             if subject.before != subject.text {
                 self.give(subject, &subject.text).await?;
@@ -121,12 +118,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
         Ok(self.compare(subjects, &before, late))
     }
 
-    fn compare(&self, subjects: &[Subject], before: &HashMap<PathBuf, Arc<[Finding]>>, late: bool) -> Checked {
-        let findings = |path: &Path| self.reports.get(path).map(|report| report.findings.to_vec()).unwrap_or_default();
-        let old = |path: &Path| before.get(path).map(AsRef::as_ref).unwrap_or_default();
+    fn compare(&self, subjects: &[Subject], before: &HashMap<PathBuf, Vec<Finding>>, late: bool) -> Checked {
+        let findings = |path: &Path| self.reports.findings(path);
+        let old = |path: &Path| before.get(path).map(Vec::as_slice).unwrap_or_default();
         let is_subject = |path: &Path| subjects.iter().any(|subject| subject.path == path);
         // If the list before was cut, what it lacks would look new.
-        let others = self.reports.keys().filter(|path| !is_subject(path) && old(path).len() < MAX_OTHER_FILES);
+        let others = self.reports.paths().filter(|path| !is_subject(path) && old(path).len() < MAX_FINDINGS_ELSEWHERE);
         let paths = subjects.iter().map(|subject| &subject.path).chain(others);
         let new = paths.map(|path| (path.clone(), new_errors(old(path), &findings(path))));
         Checked {
@@ -147,25 +144,51 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
     /// time.
     async fn look(&mut self, path: &Path, wait: Duration) -> io::Result<bool> {
         let deadline = Instant::now() + wait;
-        if self.pulls {
-            let params = json!({"textDocument": {"uri": domain::resource_link::file_uri(path)}});
-            let report = self.call(messages::PULL, params, Some(deadline)).await?;
-            if let Some(report) = &report {
-                self.take_pulled(path, report);
-            }
-            return Ok(report.is_some());
+        if !self.pulls {
+            return self.wait_for_publication(path, deadline).await;
         }
-        let (version, before) = (self.documents.version(path), self.received);
+        // What a server returns at once may lack what it is still working on.
+        Ok(self.pull(path, deadline).await?
+            && match self.settle(deadline).await? {
+                Settled::Idle => true,
+                Settled::AfterWork => self.pull(path, deadline).await?,
+                Settled::Never => false,
+            })
+    }
+
+    /// Asks for the findings of a file. Returns false if there was no report in time.
+    async fn pull(&mut self, path: &Path, deadline: Instant) -> io::Result<bool> {
+        let params = json!({"textDocument": {"uri": domain::resource_link::file_uri(path)}});
+        let report = self.call(messages::PULL, params, Some(deadline)).await?;
+        if let Some(report) = &report {
+            self.take_pulled(path, report);
+        }
+        Ok(report.is_some())
+    }
+
+    /// Waits until the server has been quiet for a moment with nothing in progress.
+    async fn settle(&mut self, deadline: Instant) -> io::Result<Settled> {
+        let mut worked = false;
+        loop {
+            let is_idle = self.in_progress.is_empty();
+            worked |= !is_idle;
+            let until = if is_idle { deadline.min(Instant::now() + SETTLE) } else { deadline };
+            match timeout_at(until, self.next()).await {
+                Ok(message) => self.handle(&message?).await?,
+                Err(_) if !is_idle => return Ok(Settled::Never),
+                Err(_) => return Ok(if worked { Settled::AfterWork } else { Settled::Idle }),
+            }
+        }
+    }
+
+    async fn wait_for_publication(&mut self, path: &Path, deadline: Instant) -> io::Result<bool> {
+        let (version, before) = (self.documents.version(path), self.reports.received());
         let mut settled = None;
         loop {
             let until = settled.unwrap_or(deadline).min(deadline);
             let Ok(message) = timeout_at(until, self.next()).await else { return Ok(settled.is_some()) };
             self.handle(&message?).await?;
-            let is_current = |report: &Report| match report.version {
-                Some(reported) => Some(reported) >= version && report.number > before,
-                None => report.number > before,
-            };
-            if self.reports.get(path).is_some_and(is_current) {
+            if self.reports.is_published(path, version, before) {
                 settled = Some(Instant::now() + SETTLE);
             }
         }
@@ -173,28 +196,32 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
 
     fn take_pulled(&mut self, path: &Path, report: &Value) {
         if report["kind"] != "unchanged" {
-            self.note(path.to_owned(), None, &report["items"]);
+            self.note(path.to_owned(), ReportKind::Pulled, &report["items"]);
         }
         let related = report["relatedDocuments"].as_object().into_iter().flatten();
         for (uri, report) in related.filter(|(_, report)| report["kind"] != "unchanged") {
             if let Some(path) = file_path(uri) {
-                self.note(path, None, &report["items"]);
+                self.note(path, ReportKind::Pulled, &report["items"]);
             }
         }
     }
 
-    fn note(&mut self, path: PathBuf, version: Option<i32>, list: &Value) {
-        self.received += 1;
-        if path.as_os_str().len() > LONGEST_PATH {
-            return;
-        }
-        if self.reports.len() < MAX_FILES || self.reports.contains_key(&path) {
-            let mut findings = Finding::read_all(list);
-            if self.documents.version(&path).is_none() {
-                findings.truncate(MAX_OTHER_FILES);
+    fn note(&mut self, path: PathBuf, kind: ReportKind, list: &Value) {
+        let is_open = self.documents.version(&path).is_some();
+        self.reports.note(path, kind, Finding::read_all(list), is_open);
+    }
+
+    /// Records that an operation of the server begins or ends.
+    fn note_progress(&mut self, params: &Value) {
+        let token = params["token"].to_string();
+        match params["value"]["kind"].as_str() {
+            Some("begin") if self.in_progress.len() < MAX_OPERATIONS && token.len() <= LONGEST_TOKEN => {
+                self.in_progress.insert(token);
             }
-            let report = Report { version, findings: findings.into(), number: self.received };
-            self.reports.insert(path, report);
+            Some("end") => {
+                self.in_progress.remove(&token);
+            }
+            _ => {}
         }
     }
 
@@ -223,18 +250,20 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Server<R, W> {
         self.connection.send(&message).await
     }
 
-    /// Answers a request of the server, or records the diagnostics that it publishes.
+    /// Answers a request of the server, or records what it publishes and what it is working on.
     pub(crate) async fn handle(&mut self, message: &Value) -> io::Result<()> {
         let Some(method) = message["method"].as_str() else { return Ok(()) };
         let (id, params) = (&message["id"], &message["params"]);
         if !id.is_null() {
             return self.connection.send(&messages::answer(id, method, params)).await;
         }
-        if method == messages::PUBLISHED
+        if method == messages::PROGRESS {
+            self.note_progress(params);
+        } else if method == messages::PUBLISHED
             && let Some(path) = params["uri"].as_str().and_then(file_path)
         {
             let version = params["version"].as_i64().and_then(|version| i32::try_from(version).ok());
-            self.note(path, version, &params["diagnostics"]);
+            self.note(path, ReportKind::Published(version), &params["diagnostics"]);
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ use std::future::Future;
 use tokio::io::{DuplexStream, ReadHalf, WriteHalf, duplex, split};
 
 use super::*;
+use crate::reports::LONGEST_PATH;
 
 type Half = Connection<ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>;
 
@@ -119,6 +120,54 @@ async fn a_server_that_can_be_asked_is_asked() {
     assert_eq!(received.iter().filter(|method| *method == "an answer").count(), 2);
 }
 
+fn progress(kind: &str) -> Value {
+    json!({"jsonrpc": "2.0", "method": messages::PROGRESS, "params": {"token": 7, "value": {"kind": kind}}})
+}
+
+/// Plays rust-analyzer: it returns its own findings when it is asked, and publishes those of a
+/// compiler that runs for a while after the file was opened or saved.
+fn with_compiler(mut compiled: impl FnMut(usize) -> Vec<Value>) -> impl FnMut(&Value) -> Vec<Value> {
+    let mut asked = 0;
+    let mut runs = 0;
+    move |message| match message["method"].as_str() {
+        Some(messages::PULL) => {
+            asked += 1;
+            let report = json!({"kind": "full", "items": [error(0, "own")]});
+            let mut answers = vec![json!({"jsonrpc": "2.0", "id": message["id"], "result": report})];
+            // The second request of each look comes after the compiler's run.
+            if asked % 2 == 1 {
+                runs += 1;
+                answers.push(progress("begin"));
+                answers.extend(compiled(runs));
+            }
+            answers
+        }
+        _ => Vec::new(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_compiler_publishes_after_the_answer_counts_beside_what_the_server_returns() {
+    let react = with_compiler(|run| {
+        let found = if run == 1 { vec![error(4, "old")] } else { vec![error(4, "old"), error(9, "new")] };
+        vec![publish("file:///p/a.py", None, &found), progress("end")]
+    });
+    let (checked, received) = checked(json!({"diagnosticProvider": {}}), react, &[subject("1", "2")]).await;
+    assert_eq!(lines(&checked.new), ["/p/a.py:10:1: error: new"]);
+    let all = ["/p/a.py:1:1: error: own", "/p/a.py:5:1: error: old", "/p/a.py:10:1: error: new"];
+    assert_eq!(lines(&checked.all), all);
+    assert!(!checked.late);
+    assert_eq!(received.iter().filter(|method| *method == messages::PULL).count(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_whose_work_does_not_end_in_time_is_late() {
+    let react = with_compiler(|_| Vec::new());
+    let (checked, _) = checked(json!({"diagnosticProvider": {}}), react, &[subject("1", "2")]).await;
+    assert!(checked.late);
+    assert_eq!(lines(&checked.all), ["/p/a.py:1:1: error: own"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_silent_server_and_one_that_refuses_are_late_and_report_nothing() {
     let (silent, _) = checked(json!({}), |_| Vec::new(), &[subject("1", "2")]).await;
@@ -168,7 +217,11 @@ async fn few_findings_of_files_that_are_not_open_are_kept() {
     };
     let (checked, _) = checked(json!({}), react, &[subject("1", "2")]).await;
     let counts: Vec<_> = checked.new.iter().map(|(path, found)| (path.to_str().unwrap(), found.len())).collect();
-    assert_eq!(counts, [("/p/a.py", 500), ("/p/b.py", MAX_OTHER_FILES)], "what was cut before is not called new");
+    assert_eq!(
+        counts,
+        [("/p/a.py", 500), ("/p/b.py", MAX_FINDINGS_ELSEWHERE)],
+        "what was cut before is not called new"
+    );
 }
 
 #[tokio::test(start_paused = true)]
