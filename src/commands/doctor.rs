@@ -9,6 +9,7 @@
 mod daemon;
 mod editors;
 mod finding;
+mod languages;
 mod machine;
 mod network;
 mod providers;
@@ -116,6 +117,10 @@ async fn examine(places: &Paths) -> Vec<Finding> {
     let mut findings = vec![machine::program(path.as_deref()), configuration];
     findings.extend([state, daemon, network, providers].into_iter().flatten());
     findings.extend(servers::check(&overview, path.as_deref()));
+    let languages = config
+        .as_ref()
+        .map(|config| languages::check(&config.diagnostics, &config.mcp.trusted_projects, path.as_deref()));
+    findings.extend(languages);
     findings.extend([landlock, shell, systemd, editors].into_iter().flatten());
     findings
 }

@@ -108,6 +108,24 @@ fn the_defaults_are_those_of_the_code() {
 }
 
 #[test]
+fn known_language_servers_and_the_limit_of_sub_agents_are_configured() {
+    let config = load(std::path::Path::new("/nowhere/config.toml"), [], &[]).unwrap();
+    let described = config.diagnostics.servers.iter().map(|(name, server)| {
+        let extensions: Vec<_> = server.files.keys().map(String::as_str).collect();
+        format!("{name}: {} {}({})", server.command, server.args.join(" "), extensions.join(" "))
+    });
+    expect_test::expect![[r"
+        clangd: clangd (c cc cpp cxx h hh hpp)
+        gopls: gopls (go)
+        pyright: pyright-langserver --stdio(py pyi)
+        rust-analyzer: rust-analyzer (rs)
+        typescript: typescript-language-server --stdio(cjs cts js jsx mjs mts ts tsx)"]]
+    .assert_eq(&described.collect::<Vec<_>>().join("\n"));
+    assert!(config.diagnostics.servers.values().all(|server| server.enabled));
+    assert_eq!(config.tools.agents_at_once, 4);
+}
+
+#[test]
 fn every_key_has_a_word_about_it() {
     // A key stands below its comment, or below another key with the same comment.
     let mut described = false;

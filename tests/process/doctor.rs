@@ -40,8 +40,9 @@ fn doctor_finds_no_fault_in_an_empty_home_and_suggests_next_steps() {
     assert!(said.lines().all(|line| line.chars().count() <= 80 || line.contains('/')), "{said}");
     // Where lines break depends on the length of the temporary folder's name.
     let said = said.replace(&format!("\n{}", " ".repeat(17)), " ");
-    // Findings about the machine, its login shell and its editors differ from machine to machine.
-    let of_machine = |line: &&str| !["landlock", "shell ", "editors"].iter().any(|name| line[6..].starts_with(name));
+    // Findings about the machine, its login shell, editors and language servers differ from machine to machine.
+    let of_machine =
+        |line: &&str| !["landlock", "shell ", "editors", "languages"].iter().any(|name| line[6..].starts_with(name));
     let said = said.lines().filter(of_machine).collect::<Vec<_>>().join("\n");
     let said = said.replace(&home.path().display().to_string(), "DIR").replace(env!("CARGO_BIN_EXE_acpd"), "ACPD");
     let said = said.replace(env!("CARGO_PKG_VERSION"), "VERSION");
@@ -132,6 +133,20 @@ fn editors_and_mcp_servers_are_found() {
         found.unwrap()["state"].clone()
     };
     assert_eq!((states("good"), states("lost")), ("ok".into(), "warn".into()));
+}
+
+#[test]
+fn an_installed_language_server_is_named_with_what_keeps_it_from_starting() {
+    let home = Home::new();
+    let bin = home.path().join("bin");
+    fs::create_dir_all(&bin).unwrap();
+    script(&bin.join("gopls"), "true").unwrap();
+    let (state, said, advice) = says(&checks(&home), "languages");
+    assert!(state == "ok" && said.contains("gopls") && said.contains("no folder is trusted"), "{said}");
+    assert!(advice.contains("mcp.trusted_projects"), "{advice}");
+    home.configure(&format!("[mcp]\ntrusted_projects = [{:?}]", home.work()));
+    let (_, said, advice) = says(&checks(&home), "languages");
+    assert!(said.contains("gopls") && said.ends_with("in folders that you trust") && advice.is_empty(), "{said}");
 }
 
 fn says(checks: &[Value], name: &str) -> (String, String, String) {
