@@ -311,6 +311,25 @@ async fn a_command_that_takes_too_long_is_killed_in_the_terminal() {
 }
 
 #[actix::test]
+async fn output_that_the_editors_terminal_no_longer_has_is_cut_with_advice() {
+    let mut at = helped(terminals(), &[], run("make", 60_000)).await;
+    let prompt = at.zed.prompt(&at.session, "build it").await;
+    let asked = at.zed.receive("terminal/create").await;
+    at.zed.reply(&asked, json!({ "terminalId": "t1" })).await;
+    let asked = at.zed.receive("terminal/wait_for_exit").await;
+    at.zed.reply(&asked, json!({ "exitCode": 0 })).await;
+    let asked = at.zed.receive("terminal/output").await;
+    at.zed.reply(&asked, json!({ "output": "the end\n", "truncated": true })).await;
+    at.zed.answer(prompt).await;
+    let transcript = at.transcript();
+    let cut = "results: [the beginning is cut, because the editor's terminal keeps only the end;";
+    assert!(
+        transcript.contains(cut) && transcript.contains("send the output to a file and read that]"),
+        "{transcript}"
+    );
+}
+
+#[actix::test]
 async fn a_call_in_an_editors_terminal_fails_if_the_editor_disconnects() {
     let mut at = helped(terminals(), &[], run("make", 60_000)).await;
     let mut vim = at.watcher("vim").await;

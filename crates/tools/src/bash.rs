@@ -80,8 +80,8 @@ impl Tool for BashTool {
                  - When the command is done, everything that it started with `&` is ended too. For a server, a watcher or \
                  a long build set `background`: the call returns at once with a handle for bash_output, bash_input and \
                  bash_stop, and you are told when it has ended.\n\
-                 - The default timeout is {default} ms and the longest {most} ms. Long output is cut in the middle, \
-                 and the cut names a file with all of it.\n\
+                 - The default timeout is {default} ms and the longest {most} ms. Long output is cut, and the \
+                 cut names a file with all of it, or says how to get it.\n\
                  - The user is asked before a command runs, and may allow a simple command such as `cargo test` for \
                  good; so prefer simple commands over chains. To read, find, search or edit files use the other \
                  tools, which need no shell."

@@ -41,6 +41,10 @@ impl Drop for Terminal {
     }
 }
 
+/// Replaces output that the editor no longer has.
+const CUT: &str = "[the beginning is cut, because the editor's terminal keeps only the end; to read all of it, send the \
+    output to a file and read that]";
+
 /// The reason why the wait for a command ended.
 enum TerminalEnd {
     Exited(TerminalExit),
@@ -155,7 +159,7 @@ impl Terminal {
                 Some(format!("the editor lost the command: {reason}"))
             }
         };
-        let written = if cut { format!("[earlier output cut]\n{written}") } else { written.to_owned() };
+        let written = if cut { format!("{CUT}\n{written}") } else { written.to_owned() };
         let text = match &note {
             None if written.trim().is_empty() => "(no output)".to_owned(),
             None => written,
