@@ -1,9 +1,11 @@
 //! What a model gets before and with the user's messages: the system prompt, notes, and the facts
 //! that change.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -212,6 +214,63 @@ async fn a_repository_that_names_programs_for_git_is_described_without_its_statu
         let facts = notes.environment_facts(context.clone()).unwrap().await;
         assert!(facts.contains("Git branch: main"), "{facts}");
         assert_eq!(facts.contains("Git status:\nno changes"), expected, "{settings}: {facts}");
+    }
+}
+
+/// Runs the real git. A filter of the user's configuration, which acpd does not refuse, stands for one
+/// that a command adds to the repository's after acpd has checked it.
+#[actix::test]
+async fn what_git_runs_to_describe_a_repository_can_write_nothing() {
+    let (home, project) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let written = project.path().join("written");
+    let outside = home.path().join("written");
+    let filter = format!("touch {} {}; cat", written.display(), outside.display());
+    fs::write(home.path().join(".gitconfig"), format!("[filter \"x\"]\n\tclean = \"{filter}\"\n")).unwrap();
+    let environment: BTreeMap<String, String> = [
+        ("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned()),
+        ("HOME".to_owned(), home.path().display().to_string()),
+    ]
+    .into_iter()
+    .collect();
+    let git = |arguments: &[&str]| {
+        let name = ["-c", "user.name=me", "-c", "user.email=me@localhost", "-c", "filter.x.clean=cat"];
+        let mut git = Command::new("git");
+        git.args(name).args(arguments).current_dir(project.path()).env_clear().envs(&environment);
+        let output = git.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    git(&["init", "--quiet", "--initial-branch", "main"]);
+    fs::write(project.path().join(".gitattributes"), "*.txt filter=x\n").unwrap();
+    fs::write(project.path().join("a.txt"), "one\n").unwrap();
+    git(&["add", "--all"]);
+    git(&["commit", "--quiet", "--message", "one"]);
+    // Another file of the same length, so that git has to compare the contents.
+    fs::remove_file(project.path().join("a.txt")).unwrap();
+    fs::write(project.path().join("a.txt"), "two\n").unwrap();
+    let notes = Notes { launcher: Some(Launcher::new(env!("CARGO_BIN_EXE_acpd"))), ..Notes::default() };
+    let context = SessionContext {
+        workspace: Workspace { cwd: project.path().to_owned(), extra_roots: Vec::new(), mode: domain::Mode::Full },
+        approval: domain::Approval::Ask,
+        left_out: Vec::new(),
+        environment: Arc::new(environment.clone().into_iter().collect()),
+    };
+    let facts = notes.environment_facts(context.clone()).unwrap().await;
+    assert!(facts.contains("Git status:\n M a.txt"), "{facts}");
+    assert!(!written.exists() && !outside.exists(), "the filter wrote");
+    git(&["-c", "filter.x.clean=touch written; cat", "status"]);
+    assert!(written.exists(), "outside the sandbox, git runs the filter");
+
+    // A repository that lacks an object fetches it with a program that its configuration names.
+    let marker = project.path().join("fetched");
+    let tree = git(&["rev-parse", "HEAD^{tree}"]);
+    fs::remove_file(project.path().join(".git/objects").join(&tree[..2]).join(&tree[2..])).unwrap();
+    git(&["config", "remote.origin.url", &project.path().display().to_string()]);
+    git(&["config", "remote.origin.uploadpack", &format!("touch {}; false", marker.display())]);
+    for (name, value) in [("remote.origin.promisor", "true"), ("extensions.partialClone", "origin")] {
+        git(&["config", name, value]);
+        let facts = notes.environment_facts(context.clone()).unwrap().await;
+        assert!(!facts.contains("Git status") && !marker.exists(), "{name}: {facts}");
     }
 }
 

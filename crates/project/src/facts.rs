@@ -2,14 +2,14 @@
 //! Facts that change (date, mode, approval, folders, git) are sent with the user's message, so that
 //! the beginning of each request stays the same.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use domain::instructions::{SessionContext, Workspace};
 use domain::text::cut;
 use domain::{Environment, Millis};
 use policy::Rules;
-use process::{CommandExit, Launcher, SharedOutput, watch};
+use process::{CommandExit, CommandSpec, Launcher, Sandbox, SharedOutput, watch};
 use rustix::fs::OFlags;
 
 use crate::note_files::read;
@@ -84,28 +84,27 @@ fn branch(root: &Path) -> Option<String> {
 
 /// Returns the output of `git status` without the files that a rule hides from the model. Returns
 /// None if git fails, or must not run: filters in the configuration of a repository are programs
-/// that git would run.
-pub(crate) async fn git_status(
-    launcher: &Launcher,
-    environment: &Environment,
-    root: &Path,
-    rules: &Rules,
-) -> Option<String> {
-    let settings = git(launcher, environment, root, "git config --list --show-scope --name-only").await?;
+/// that git would run, and so are the transports of one that lacks objects.
+pub(crate) async fn git_status(git: &SandboxedGit<'_>, root: &Path, rules: &Rules) -> Option<String> {
+    let settings = git.run(root, &["config", "--list", "--show-scope", "--name-only"]).await?;
     if settings.lines().any(is_risky) {
         return None;
     }
-    let status = "git --no-optional-locks -c core.quotePath=false status --porcelain=v1 --ignore-submodules=all";
-    let status = git(launcher, environment, root, status).await?;
+    let status = ["-c", "core.quotePath=false", "status", "--porcelain=v1", "--ignore-submodules=all"];
+    let status = git.run(root, &status).await?;
     Some(shown(&status, |path| prompt_files::reading_verdict(rules, &root.join(path)).is_some()))
 }
 
 /// Returns whether a line of `git config --list --show-scope --name-only` is a setting of the
-/// repository that makes `git status` run a program or read elsewhere.
+/// repository that makes `git status` run a program or read elsewhere. A setting behind an include
+/// may count only later.
 fn is_risky(line: &str) -> bool {
     let Some((scope, name)) = line.split_once('\t') else { return true };
     let name = name.to_ascii_lowercase();
-    matches!(scope, "local" | "worktree") && (name.starts_with("filter.") || name == "core.worktree")
+    let is_risk = ["filter.", "include.", "includeif."].iter().any(|start| name.starts_with(start))
+        || (name.starts_with("remote.") && name.ends_with(".promisor"))
+        || matches!(name.as_str(), "core.worktree" | "extensions.partialclone" | "extensions.worktreeconfig");
+    matches!(scope, "local" | "worktree") && is_risk
 }
 
 /// Formats the status for the model. Each line is two letters, a space and a path, or two paths for
@@ -120,13 +119,49 @@ fn shown(status: &str, is_hidden: impl Fn(&str) -> bool) -> String {
     if text.is_empty() { CLEAN.to_owned() } else { cut(&text, STATUS) }
 }
 
-/// Runs a git command in the repository. Returns None if it fails.
-async fn git(launcher: &Launcher, environment: &Environment, root: &Path, command: &str) -> Option<String> {
-    let started = launcher.shell_command(command, environment, root).await.start().await.ok()?;
-    let output = SharedOutput::new(OUTPUT);
-    let end = watch(started, &output, Some(DEADLINE), std::future::pending(), || {}).await;
-    let is_complete = end.exit == CommandExit::Exited(0) && end.interruption.is_none();
-    is_complete.then(|| output.lock().text())
+/// Git in a sandbox that writes nothing and opens no connection.
+///
+/// A command of the agent can change the repository's configuration after it was checked. What git
+/// then runs can do nothing, not even report what it has read.
+pub(crate) struct SandboxedGit<'a> {
+    pub(crate) launcher: &'a Launcher,
+    pub(crate) environment: &'a Environment,
+    /// acpd's own files, which cannot be read.
+    pub(crate) protected_paths: &'a [PathBuf],
+}
+
+impl SandboxedGit<'_> {
+    /// Runs a git command in the repository. Returns None if it fails, as it does where the kernel
+    /// has no sandbox.
+    async fn run(&self, root: &Path, arguments: &[&str]) -> Option<String> {
+        let mut environment = self.launcher.environment.for_programs(self.environment, root);
+        // Objects that the repository lacks are not fetched: no protocol has this name.
+        environment.insert("GIT_ALLOW_PROTOCOL".to_owned(), "none".to_owned());
+        environment.insert("GIT_NO_LAZY_FETCH".to_owned(), "1".to_owned());
+        environment.insert("GIT_OPTIONAL_LOCKS".to_owned(), "0".to_owned());
+        // Errors may contain what a program of the repository has read.
+        let script = r#"exec git "$@" 2> /dev/null"#;
+        let arguments = ["-c", script, "git"].into_iter().chain(arguments.iter().copied()).map(str::to_owned);
+        let command = CommandSpec {
+            runner: self.launcher.runner.clone(),
+            program: "/bin/sh".to_owned(),
+            arguments: arguments.collect(),
+            environment,
+            folder: root.to_owned(),
+            sandbox: Some(Sandbox {
+                writable: Vec::new(),
+                readable: None,
+                protected_paths: self.protected_paths.to_vec(),
+            }),
+            shield: Vec::new(),
+            process_limit: Some(self.launcher.process_limit),
+            input: None,
+        };
+        let output = SharedOutput::new(OUTPUT);
+        let end = watch(command.start().await.ok()?, &output, Some(DEADLINE), std::future::pending(), || {}).await;
+        let is_complete = end.exit == CommandExit::Exited(0) && end.interruption.is_none();
+        is_complete.then(|| output.lock().text())
+    }
 }
 
 #[cfg(test)]
@@ -166,7 +201,9 @@ mod tests {
     fn a_repository_whose_configuration_names_programs_is_not_asked() {
         assert!(is_risky("local\tfilter.evil.clean"));
         assert!(is_risky("worktree\tFILTER.evil.process"));
-        assert!(is_risky("local\tcore.worktree"));
+        for name in ["core.worktree", "remote.origin.promisor", "extensions.partialClone", "includeIf.gitdir:/x.path"] {
+            assert!(is_risky(&format!("local\t{name}")), "{name}");
+        }
         assert!(!is_risky("global\tfilter.lfs.clean"));
         assert!(!is_risky("local\tcore.bare"));
     }

@@ -134,7 +134,9 @@ impl Notes {
         let (notes, cwd) = (self.clone(), situation.workspace.cwd.clone());
         let look = tokio::task::spawn_blocking(move || Some((facts::root(&cwd)?.to_owned(), notes.rules_in(&cwd))));
         let (root, rules) = tokio::time::timeout(DEADLINE, look).await.ok()?.ok()??;
-        facts::git_status(launcher, &situation.environment, &root, &rules).await
+        let environment = &situation.environment;
+        let git = facts::SandboxedGit { launcher, environment, protected_paths: &self.protected_paths };
+        facts::git_status(&git, &root, &rules).await
     }
 
     fn write(&self, place: &Workspace, model: &ModelId) -> SystemPrompt {
