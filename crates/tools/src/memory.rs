@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use domain::text::{count, cut, size};
 use domain::tool::{Job, Location, MEMORY, ToolSpec};
-use domain::{Access, CallSite, Grant, Outcome, ToolCard, ToolContent, ToolKind};
+use domain::{Access, CallSite, Grant, Mode, Outcome, ToolCard, ToolContent, ToolKind};
 use process::StopFlag;
 use process::confine::{AccessLimits, ConfinedPath, Roots};
 use process::fingerprint;
@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use crate::job::{BlockingJob, OnCancel};
 use crate::tool::{CallRequest, RefusalReason, Tool};
-use crate::{ToolSettings, input};
+use crate::{FileWrites, ToolSettings, input};
 
 const HEADING: &str = "# Memory\n\n";
 
@@ -113,6 +113,11 @@ impl Tool for MemoryTool {
             let mode = call.site.mode.id();
             return Err(RefusalReason(format!("the session's mode `{mode}` leaves out changes of the memory")));
         }
+        if call.site.mode == Mode::Sandbox && call.settings.sandbox.file_writes == FileWrites::Deny {
+            let reason =
+                "the configuration forbids file tools to write in the mode `sandbox`, so the memory does not change";
+            return Err(RefusalReason(reason.to_owned()));
+        }
         if text.is_empty() || text.chars().count() > MAX_FACT_CHARS {
             return Err(RefusalReason(format!("`text` must be one sentence of at most {MAX_FACT_CHARS} characters")));
         }
@@ -127,7 +132,7 @@ impl Tool for MemoryTool {
         // later session.
         let access = match file.scope {
             Scope::User => Access::AskEveryTime,
-            Scope::Project => Access::Ask { always: Some(Grant::Tool(self.name().to_owned())) },
+            Scope::Project => call.write_access(Access::Ask { always: Some(Grant::Tool(self.name().to_owned())) }),
         };
         let card = ToolCard {
             tool: self.name().to_owned(),
@@ -140,14 +145,14 @@ impl Tool for MemoryTool {
             input: call.input,
         };
         let work = move |stop: &StopFlag| {
-            // The file is read again, because users may have edited it in the meantime.
-            let made = file.read().and_then(|old| {
-                let (new, line) = changed(&old, action, &text)?;
-                file.write(&old, &new, stop)?;
-                Ok(line)
+            // The file is read again, because users may have edited it in the meantime. Only the line
+            // that the question showed may change.
+            let made = file.read().and_then(|old| match changed(&old, action, &text)? {
+                (new, found) if found == line => file.write(&old, &new, stop),
+                _ => Err(RefusalReason("the memory has changed since then; look at it again".to_owned())),
             });
             match made {
-                Ok(line) => Outcome::completed(format!("{sign} {line}\nin {}", file.path().display())),
+                Ok(()) => Outcome::completed(format!("{sign} {line}\nin {}", file.path().display())),
                 Err(_) if stop.is_raised() => Outcome::cancelled(),
                 Err(RefusalReason(reason)) => Outcome::failed(reason),
             }

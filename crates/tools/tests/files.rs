@@ -20,7 +20,7 @@ use std::ops::Add;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::Arc;
 
-use acpd_tools::{Registry, ToolSettings};
+use acpd_tools::{FileWrites, Registry, ToolSettings};
 use domain::tool::OutcomeKind;
 use domain::{Access, CallSite, Grant, Mode};
 use serde_json::json;
@@ -99,9 +99,34 @@ async fn memory_is_two_files_that_change_after_a_question_only() {
     assert_eq!(recalled, "- Likes short answers. (user)\n- Tests need Python. (project)\n");
     project.call("memory", json!({"action": "forget", "scope": "user", "text": "short"})).await;
     assert_eq!(fs::read_to_string(&own).unwrap(), "# Memory\n\n");
+    fs::write(project.path(".acpd/memory.md"), "- one\n").unwrap();
+    let forget = json!({"action": "forget", "scope": "project", "text": "one"});
+    let job = plan(&project.registry, &project.site, "memory", forget).await;
+    let job = job.unwrap_or_else(|refusal| panic!("{}", refusal.reason));
+    fs::write(project.path(".acpd/memory.md"), "- two one precious\n").unwrap();
+    let outcome = job.run(TestHost::new()).await;
+    assert_eq!(outcome.text, "the memory has changed since then; look at it again");
+    assert_eq!(project.text(".acpd/memory.md"), "- two one precious\n", "the question showed another line");
     let reading = Arc::new(CallSite { mode: Mode::ReadOnly, ..(*project.site).clone() });
     let reason = refusal(&project.registry, &reading, "memory", remember("user", "x")).await;
     assert_eq!(reason, "the session's mode `read-only` leaves out changes of the memory");
+}
+
+#[tokio::test]
+async fn the_memory_changes_in_the_sandbox_as_other_files_do() {
+    let mut project = Project::new(&[]);
+    let remember = json!({"action": "remember", "scope": "project", "text": "Tests need Python."});
+    let site = Arc::new(CallSite { mode: Mode::Sandbox, ..(*project.site).clone() });
+    let mut settings = ToolSettings::new("/nonexistent");
+    settings.sandbox.file_writes = FileWrites::Ask;
+    project.registry = Registry::new(settings.clone());
+    let job = plan(&project.registry, &site, "memory", remember.clone()).await;
+    let job = job.unwrap_or_else(|refusal| panic!("{}", refusal.reason));
+    assert_eq!(job.card().access, Access::AskEveryTime);
+    settings.sandbox.file_writes = FileWrites::Deny;
+    project.registry = Registry::new(settings);
+    let reason = refusal(&project.registry, &site, "memory", remember).await;
+    assert!(reason.contains("forbids file tools to write"), "{reason}");
 }
 
 #[tokio::test]
