@@ -209,6 +209,7 @@ fn library(paths: &Paths, config: &Config) -> Library {
         own: paths.config.parent().map(Path::to_owned),
         skill_folders: config.tools.skill_folders.iter().map(in_home).collect(),
         trusted: config.mcp.trusted_projects.clone(),
+        protected_paths: protected_paths(paths, config),
     }
 }
 

@@ -38,6 +38,7 @@ async fn fixture(files: &[(&str, &str)], deny: Value, limits: AgentLimits, answe
         own: Some(home.path().join("own")),
         skill_folders: Vec::new(),
         trusted: vec![home.path().join("project")],
+        protected_paths: Vec::new(),
     };
     let mut settings = tools::ToolSettings::new(env!("CARGO_BIN_EXE_acpd"));
     settings.library = library.clone();

@@ -8,6 +8,7 @@
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs;
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
@@ -92,6 +93,11 @@ impl ProtectedFiles {
     pub fn contains_file(&self, stat: &Stat) -> bool {
         let id = FileId::of(stat);
         self.is_protected(id) || (stat.st_nlink > 1 && !self.is_empty() && self.inside().contains(&id))
+    }
+
+    /// The same, for an open file. One that cannot be examined counts as protected.
+    pub fn contains_open(&self, file: impl AsFd) -> bool {
+        rustix::fs::fstat(file).map_or(true, |stat| self.contains_file(&stat))
     }
 
     fn inside(&self) -> &HashSet<FileId> {

@@ -11,10 +11,12 @@ mod entries;
 mod skill;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use domain::instructions::{LibraryCard, LibraryEntry};
 use domain::text::cut;
 use policy::Rules;
+use process::protected_files::ProtectedFiles;
 
 pub use self::custom_agent::CustomAgent;
 use self::entries::{EntryOrigin, Folder};
@@ -41,6 +43,8 @@ pub struct Library {
     pub skill_folders: Vec<PathBuf>,
     /// Folders in which, and below which, projects may bring skills and agents.
     pub trusted: Vec<PathBuf>,
+    /// acpd's own files and folders, which a project must not bring under another name.
+    pub protected_paths: Vec<PathBuf>,
 }
 
 /// The skills and agents that can be used in one folder.
@@ -72,8 +76,10 @@ impl Library {
     /// Returns the folders to search. The first file of a name is used.
     fn folders(&self, cwd: &Path, of_project: &[&str], own: &str, notices: &mut Vec<String>) -> Vec<Folder> {
         let mut folders = Vec::new();
+        let protected = Arc::new(ProtectedFiles::locate(&self.protected_paths));
         for base in notes::folders(cwd).into_iter().rev() {
-            let found: Vec<Folder> = of_project.iter().filter_map(|name| Folder::of_project(base, name)).collect();
+            let found: Vec<Folder> =
+                of_project.iter().filter_map(|name| Folder::of_project(base, name, &protected)).collect();
             if found.is_empty() {
                 continue;
             }

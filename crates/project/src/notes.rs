@@ -88,7 +88,7 @@ impl Instructions for Notes {
         let notes = self.clone();
         let look = tokio::task::spawn_blocking(move || {
             let (own, rules) = (notes.own_commands(), notes.rules_in(&place.cwd));
-            slash_commands::list(&place.cwd, own.as_deref(), &rules)
+            slash_commands::list(&place.cwd, own.as_deref(), &rules, &notes.protected_files())
         });
         Box::pin(
             async move { tokio::time::timeout(DEADLINE, look).await.ok().and_then(Result::ok).unwrap_or_default() },
@@ -108,7 +108,7 @@ impl Instructions for Notes {
         let notes = self.clone();
         let look = tokio::task::spawn_blocking(move || {
             let (own, rules) = (notes.own_commands(), notes.rules_in(&place.cwd));
-            slash_commands::expand(&place.cwd, own.as_deref(), &rules, &call)
+            slash_commands::expand(&place.cwd, own.as_deref(), &rules, &notes.protected_files(), &call)
         });
         Box::pin(
             async move { tokio::time::timeout(DEADLINE, look).await.ok().and_then(Result::ok).unwrap_or_default() },
@@ -128,6 +128,10 @@ impl Notes {
         }
     }
 
+    fn protected_files(&self) -> ProtectedFiles {
+        ProtectedFiles::locate(&self.protected_paths)
+    }
+
     /// Asks git for the status of the session's repository, if there is one.
     async fn git_status(&self, situation: &SessionContext) -> Option<String> {
         let launcher = self.launcher.as_ref()?;
@@ -142,7 +146,7 @@ impl Notes {
     fn write(&self, place: &Workspace, model: &ModelId) -> SystemPrompt {
         let project = project_config::read(&place.cwd);
         let rules = self.rules_in(&place.cwd);
-        let protected = ProtectedFiles::locate(&self.protected_paths);
+        let protected = self.protected_files();
         let mut reader = NoteReader::new(&rules, &protected);
         reader.home = self.home.as_deref();
         // The facts of the tool `memory` about the user follow the user's notes; those about the

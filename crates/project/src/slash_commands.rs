@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use domain::instructions::{Expansion, SlashCommandCard, TypedSlashCommand};
 use policy::Rules;
 use process::confine;
+use process::protected_files::ProtectedFiles;
 use rustix::fs::{Dir, Mode, OFlags};
 
 use crate::{note_files, notes, prompt_files};
@@ -32,12 +33,12 @@ const MAX_ENTRIES: usize = 10_000;
 
 /// Returns all commands by name. A nearer file takes precedence over one further up, and a
 /// project's over the user's.
-pub(crate) fn list(cwd: &Path, own: Option<&Path>, rules: &Rules) -> Vec<SlashCommandCard> {
+pub(crate) fn list(cwd: &Path, own: Option<&Path>, rules: &Rules, protected: &ProtectedFiles) -> Vec<SlashCommandCard> {
     let mut commands: Vec<SlashCommandCard> = Vec::new();
     for folder in folders(cwd, own) {
         for name in folder.names() {
             let known = commands.iter().any(|command| command.name == name) || folder.withheld(&name, rules).is_some();
-            if let (false, Some(Template { description, hint, .. })) = (known, folder.template(&name)) {
+            if let (false, Some(Template { description, hint, .. })) = (known, folder.template(&name, protected)) {
                 commands.push(SlashCommandCard { name, description, hint });
             }
         }
@@ -47,9 +48,16 @@ pub(crate) fn list(cwd: &Path, own: Option<&Path>, rules: &Rules) -> Vec<SlashCo
 }
 
 /// Returns the text that replaces a command; None if there is no command of that name.
-pub(crate) fn expand(cwd: &Path, own: Option<&Path>, rules: &Rules, call: &TypedSlashCommand) -> Option<Expansion> {
+pub(crate) fn expand(
+    cwd: &Path,
+    own: Option<&Path>,
+    rules: &Rules,
+    protected: &ProtectedFiles,
+    call: &TypedSlashCommand,
+) -> Option<Expansion> {
     let name = Some(call.name.as_str()).filter(|name| is_name(name))?;
-    let (folder, template) = folders(cwd, own).find_map(|folder| folder.template(name).map(|found| (folder, found)))?;
+    let (folder, template) =
+        folders(cwd, own).find_map(|folder| folder.template(name, protected).map(|found| (folder, found)))?;
     Some(match folder.withheld(name, rules) {
         Some(why) => Expansion::Withheld(why),
         None => Expansion::Text(template.fill(&call.arguments)),
@@ -105,13 +113,15 @@ impl Folder {
         prompt_files::reading_verdict(rules, &path).map(|verdict| prompt_files::notice(&path, verdict))
     }
 
-    fn template(&self, name: &str) -> Option<Template> {
+    /// Reads a command. A file of a project that is another name of one of acpd's own is left out.
+    fn template(&self, name: &str, protected: &ProtectedFiles) -> Option<Template> {
         let path = PathBuf::from(format!("{name}.md"));
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = if self.of_project.is_none() {
             rustix::fs::openat(self.folder.as_fd(), &path, flags, Mode::empty()).ok()?
         } else {
-            confine::open_in(self.folder.as_fd(), &path, flags, Mode::empty()).ok()?
+            let file = confine::open_in(self.folder.as_fd(), &path, flags, Mode::empty()).ok()?;
+            Some(file).filter(|file| !protected.contains_open(file))?
         };
         note_files::read_whole(File::from(file), MAX_FILE_BYTES).as_deref().and_then(Template::read)
     }
@@ -144,14 +154,14 @@ mod tests {
         write(&project.join(FOLDER), "root.md", "root");
         write(&own, "root.md", "root, own");
         write(&own, "own.md", "---\ndescription: My own\nargument-hint: [what]\n---\nDo $1.");
-        let listed = list(&deep, Some(&own), &Rules::default());
+        let listed = list(&deep, Some(&own), &Rules::default(), &ProtectedFiles::default());
         let listed_commands: Vec<String> = listed
             .iter()
             .map(|command| format!("{}: {} {:?}", command.name, command.description, command.hint))
             .collect();
         assert_eq!(listed_commands, ["near: near, deep None", "own: My own Some(\"[what]\")", "root: root None"]);
         let text = |text: &str| Some(Expansion::Text(text.to_owned()));
-        let expand = |cwd: &Path, own, call| expand(cwd, own, &Rules::default(), &call);
+        let expand = |cwd: &Path, own, call| expand(cwd, own, &Rules::default(), &ProtectedFiles::default(), &call);
         assert_eq!(expand(&deep, Some(&own), call("own", "it")), text("Do it."));
         assert_eq!(expand(&deep, None, call("own", "it")), None);
         assert_eq!(expand(home.path(), None, call("root", "")), None, "above the project it is not there");
@@ -165,12 +175,29 @@ mod tests {
         write(&own, "mine.md", "mine");
         for rules in [r#"{ "deny": ["read(.acpd/**)"] }"#, r#"{ "ask": ["read"] }"#] {
             let rules: Rules = serde_json::from_str(rules).unwrap();
-            let listed: Vec<String> =
-                list(home.path(), Some(&own), &rules).into_iter().map(|command| command.name).collect();
+            let listed: Vec<String> = list(home.path(), Some(&own), &rules, &ProtectedFiles::default())
+                .into_iter()
+                .map(|command| command.name)
+                .collect();
             assert_eq!(listed, ["mine"]);
-            let expanded = expand(home.path(), Some(&own), &rules, &call("secret", ""));
+            let expanded = expand(home.path(), Some(&own), &rules, &ProtectedFiles::default(), &call("secret", ""));
             assert!(matches!(&expanded, Some(Expansion::Withheld(why)) if why.contains("secret.md")), "{expanded:?}");
         }
+    }
+
+    #[test]
+    fn another_name_of_acpds_own_file_is_no_command() {
+        let home = tempfile::tempdir().unwrap();
+        let state = home.path().join("state");
+        write(&state, "key", "hush");
+        let project = home.path().join("project");
+        write(&project.join(FOLDER), "plain.md", "plain");
+        fs::hard_link(state.join("key"), project.join(FOLDER).join("other.md")).unwrap();
+        let protected = ProtectedFiles::locate(&[state]);
+        let names: Vec<String> =
+            list(&project, None, &Rules::default(), &protected).into_iter().map(|command| command.name).collect();
+        assert_eq!(names, ["plain"]);
+        assert_eq!(expand(&project, None, &Rules::default(), &protected, &call("other", "")), None);
     }
 
     #[test]
@@ -184,18 +211,26 @@ mod tests {
         write(&project.join(FOLDER), "long.md", &"x".repeat(70_000));
         write(&project.join(FOLDER), "blank.md", " \n");
         write(&project.join(FOLDER), "a b.md", "no name");
-        let names =
-            |cwd: &Path| list(cwd, None, &Rules::default()).into_iter().map(|command| command.name).collect::<Vec<_>>();
+        let names = |cwd: &Path| {
+            list(cwd, None, &Rules::default(), &ProtectedFiles::default())
+                .into_iter()
+                .map(|command| command.name)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(names(&project), ["plain"]);
         for name in ["link", "../../secret", "folder", "long", "blank", "a b", "", "."] {
-            assert_eq!(expand(&project, None, &Rules::default(), &call(name, "")), None, "{name}");
+            assert_eq!(
+                expand(&project, None, &Rules::default(), &ProtectedFiles::default(), &call(name, "")),
+                None,
+                "{name}"
+            );
         }
         let linked = home.path().join("linked");
         fs::create_dir_all(&linked).unwrap();
         symlink(project.join(".acpd"), linked.join(".acpd")).unwrap();
         assert_eq!(names(&linked), [""; 0]);
         // The user's own files may be symlinks.
-        assert_eq!(list(&linked, Some(&project.join(FOLDER)), &Rules::default()).len(), 2);
+        assert_eq!(list(&linked, Some(&project.join(FOLDER)), &Rules::default(), &ProtectedFiles::default()).len(), 2);
     }
 
     #[test]
@@ -204,6 +239,6 @@ mod tests {
         for number in 0..MAX_FILES + 20 {
             write(&home.path().join(FOLDER), &format!("c{number:04}.md"), "x");
         }
-        assert_eq!(list(home.path(), None, &Rules::default()).len(), MAX_FILES);
+        assert_eq!(list(home.path(), None, &Rules::default(), &ProtectedFiles::default()).len(), MAX_FILES);
     }
 }

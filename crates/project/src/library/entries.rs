@@ -6,8 +6,10 @@
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use process::confine;
+use process::protected_files::ProtectedFiles;
 use rustix::fs::{Dir, FileType, Mode, OFlags};
 
 use crate::note_files;
@@ -26,20 +28,22 @@ pub(super) struct Folder {
     pub(super) path: PathBuf,
     pub(super) origin: EntryOrigin,
     folder: OwnedFd,
+    /// acpd's own files, which a project must not bring under another name.
+    protected: Arc<ProtectedFiles>,
 }
 
 impl Folder {
-    pub(super) fn of_project(base: &Path, name: &str) -> Option<Self> {
+    pub(super) fn of_project(base: &Path, name: &str, protected: &Arc<ProtectedFiles>) -> Option<Self> {
         let path = base.join(name);
         let base = rustix::fs::open(base, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
         let folder = confine::open_in(base, name, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).ok()?;
-        Some(Self { path, origin: EntryOrigin::Project, folder })
+        Some(Self { path, origin: EntryOrigin::Project, folder, protected: Arc::clone(protected) })
     }
 
     pub(super) fn of_user(path: &Path) -> Option<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::open(path, flags, Mode::empty()).ok()?;
-        Some(Self { path: path.to_owned(), origin: EntryOrigin::User, folder })
+        Some(Self { path: path.to_owned(), origin: EntryOrigin::User, folder, protected: Arc::default() })
     }
 
     /// Returns the names of the folders in it.
@@ -56,6 +60,11 @@ impl Folder {
         names(self.folder.as_fd(), |name, _| name.strip_suffix(".md").filter(|name| is_name(name)).map(str::to_owned))
     }
 
+    /// Returns acpd's own files, if they are to be left out.
+    pub(super) fn protected(&self) -> Arc<ProtectedFiles> {
+        Arc::clone(&self.protected)
+    }
+
     /// Opens a folder in it.
     pub(super) fn enter(&self, name: &str) -> Option<OwnedFd> {
         self.open(name, OFlags::RDONLY | OFlags::DIRECTORY)
@@ -69,7 +78,9 @@ impl Folder {
 
     fn open(&self, name: &str, flags: OFlags) -> Option<OwnedFd> {
         match self.origin {
-            EntryOrigin::Project => confine::open_in(self.folder.as_fd(), name, flags, Mode::empty()).ok(),
+            EntryOrigin::Project => confine::open_in(self.folder.as_fd(), name, flags, Mode::empty())
+                .ok()
+                .filter(|file| !self.protected.contains_open(file)),
             EntryOrigin::User => {
                 rustix::fs::openat(self.folder.as_fd(), name, flags | OFlags::CLOEXEC, Mode::empty()).ok()
             }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use process::confine;
+use process::protected_files::ProtectedFiles;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -33,6 +34,7 @@ pub struct Skill {
     pub of_project: bool,
     text: String,
     opened: Arc<OwnedFd>,
+    protected: Arc<ProtectedFiles>,
 }
 
 /// The reason why a file of a skill cannot be read, worded for the model.
@@ -51,7 +53,9 @@ impl Skill {
     pub(super) fn read(parent: &Folder, name: &str) -> Option<Self> {
         let opened = parent.enter(name)?;
         let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+        let protected = parent.protected();
         let file = confine::open_in(opened.as_fd(), FILE, flags, Mode::empty()).ok()?;
+        let file = Some(file).filter(|file| !protected.contains_open(file))?;
         let (front, text) = front_matter::read(&note_files::read_whole(File::from(file), MAX_FILE_BYTES)?);
         if text.is_empty() {
             return None;
@@ -63,6 +67,7 @@ impl Skill {
             of_project: parent.origin == EntryOrigin::Project,
             text,
             opened: Arc::new(opened),
+            protected,
         })
     }
 
@@ -92,6 +97,9 @@ impl Skill {
             Errno::XDEV | Errno::LOOP => SkillError::Outside(path.to_owned()),
             _ => SkillError::Missing(path.to_owned()),
         })?;
+        if self.protected.contains_open(&file) {
+            return Err(SkillError::Outside(path.to_owned()));
+        }
         note_files::read_whole(File::from(file), LONGEST_RESOURCE).ok_or_else(|| SkillError::NotText(path.to_owned()))
     }
 }

@@ -24,6 +24,7 @@ fn fixture() -> Fixture {
         own: Some(own.clone()),
         skill_folders: vec![home.path().join("claude")],
         trusted: vec![project.clone()],
+        protected_paths: vec![home.path().join("state")],
     };
     Fixture { home, project, library }
 }
@@ -38,6 +39,25 @@ impl Fixture {
     fn open(&self) -> LibraryContents {
         self.library.open(&self.project, &Rules::default())
     }
+}
+
+#[test]
+fn a_project_brings_none_of_acpds_own_files_under_another_name() {
+    let at = place();
+    at.write("state/key", "hush");
+    at.write("project/.acpd/skills/plain/SKILL.md", "Use the table.");
+    at.write("project/.acpd/skills/plain/table.txt", "1");
+    for name in ["skills/plain/key.txt", "skills/other/SKILL.md", "agents/other.md"] {
+        let path = at.project.join(".acpd").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::hard_link(at.home.path().join("state/key"), path).unwrap();
+    }
+    let contents = at.open();
+    let names: Vec<&str> = contents.skills.iter().map(|skill| skill.name.as_str()).collect();
+    assert_eq!((names, contents.agents.len()), (vec!["plain"], 0));
+    let plain = contents.skill("plain").unwrap();
+    assert_eq!(plain.read_file("table.txt"), Ok("1".to_owned()));
+    assert_eq!(plain.read_file("key.txt"), Err(SkillError::Outside("key.txt".to_owned())));
 }
 
 #[test]
