@@ -43,7 +43,7 @@ impl Fixture {
 
 #[test]
 fn a_project_brings_none_of_acpds_own_files_under_another_name() {
-    let at = place();
+    let at = fixture();
     at.write("state/key", "hush");
     at.write("project/.acpd/skills/plain/SKILL.md", "Use the table.");
     at.write("project/.acpd/skills/plain/table.txt", "1");
