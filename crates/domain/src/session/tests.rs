@@ -197,17 +197,7 @@ impl Simulation {
         self.prompts += 1;
         let was_busy = !self.machine.activity().is_idle();
         let was_evicting = self.around.evicting;
-        let prompt = Prompt {
-            turn: TurnId::from(format!("t{}", self.prompts).as_str()),
-            origin: origin(),
-            content: vec![Content::text(text)],
-            message: None,
-            editor: None,
-            trace: None,
-            when_busy,
-            needs_turn: false,
-            dropped_if_cancelled: self.prompts.is_multiple_of(2),
-        };
+        let prompt = self.new_prompt(text, when_busy, origin());
         let id = prompt.turn.clone();
         // It may be answered before the reply is read.
         self.unanswered.insert(id.clone());
@@ -219,6 +209,20 @@ impl Simulation {
         assert!(taken.is_err() || !was_evicting, "a prompt is taken while the session is evicted");
         if taken.is_err() {
             assert!(self.unanswered.remove(&id), "a refused prompt is answered by a turn");
+        }
+    }
+
+    fn new_prompt(&self, text: &str, when_busy: Option<BusyPolicy>, origin: PromptOrigin) -> Prompt {
+        Prompt {
+            turn: TurnId::from(format!("t{}", self.prompts).as_str()),
+            origin,
+            content: vec![Content::text(text)],
+            message: None,
+            editor: None,
+            trace: None,
+            when_busy,
+            needs_turn: false,
+            dropped_if_cancelled: self.prompts.is_multiple_of(2),
         }
     }
 
@@ -296,6 +300,8 @@ impl Simulation {
             Move::Deny => self.answer(Decision::Chose(Choice::RejectOnce)),
             Move::AnswerCancelled => self.answer(Decision::Cancelled),
             Move::Attach => self.attach(None),
+            Move::BridgeReturns => self.return_bridge(),
+            Move::LatePrompt => self.prompt_late(),
             Move::AttachWithEnvironment => self.attach(Some(Arc::default())),
             Move::Detach => {
                 if let Some(attach) = self.attached.pop() {

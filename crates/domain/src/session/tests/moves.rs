@@ -24,6 +24,10 @@ pub(super) enum Move {
     Deny,
     AnswerCancelled,
     Attach,
+    /// A bridge attaches over another connection than before.
+    BridgeReturns,
+    /// A prompt arrives that the bridge sent over its earlier connection.
+    LatePrompt,
     AttachWithEnvironment,
     Detach,
     CannotAnswer,
@@ -118,6 +122,8 @@ fn any_move() -> impl Strategy<Value = Move> {
         Deny,
         AnswerCancelled,
         Attach,
+        BridgeReturns,
+        LatePrompt,
         AttachWithEnvironment,
         Detach,
         CannotAnswer,

@@ -8,12 +8,12 @@ use proptest::prelude::*;
 
 use super::hosted::Child;
 use super::moves::{Move, policies, server_move};
-use super::{Input, InputReply, NewClient, Simulation};
+use super::{BusyPolicy, Input, InputReply, NewClient, Simulation};
 use crate::event::Setting;
 use crate::mcp::{McpServer, McpTransport};
 use crate::session::effect::{Effect, ServerRequest};
 use crate::session::eviction::BeingEvicted;
-use crate::{Environment, ModelId};
+use crate::{ConnectionId, Environment, ModelId, PromptOrigin};
 
 /// The surroundings, according to the effects so far.
 #[derive(Default)]
@@ -21,6 +21,8 @@ pub(super) struct Surroundings {
     /// An eviction was ordered, and the session has not refused it.
     pub(super) evicting: bool,
     has_environment: bool,
+    /// How many connections the bridge has had since the session was loaded.
+    connections: u32,
     models_awaited: bool,
     /// Whether a turn has begun since the session was loaded, so that remarks about models are
     /// shown.
@@ -124,16 +126,42 @@ impl Simulation {
     }
 
     pub(super) fn attach(&mut self, environment: Option<Arc<Environment>>) {
-        if self.attached.len() == 2 {
-            return;
+        if self.attached.len() < 2 {
+            self.attach_client("c".into(), None, environment);
         }
-        let client = NewClient {
-            name: "editor".to_owned(),
-            connection: "c".into(),
-            one_shot: false,
-            returning: None,
-            environment,
-        };
+    }
+
+    pub(super) fn return_bridge(&mut self) {
+        if self.attached.len() < 2 {
+            let connection = connection_of_bridge(self.around.connections + 1);
+            let returning = Some(("bridge".to_owned(), connection.clone()));
+            let before = self.attached.len();
+            self.attach_client(connection, returning, None);
+            self.around.connections += u32::from(self.attached.len() > before);
+        }
+    }
+
+    /// Delivers a prompt from an earlier connection of the bridge. The bridge sends it again over
+    /// the present one, so this one must have no effect.
+    pub(super) fn prompt_late(&mut self) {
+        if self.around.connections > 0 {
+            let connection = connection_of_bridge(self.around.connections - 1);
+            let origin = PromptOrigin { connection, bridge: Some("bridge".to_owned()), request: "1".to_owned() };
+            let prompt = self.new_prompt("hello", Some(BusyPolicy::Queue), origin);
+            let before = self.log.len();
+            let reply = self.deliver(Input::Prompt { prompt, backlog_full: false });
+            assert!(matches!(reply, Some(InputReply::Prompt(Err(_)))), "a prompt of an earlier connection is taken");
+            assert_eq!(self.log.len(), before, "a prompt of an earlier connection is recorded");
+        }
+    }
+
+    fn attach_client(
+        &mut self,
+        connection: ConnectionId,
+        returning: Option<(String, ConnectionId)>,
+        environment: Option<Arc<Environment>>,
+    ) {
+        let client = NewClient { name: "editor".to_owned(), connection, one_shot: false, returning, environment };
         let is_evicting = self.around.evicting;
         match self.deliver(Input::ClientAttached(client)) {
             Some(InputReply::Attach(Ok(attach))) => {
@@ -144,6 +172,10 @@ impl Simulation {
             other => panic!("an attach is replied to, not {other:?}"),
         }
     }
+}
+
+fn connection_of_bridge(number: u32) -> ConnectionId {
+    ConnectionId::from(format!("bridge's {number}").as_str())
 }
 
 fn server(name: &str) -> McpServer {
