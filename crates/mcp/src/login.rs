@@ -3,7 +3,7 @@
 //! `flow` leads through a login: it finds the authorization server, registers acpd there, and turns
 //! the code that the browser brings back (`redirect`, `listener`) into tokens. Only the user's own
 //! command does that. `store` keeps the tokens in private files, `token` knows their form, and
-//! `bearer` gives connections a valid token and renews it, `demand` reads which login a server
+//! `bearer` gives connections a valid token and renews it; `demand` reads which login a server
 //! wants. `address` decides which addresses may be used at all, and `oauth_http` is the HTTP client
 //! of a login, with limits.
 //!

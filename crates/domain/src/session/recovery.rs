@@ -27,8 +27,8 @@ const LOST_AGENT_QUESTION: &str = "The daemon stopped while the agent waited for
                                    turn has ended; send the prompt again.";
 
 impl SessionStart {
-    /// Determines how a session begins whose log is loaded. A clean mark counts only if all events
-    /// before it are there, and nothing is open except a turn that waits for an answer.
+    /// Determines how a loaded session begins. A clean mark counts only if all events before it are
+    /// there, and nothing is open except a turn that waits for an answer.
     pub fn from_log(state: &SessionState, meta: &SessionMeta) -> Self {
         let is_at_rest = state.open.turn.is_none() || state.is_waiting();
         if meta.clean && meta.last == state.head.number && is_at_rest { Self::Continued } else { Self::Repaired }
