@@ -114,7 +114,8 @@ async fn a_session_whose_worktree_git_cannot_remove_stays_there_with_its_lock() 
 async fn servers_in_a_worktree_end_before_it_is_removed() {
     let mut at = Repository::new(vec![vec![Step::text("Hello."), Step::end()]]).await;
     let pids = at.folder.path().join("pids");
-    let script = format!("echo $$ $PWD >> {}; exec sleep 1000", pids.display());
+    // It takes a while to end, because it ignores the first signals.
+    let script = format!("trap '' TERM HUP INT; echo $$ $PWD >> {}; exec sleep 1000", pids.display());
     let server = json!({ "name": "sleeper", "command": "/bin/sh", "args": ["-c", script], "env": [] });
     let params = json!({ "cwd": at.root(), "mcpServers": [server], "_meta": { "acpd": { "worktree": "fix" } } });
     let mut zed = at.scene.editor("second").await;
