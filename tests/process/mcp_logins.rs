@@ -406,6 +406,10 @@ fn servers_of_editors_are_logged_in_at_by_address_and_unsafe_ones_not_at_all() {
     let silent = Server::with(|_, _| Reply::json(404, &json!({})));
     let said = failure(&format!("{}/mcp", silent.address));
     assert!(said.contains("does not publish how to log in"), "{said}");
+    // Its challenge alone is larger than any address.
+    let scopes = format!("Bearer scope=\"{}\"", "x".repeat(20 << 10));
+    let verbose = OauthServer::start(OauthRules { challenge: Some(scopes), ..OauthRules::default() });
+    assert!(failure(&verbose.mcp()).contains("the server names too many scopes"));
     let endless = Server::with(|request, _| match request.method.as_str() {
         "POST" => Reply::new(401, &[("www-authenticate", "Bearer")], ""),
         _ => {

@@ -209,7 +209,7 @@ impl RemoteCall {
 fn failed(error: &ServiceError, connected: &Arc<ConnectedServer>, shared: &SharedServer) -> Outcome {
     Outcome::failed(match error {
         ServiceError::McpError(error) if error.message == message_budget::refused_answer() => {
-            format!("The server carried out the call, but acpd cannot read the result: {}.", error.message)
+            format!("The call may have had an effect, but acpd does not read the result: {}.", error.message)
         }
         ServiceError::McpError(error) => format!("The server refused: {}", cut(&error.message, 2000)),
         ServiceError::Timeout { timeout } => {

@@ -34,11 +34,21 @@ pub struct OauthRules {
     pub late: bool,
     /// The scope that calls of tools need besides the usual one.
     pub call_scope: Option<&'static str>,
+    /// The challenge in place of the usual one.
+    pub challenge: Option<String>,
 }
 
 impl Default for OauthRules {
     fn default() -> Self {
-        Self { lifetime: json!(3600), openid: false, client: None, split: false, late: false, call_scope: None }
+        Self {
+            lifetime: json!(3600),
+            openid: false,
+            client: None,
+            split: false,
+            late: false,
+            call_scope: None,
+            challenge: None,
+        }
     }
 }
 
@@ -302,9 +312,11 @@ fn protected(request: &RecordedRequest, own: &str, rules: &OauthRules, state: &S
     let is_call = request.body.contains("\"tools/call\"");
     let scope = state.access.get(token);
     if scope.is_none() && (is_call || !rules.late) {
-        let challenge = format!(
-            "Bearer error=\"invalid_token\", resource_metadata=\"{own}/.well-known/oauth-protected-resource/mcp\""
-        );
+        let challenge = rules.challenge.clone().unwrap_or_else(|| {
+            format!(
+                "Bearer error=\"invalid_token\", resource_metadata=\"{own}/.well-known/oauth-protected-resource/mcp\""
+            )
+        });
         return Reply::new(401, &[("www-authenticate", &challenge)], "");
     }
     if let (true, Some(more), Some(scope)) = (is_call, rules.call_scope, scope)

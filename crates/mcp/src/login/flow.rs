@@ -18,6 +18,9 @@ use crate::settings::OauthSettings;
 /// The name under which acpd registers at authorization servers.
 const CLIENT: &str = "acpd";
 
+/// The longest address for the browser. Browsers and servers refuse longer ones.
+const MAX_PAGE_BYTES: usize = 16 << 10;
+
 /// The server at which to log in. Its address may contain a key, so `Debug` hides it.
 #[derive(Clone)]
 pub struct LoginTarget {
@@ -102,6 +105,9 @@ impl PendingLogin {
             None => manager.register_client(CLIENT, redirect_uri, &scopes).await?,
         };
         let page = manager.get_authorization_url(&scopes).await?;
+        if page.len() > MAX_PAGE_BYTES {
+            return Err(LoginError::Protocol("the server names too many scopes, or too long an address".to_owned()));
+        }
         let [state, resource] = parameters(&page)?;
         let login = Login {
             server: url.clone(),

@@ -73,11 +73,12 @@ impl StoredLogins {
         let folder = self.folder()?;
         let _lock = lock(folder)?;
         let path = path(folder, &login.server);
+        let text = encoded(login)?;
         let moved = match read(&path, &login.server) {
             Ok(_) => None,
             Err(_) => Some(move_aside(&path)?),
         };
-        private_file::write(folder, &path, &serde_json::to_vec(login)?)?;
+        private_file::write(folder, &path, &text)?;
         Ok(StoredFile { path, moved })
     }
 
@@ -176,7 +177,7 @@ impl StoredLogins {
     fn write(&self, folder: &Path, server: &str, new: Option<Login>) -> io::Result<()> {
         let path = path(folder, server);
         let Some(new) = new else { return private_file::remove(&path).map(drop) };
-        private_file::write(folder, &path, &serde_json::to_vec(&new)?)?;
+        private_file::write(folder, &path, &encoded(&new)?)?;
         guard(&self.unsaved).remove(server);
         Ok(())
     }
@@ -197,6 +198,12 @@ impl StoredLogins {
             Err(_) => Err(io::Error::other(format!("the disk did not answer within {} s", DISK_DEADLINE.as_secs()))),
         }
     }
+}
+
+/// Returns the content of a login's file, which must not be larger than what is read again.
+fn encoded(login: &Login) -> io::Result<Vec<u8>> {
+    let text = serde_json::to_vec(login)?;
+    if text.len() as u64 > MAX_FILE_BYTES { Err(io::Error::other("its tokens are too large")) } else { Ok(text) }
 }
 
 /// Reads the login to a server. An error names the file.
@@ -349,6 +356,19 @@ mod tests {
         let error = logins.load(&login().server).await.unwrap_err();
         assert_eq!(error.to_string(), format!("{}: it does not hold a login", path.display()));
         assert!(logins.servers().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_login_that_could_not_be_read_again_is_not_stored() {
+        let home = tempfile::tempdir().unwrap();
+        let logins = Arc::new(StoredLogins::new(home.path().to_owned()));
+        let huge = Login { access_token: "x".repeat(MAX_FILE_BYTES as usize), ..login() };
+        logins.store(&login()).unwrap();
+        assert_eq!(logins.store(&huge).unwrap_err().to_string(), "its tokens are too large");
+        assert_eq!(logins.load(&login().server).await.unwrap(), Some(login()));
+        // A renewed one is used as long as acpd runs.
+        assert!(logins.replace(login(), Some(huge.clone())).await.is_err());
+        assert_eq!(logins.load(&login().server).await.unwrap(), Some(huge));
     }
 
     #[test]
