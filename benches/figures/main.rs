@@ -15,6 +15,7 @@ mod client;
 mod floor_agent;
 mod growth;
 mod model_server;
+mod reasons;
 mod report;
 mod rows;
 mod world;
@@ -30,13 +31,14 @@ fn main() {
     }
     // Cargo passes `--bench` for a benchmark. Without it this is a test run, which should be short.
     if !arguments.iter().any(|argument| argument == "--bench") {
-        return;
+        return reasons::check();
     }
     let write = arguments.iter().any(|argument| argument == "--write");
     let wanted = arguments.iter().find(|argument| !argument.starts_with("--")).cloned();
     let mut report = Report::new(wanted);
     rows::measure(&mut report);
     growth::measure(&mut report);
+    report.print_reasons();
     if write {
         report.write();
     }

@@ -25,6 +25,8 @@ pub(crate) fn now_nanos() -> u64 {
 pub(crate) enum Direction {
     /// Stream this many pieces of this many bytes, as fast as they are read.
     Stream { pieces: usize, bytes: usize },
+    /// Stream this many pieces of 1 to `longest` bytes, as fast as they are read.
+    Mixed { pieces: usize, longest: usize },
     /// Send this many pieces, this many microseconds apart, each with its send time.
     Paced { pieces: usize, micros: u64 },
 }
@@ -33,6 +35,7 @@ impl Direction {
     pub(crate) fn prompt(self, number: u64) -> String {
         match self {
             Direction::Stream { pieces, bytes } => format!("bench:{number}:stream:{pieces}:{bytes}"),
+            Direction::Mixed { pieces, longest } => format!("bench:{number}:mixed:{pieces}:{longest}"),
             Direction::Paced { pieces, micros } => format!("bench:{number}:paced:{pieces}:{micros}"),
         }
     }
@@ -45,6 +48,7 @@ impl Direction {
         let (first, second) = (first.parse().ok()?, second.parse().ok()?);
         let direction = match kind {
             "stream" => Direction::Stream { pieces: first, bytes: second },
+            "mixed" => Direction::Mixed { pieces: first, longest: second },
             "paced" => Direction::Paced { pieces: first, micros: second as u64 },
             _ => return None,
         };
@@ -118,6 +122,13 @@ impl ModelServer {
                     write_chunk(to, event.repeat(pieces % batch).as_bytes())?;
                 }
             }
+            Direction::Mixed { pieces, longest } => {
+                let events: Vec<String> =
+                    lengths(longest).take(pieces).map(|length| dialect.piece(&"x".repeat(length))).collect();
+                for batch in events.chunks(64) {
+                    write_chunk(to, batch.concat().as_bytes())?;
+                }
+            }
             Direction::Paced { pieces, micros } => {
                 for _ in 0..pieces {
                     thread::sleep(Duration::from_micros(micros));
@@ -129,6 +140,14 @@ impl ModelServer {
         write_chunk(to, dialect.closing().as_bytes())?;
         to.write_all(b"0\r\n\r\n")
     }
+}
+
+/// Returns lengths from 1 to `longest` that look random and are the same in every run.
+fn lengths(longest: usize) -> impl Iterator<Item = usize> {
+    // A linear congruential generator (Knuth's MMIX), whose high bits are good enough.
+    let next =
+        |state: &u64| Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407));
+    std::iter::successors(Some(1), next).map(move |state: u64| (state >> 33) as usize % longest + 1)
 }
 
 #[derive(Clone, Copy)]

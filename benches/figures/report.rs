@@ -4,9 +4,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
+use crate::reasons;
+
 pub(crate) struct Report {
     wanted: Option<String>,
     rows: Vec<String>,
+    /// The names of the rows that miss their goal.
+    missed: Vec<String>,
     plots: Vec<Plot>,
 }
 
@@ -22,7 +26,7 @@ pub(crate) fn percentile(mut times: Vec<f64>, percent: usize) -> f64 {
 impl Report {
     pub(crate) fn new(wanted: Option<String>) -> Self {
         println!("{HEAD}");
-        Self { wanted, rows: Vec::new(), plots: Vec::new() }
+        Self { wanted, rows: Vec::new(), missed: Vec::new(), plots: Vec::new() }
     }
 
     /// Measures a section, unless the command line selects other sections.
@@ -34,9 +38,11 @@ impl Report {
 
     /// Adds a row. `goal` is the figure that we want to reach, or empty.
     pub(crate) fn row(&mut self, what: &str, ours: f64, floor: Option<f64>, unit: &str, goal: &str) {
-        let goal = match is_missed(goal, ours, unit) {
-            true => format!("{goal}, missed"),
-            false => goal.to_owned(),
+        let goal = if is_missed(goal, ours, unit) {
+            self.missed.push(what.to_owned());
+            format!("{goal}, missed")
+        } else {
+            goal.to_owned()
         };
         let row = match floor {
             Some(floor) => format!("| {what} | {ours:.2} {unit} | {floor:.2} {unit} | {:.1} | {goal} |", ours / floor),
@@ -44,6 +50,11 @@ impl Report {
         };
         println!("{row}");
         self.rows.push(row);
+    }
+
+    /// Prints why goals are missed, as the page says it.
+    pub(crate) fn print_reasons(&self) {
+        println!("\n{}", reasons::section(&self.missed));
     }
 
     pub(crate) fn plot(&mut self, plot: Plot) {
@@ -60,7 +71,7 @@ impl Report {
         let docs = root.join("docs");
         let machine = machine();
         let mut page = format!("{PREFACE}\n{machine}\n\n");
-        writeln!(page, "{HEAD}\n{}\n\n{REASONS}", self.rows.join("\n")).unwrap();
+        writeln!(page, "{HEAD}\n{}\n\n{}", self.rows.join("\n"), reasons::section(&self.missed)).unwrap();
         page.push_str("## Growth\n\n");
         std::fs::create_dir_all(docs.join("performance")).unwrap();
         for plot in &self.plots {
@@ -127,39 +138,10 @@ has no history, no actors and no permissions. Ratios carry over to other machine
 
 A chunk is one event of the model's stream. Chunks that arrive together are sent and stored
 together.
-";
 
-const REASONS: &str = "\
-## Why a goal is missed
-
-- **Start**: `acpd acp` loads acpd, which then replaces itself with the small program of the bridge.
-  Loading acpd at a random address takes about 1 ms; a fixed address would be faster but less safe.
-  Without a running daemon, acpd is loaded two more times: to detach the daemon, and as the daemon.
-- **Prompt to model**: each prompt waits for one disk sync and reads the notes, memory and skills of
-  the user and the project, so that edits take effect at once.
-- **Prompt to model after 1,000 turns**: the whole conversation is escaped and copied into a new
-  buffer for each request, and again by the kernel on both sides of the socket. Keeping the bytes
-  of earlier messages would avoid the first copy but double the memory of a session. The bench
-  turns summaries off; by default they keep a conversation below 0.8 MB, a tenth of this one.
-- **100 streams, 99th percentile**: model server, daemon, ten bridges and ten clients share the
-  cores.
-- **Longest wait after the last text, 50 streams**: the end of a turn is synced after the text that
-  all streams have sent before it. It took 10 to 85 ms in three runs.
-- **Bytes written and stored, chunks of 4 B**: the lengths of the chunks are stored, so that a
-  client can resume in the middle. sled rewrites a page that has changed often, and keeps replaced
-  pages until it reuses their segment.
-- **Resident memory of the daemon**: 20 to 25 MB are pages of the program, and 16 MB are sled's
-  cache. Sessions stay in memory for ten minutes after their last client has detached. About 30 MB
-  after 50 streams are fragmentation: free memory between pieces that are in use. The C library
-  returns it only on request (`malloc_trim`), which needs unsafe code, and acpd has none. jemalloc
-  and mimalloc were tried: after 50 streams they kept 24 and 42 MB more, and a minute later 10 and
-  40 MB more.
-- **Bridge, private**: stacks and buffers of two threads, and relocated data of the C library.
-- **Wake-ups**: seven threads of sled look for work once a second. No setting changes that, and we
-  do not maintain a patched sled ([dependencies.md](dependencies.md)).
-- **Program**: it contains an HTTP server and client, TLS, MCP, terminal rendering, syntax
-  definitions, and PDF and image readers. A full build takes 570 s of processor time, nearly
-  5 minutes on two idle cores.
+Times vary with the machine and its load. What does not vary is tested on every change: the tests in
+`tests/counts` and `tests/process/counts.rs` count allocations, writes, bytes and disk syncs per
+chunk, per turn and per idle session.
 ";
 
 /// Describes the measurement: the commit, the machine, and how busy it was.
