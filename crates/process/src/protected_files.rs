@@ -5,7 +5,7 @@
 //! of it is protected too. The files are looked up again for every call, because one may be created
 //! later. The lookup blocks, so it must not run on an actor's thread.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs;
 use std::os::fd::AsFd;
@@ -60,7 +60,19 @@ struct ProtectedPath {
 
 impl ProtectedFiles {
     pub fn locate(paths: &[PathBuf]) -> Self {
-        Self { paths: paths.iter().map(|path| ProtectedPath::locate(path)).collect(), inside: OnceLock::new() }
+        Self::locate_with(paths, FoundPath::look)
+    }
+
+    /// Looks up each path on the way to the protected ones once, since they have most of the way in
+    /// common, and every prompt and call looks them up.
+    fn locate_with(paths: &[PathBuf], mut look: impl FnMut(&Path) -> FoundPath) -> Self {
+        let mut known: HashMap<PathBuf, FoundPath> = HashMap::new();
+        let mut find = |path: &Path| match known.get(path) {
+            Some(found) => found.clone(),
+            None => known.entry(path.to_owned()).or_insert(look(path)).clone(),
+        };
+        let paths = paths.iter().map(|path| ProtectedPath::locate(path, &mut find)).collect();
+        Self { paths, inside: OnceLock::new() }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -121,10 +133,27 @@ impl ProtectedFiles {
     }
 }
 
+/// What is at a path, whose last component is not followed.
+#[derive(Clone, Default)]
+struct FoundPath {
+    /// The identity; None if nothing is there.
+    id: Option<FileId>,
+    /// The target, if it is a symlink.
+    link: Option<PathBuf>,
+}
+
+impl FoundPath {
+    fn look(path: &Path) -> Self {
+        let Ok(found) = fs::symlink_metadata(path) else { return Self::default() };
+        let link = found.is_symlink().then(|| fs::read_link(path).ok()).flatten();
+        Self { id: Some(FileId::of_metadata(&found)), link }
+    }
+}
+
 impl ProtectedPath {
     /// Walks to the path one component at a time to collect every folder on the way, including
     /// those around symlinks.
-    fn locate(path: &Path) -> Self {
+    fn locate(path: &Path, find: &mut impl FnMut(&Path) -> FoundPath) -> Self {
         let mut at = PathBuf::from("/");
         let mut rest = steps(path);
         rest.reverse();
@@ -134,20 +163,20 @@ impl ProtectedPath {
                 at.pop();
                 continue;
             }
-            above.extend(fs::symlink_metadata(&at).ok().as_ref().map(FileId::of_metadata));
+            above.extend(find(&at).id);
             let next = at.join(&step);
-            match fs::read_link(&next) {
-                Ok(target) if links < MAX_LINKS => {
+            match find(&next).link {
+                Some(target) if links < MAX_LINKS => {
                     links += 1;
                     if target.is_absolute() {
                         at = PathBuf::from("/");
                     }
                     rest.extend(steps(&target).into_iter().rev());
                 }
-                Ok(_) | Err(_) => at = next,
+                Some(_) | None => at = next,
             }
         }
-        let id = fs::symlink_metadata(&at).ok().as_ref().map(FileId::of_metadata);
+        let id = find(&at).id;
         above.sort_unstable();
         above.dedup();
         Self { real: at, id, above }
@@ -196,6 +225,24 @@ mod tests {
         let stat = |path: &str| rustix::fs::stat(base.join(path)).unwrap();
         assert!(protected.contains_file(&stat("home/innocent")));
         assert!(!protected.contains_file(&stat("home/other")));
+    }
+
+    #[test]
+    fn each_path_on_the_way_is_looked_up_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        fs::create_dir_all(base.join("real/state")).unwrap();
+        symlink("real", base.join("home")).unwrap();
+        let paths = ["home/state/acpd", "home/state/other", "real/state"].map(|path| base.join(path));
+        let mut looked = Vec::new();
+        let protected = ProtectedFiles::locate_with(&paths, |path| {
+            looked.push(path.to_owned());
+            FoundPath::look(path)
+        });
+        assert!(protected.contains_path(&base.join("real/state/acpd/key")));
+        assert!(protected.is_protected(id(&base.join("real/state"))));
+        let distinct: HashSet<&PathBuf> = looked.iter().collect();
+        assert_eq!(distinct.len(), looked.len(), "{looked:?}");
     }
 
     #[test]
