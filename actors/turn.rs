@@ -88,7 +88,7 @@ pub(crate) struct TurnTask {
     pub(crate) model: Arc<dyn Model>,
     /// The instructions at the start of the conversation; the first request takes them.
     pub(crate) system_prompt: Option<BoxFuture<'static, SystemPrompt>>,
-    pub(crate) tools: Vec<ToolSpec>,
+    pub(crate) tools: Vec<Arc<ToolSpec>>,
     pub(crate) thought: ThoughtLevel,
     pub(crate) scope: RequestScope,
     pub(crate) conversation: Conversation,

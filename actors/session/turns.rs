@@ -82,15 +82,15 @@ impl Session {
     /// The tools that the model gets: those of all modes. The beginning of requests therefore stays
     /// the same when the mode changes. A call of a tool that the mode excludes is refused when it
     /// is planned.
-    pub(super) fn offered_tools(&self) -> Vec<ToolSpec> {
+    pub(super) fn offered_tools(&self) -> Vec<Arc<ToolSpec>> {
         self.ports.toolbox.offer(&self.state().id, Mode::Full)
     }
 
     /// The names of the tools that the model gets although the mode excludes them.
     pub(super) fn left_out_tools(&self, mode: Mode) -> Vec<String> {
         let allowed = self.ports.toolbox.offer(&self.state().id, mode);
-        let is_left_out = |tool: &ToolSpec| !allowed.iter().any(|spec| spec.name == tool.name);
-        self.offered_tools().into_iter().filter(is_left_out).map(|tool| tool.name).collect()
+        let is_left_out = |tool: &Arc<ToolSpec>| !allowed.iter().any(|spec| spec.name == tool.name);
+        self.offered_tools().into_iter().filter(is_left_out).map(|tool| tool.name.clone()).collect()
     }
 
     /// Switches the running turn to the current model, from its next request on. A sub-agent that

@@ -4,12 +4,14 @@
 //! as text once it is known to be sent as text. The estimate is only accurate enough to see the
 //! window fill up. Pure.
 
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use domain::conversation::{CallResult, Message};
 use domain::model::{Delta, ModelRequest};
 use domain::tool::ToolSpec;
 use domain::{Content, Payload, Usage};
+use serde_json::Value;
 
 const BYTES_PER_TOKEN: usize = 4;
 
@@ -75,10 +77,27 @@ pub(super) fn tokens(bytes: usize) -> u64 {
     bytes.div_ceil(BYTES_PER_TOKEN) as u64
 }
 
-pub(super) fn conversation(messages: &[Arc<Message>], tools: &[ToolSpec], window: u64) -> u64 {
-    let tools = tools.iter().map(|tool| tool.name.len() + tool.description.len() + tool.schema.to_string().len());
+pub(super) fn conversation(messages: &[Arc<Message>], tools: &[Arc<ToolSpec>], window: u64) -> u64 {
+    let tools = tools.iter().map(|tool| tool.name.len() + tool.description.len() + json_bytes(&tool.schema));
     let tools = tools.map(|bytes| tokens(bytes) + OVERHEAD_TOKENS).sum::<u64>();
     tools + messages.iter().map(|one| message(one, window) + OVERHEAD_TOKENS).sum::<u64>()
+}
+
+/// Returns the length of a value as JSON.
+fn json_bytes(value: &Value) -> usize {
+    struct Count(usize);
+
+    impl fmt::Write for Count {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            self.0 += text.len();
+            Ok(())
+        }
+    }
+
+    let mut count = Count(0);
+    // Counting cannot fail.
+    let _ = write!(count, "{value}");
+    count.0
 }
 
 fn message(message: &Message, window: u64) -> u64 {
@@ -153,10 +172,11 @@ mod tests {
         let result = CallResult { call: "c".into(), text: "é".repeat(100), images: vec![picture()], failed: false };
         let results = Message::Results { results: vec![result] };
         assert_eq!((message(&asked, 0), message(&results, 0)), (100 + MEDIUM_TOKENS, 50 + MEDIUM_TOKENS));
+        let tool = ToolSpec { name: "t".into(), description: "does".into(), schema: json!({}), read_only: true };
         let request = ModelRequest {
             system: "s".repeat(40),
             messages: vec![Arc::new(asked)],
-            tools: vec![ToolSpec { name: "t".into(), description: "does".into(), schema: json!({}), read_only: true }],
+            tools: vec![Arc::new(tool)],
             thought: ThoughtLevel::Off,
             environment: Arc::new(Environment::default()),
             cache_key: String::new(),

@@ -1,6 +1,7 @@
 //! The calls of a response: reports them to the session as `domain::turn::ResponseCalls` decides.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use actix::{Context, Handler, Message};
 use domain::conversation::Conversation;
@@ -78,7 +79,7 @@ impl Turn {
 /// Replaces the tools that the session's servers offer, from the next request on.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct OfferTools(pub(crate) Vec<ToolSpec>);
+pub(crate) struct OfferTools(pub(crate) Vec<Arc<ToolSpec>>);
 
 impl Handler<OfferTools> for Turn {
     type Result = ();

@@ -135,7 +135,7 @@ struct StuckToolbox {
 }
 
 impl Toolbox for StuckToolbox {
-    fn offer(&self, session: &SessionId, mode: Mode) -> Vec<ToolSpec> {
+    fn offer(&self, session: &SessionId, mode: Mode) -> Vec<Arc<ToolSpec>> {
         self.tools.offer(session, mode)
     }
 

@@ -19,7 +19,7 @@ pub struct ModelRequest {
     /// The system prompt: who the model is and where it works.
     pub system: String,
     pub messages: Vec<Arc<Message>>,
-    pub tools: Vec<ToolSpec>,
+    pub tools: Vec<Arc<ToolSpec>>,
     pub thought: ThoughtLevel,
     /// The environment in which keys are looked up.
     pub environment: Arc<Environment>,

@@ -285,8 +285,9 @@ pub enum PlanStatus {
 
 /// The tools of all sessions.
 pub trait Toolbox: Send + Sync + 'static {
-    /// Returns the tools that a mode offers to a session.
-    fn offer(&self, session: &SessionId, mode: Mode) -> Vec<ToolSpec>;
+    /// Returns the tools that a mode offers to a session. They are shared, because every request to
+    /// a model has all of them.
+    fn offer(&self, session: &SessionId, mode: Mode) -> Vec<Arc<ToolSpec>>;
 
     /// Returns what the session's MCP servers tell models about their use, marked as their words;
     /// empty if they say nothing.

@@ -137,13 +137,13 @@ impl McpHost {
         }))
     }
 
-    pub fn offer(&self, session: &SessionId, mode: Mode) -> Vec<ToolSpec> {
+    pub fn offer(&self, session: &SessionId, mode: Mode) -> Vec<Arc<ToolSpec>> {
         let tools = self.group(session).map(|group| group.tools()).unwrap_or_default();
         let hints = self.hints();
         tools
             .iter()
             .filter(|tool| tool_call::allows(mode, &tool.tool, hints))
-            .map(|tool| tool_call::spec(tool, hints))
+            .map(|tool| Arc::new(tool_call::spec(tool, hints)))
             .collect()
     }
 

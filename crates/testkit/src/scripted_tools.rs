@@ -21,15 +21,17 @@ pub struct ScriptedTools {
 const TOOLS: [&str; 9] = ["where", "look", "peek", "touch", "wait", "crash", "crash_early", "refuse", "deaf"];
 
 impl Toolbox for ScriptedTools {
-    fn offer(&self, _: &SessionId, mode: Mode) -> Vec<ToolSpec> {
+    fn offer(&self, _: &SessionId, mode: Mode) -> Vec<Arc<ToolSpec>> {
         TOOLS
             .iter()
             .filter(|name| !mode.only_reads() || **name == "look")
-            .map(|name| ToolSpec {
-                name: (*name).to_owned(),
-                description: String::new(),
-                schema: json!({ "type": "object" }),
-                read_only: matches!(*name, "look" | "peek" | "deaf"),
+            .map(|name| {
+                Arc::new(ToolSpec {
+                    name: (*name).to_owned(),
+                    description: String::new(),
+                    schema: json!({ "type": "object" }),
+                    read_only: matches!(*name, "look" | "peek" | "deaf"),
+                })
             })
             .collect()
     }

@@ -70,6 +70,11 @@ fn built_in() -> Vec<Arc<dyn Tool>> {
     ]
 }
 
+/// Builds the specs of these tools. Every turn offers all of them, so they are built once.
+fn specs(tools: &[Arc<dyn Tool>], settings: &ToolSettings) -> Vec<Arc<ToolSpec>> {
+    tools.iter().map(|tool| Arc::new(tool.spec(settings))).collect()
+}
+
 /// The reason when a request of a child agent is refused.
 const DENIED: &str = "a rule of the configuration forbids this or may forbid it";
 
@@ -78,6 +83,8 @@ const DENIED: &str = "a rule of the configuration forbids this or may forbid it"
 pub struct Registry {
     settings: Swap<ToolSettings>,
     tools: Vec<Arc<dyn Tool>>,
+    /// The tools as models see them with these settings, in the same order.
+    specs: Swap<Vec<Arc<ToolSpec>>>,
     background: Arc<BackgroundCommands>,
     mcp: Arc<McpHost>,
     rules: Arc<FolderRules>,
@@ -87,11 +94,13 @@ pub struct Registry {
 
 impl Registry {
     pub fn new(settings: ToolSettings) -> Self {
+        let tools = built_in();
         Self {
+            specs: Swap::new(specs(&tools, &settings)),
             mcp: Arc::new(McpHost::new(Arc::new(settings.for_mcp()))),
             rules: Arc::new(FolderRules::new(settings.permissions.clone())),
             settings: Swap::from(Arc::new(settings)),
-            tools: built_in(),
+            tools,
             background: Arc::default(),
             pinned_roots: Arc::default(),
             language_servers: Arc::default(),
@@ -103,6 +112,7 @@ impl Registry {
     pub fn reload(&self, settings: ToolSettings) {
         self.mcp.reload(Arc::new(settings.for_mcp()));
         self.rules.reload(settings.permissions.clone());
+        self.specs.replace(specs(&self.tools, &settings));
         self.settings.replace(Arc::new(settings));
     }
 
@@ -145,9 +155,10 @@ impl Registry {
 }
 
 impl Toolbox for Registry {
-    fn offer(&self, session: &SessionId, mode: Mode) -> Vec<ToolSpec> {
-        let settings = self.settings.get();
-        let own = self.offered(mode).map(|tool| tool.spec(&settings));
+    fn offer(&self, session: &SessionId, mode: Mode) -> Vec<Arc<ToolSpec>> {
+        let (settings, specs) = (self.settings.get(), self.specs.get());
+        let all = self.tools.iter().zip(specs.iter());
+        let own = all.filter(|(tool, _)| offers(mode, tool.as_ref(), &settings)).map(|(_, spec)| spec.clone());
         own.chain(self.mcp.offer(session, mode)).collect()
     }
 

@@ -3,6 +3,7 @@
 //! `next` returns to its session, and notes each end. Pure.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use super::repeated_calls::RepeatedCalls;
 use crate::event::RequestedCall;
@@ -84,7 +85,7 @@ impl ResponseCalls {
     /// Takes the next call, together with those that follow it as long as all of them only read, or
     /// all of them are for sub-agents, which the session schedules itself. Nothing is taken while a
     /// call runs.
-    pub fn next(&mut self, tools: &[ToolSpec]) -> NextStep {
+    pub fn next(&mut self, tools: &[Arc<ToolSpec>]) -> NextStep {
         if !self.running.is_empty() {
             return NextStep::Wait;
         }
@@ -118,7 +119,7 @@ impl ResponseCalls {
     }
 
     /// Notes that a call has its outcome.
-    pub fn end(&mut self, call: &CallId, failed: bool, outcome: &str, tools: &[ToolSpec]) {
+    pub fn end(&mut self, call: &CallId, failed: bool, outcome: &str, tools: &[Arc<ToolSpec>]) {
         if let Some(at) = self.running.iter().position(|(running, _)| running == call) {
             let (_, request) = self.running.remove(at);
             let reads = only_reads(&request.tool, tools);
@@ -128,7 +129,7 @@ impl ResponseCalls {
 }
 
 impl Concurrency {
-    fn of(tool: &str, tools: &[ToolSpec]) -> Self {
+    fn of(tool: &str, tools: &[Arc<ToolSpec>]) -> Self {
         match tool {
             AGENT => Self::WithSubAgents,
             UPDATE_PLAN => Self::WithReads,
@@ -138,7 +139,7 @@ impl Concurrency {
     }
 }
 
-fn only_reads(tool: &str, tools: &[ToolSpec]) -> bool {
+fn only_reads(tool: &str, tools: &[Arc<ToolSpec>]) -> bool {
     tools.iter().any(|spec| spec.name == tool && spec.read_only)
 }
 
@@ -152,12 +153,9 @@ mod tests {
     const READ: &str = "read_file";
     const EDIT: &str = "edit_file";
 
-    fn tools() -> Vec<ToolSpec> {
-        let spec = |name: &str, read_only| ToolSpec {
-            name: name.to_owned(),
-            description: String::new(),
-            schema: json!({}),
-            read_only,
+    fn tools() -> Vec<Arc<ToolSpec>> {
+        let spec = |name: &str, read_only| {
+            Arc::new(ToolSpec { name: name.to_owned(), description: String::new(), schema: json!({}), read_only })
         };
         vec![spec(READ, true), spec(EDIT, false)]
     }

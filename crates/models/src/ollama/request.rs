@@ -170,7 +170,7 @@ mod tests {
             ]),
             results(&[("1", "text", false)]),
         ]);
-        request.tools = vec![read_file()];
+        request.tools = vec![read_file().into()];
         let mut spec = spec::spec("p", "qwen3:8b");
         spec.info.thinks = true;
         let mut built = Value::from(body(&spec, &Service::stub(ProviderKind::OpenAi), &request));

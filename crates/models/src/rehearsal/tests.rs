@@ -86,11 +86,13 @@ impl<'a> Stage<'a> {
     }
 
     fn request(&self) -> ModelRequest {
-        let spec = |name: &str| ToolSpec {
-            name: name.to_owned(),
-            description: String::new(),
-            schema: Value::Null,
-            read_only: false,
+        let spec = |name: &str| {
+            Arc::new(ToolSpec {
+                name: name.to_owned(),
+                description: String::new(),
+                schema: Value::Null,
+                read_only: false,
+            })
         };
         ModelRequest {
             system: "You are an agent.".to_owned(),

@@ -149,7 +149,7 @@ fn the_beginning_of_requests_is_the_same_to_the_byte_across_turns() {
         // outcomes.
         let ends = turns.iter().enumerate().filter(|(_, message)| !matches!(message, Message::Assistant { .. }));
         for (end, _) in ends {
-            let request = ModelRequest { tools: vec![read_file()], ..request(turns[..=end].to_vec()) };
+            let request = ModelRequest { tools: vec![read_file().into()], ..request(turns[..=end].to_vec()) };
             let mut body = Value::from(dialect.body(&spec, &service, "http://127.0.0.1:9", &request));
             let list = body[field].take().to_string();
             let list = list.strip_suffix(']').unwrap().to_owned();
@@ -176,7 +176,7 @@ fn no_dialect_copies_the_texts_of_a_conversation() {
         messages.push(results(&[("c", &long("outcome"), false)]));
         let tool =
             domain::tool::ToolSpec { description: long("tool"), schema: json!({ "a": long("schema") }), ..read_file() };
-        let request = ModelRequest { system: long("system"), tools: vec![tool], ..request(messages) };
+        let request = ModelRequest { system: long("system"), tools: vec![tool.into()], ..request(messages) };
         let (spec, service) = (spec::spec("p", "claude-sonnet-5"), Service::stub(ProviderKind::OpenAi));
         let body = dialect.body(&spec, &service, "http://127.0.0.1:9", &request);
         let (len, copied) = (body.to_bytes().unwrap().len(), body.copied());

@@ -87,12 +87,12 @@ pub(crate) fn request(messages: Vec<Arc<Message>>) -> ModelRequest {
     ModelRequest {
         system: "You are a test.".to_owned(),
         messages,
-        tools: vec![ToolSpec {
+        tools: vec![Arc::new(ToolSpec {
             name: "read_file".to_owned(),
             description: "Reads a file.".to_owned(),
             schema: json!({ "type": "object", "properties": { "path": { "type": "string" } } }),
             read_only: true,
-        }],
+        })],
         thought: ThoughtLevel::Medium,
         environment: environment(&[("FAKE_KEY", KEY)]),
         cache_key: "session-1".to_owned(),

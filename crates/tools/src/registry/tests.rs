@@ -7,7 +7,7 @@ use crate::settings::FileWrites;
 
 fn names(mode: Mode) -> String {
     let offer = Registry::new(ToolSettings::new("/bin/false")).offer(&SessionId::new(), mode);
-    offer.into_iter().map(|spec| spec.name).collect::<Vec<_>>().join(" ")
+    offer.iter().map(|spec| spec.name.as_str()).collect::<Vec<_>>().join(" ")
 }
 
 #[test]
@@ -43,6 +43,18 @@ fn each_mode_offers_its_tools() {
     settings.sandbox.file_writes = FileWrites::Deny;
     let offer = Registry::new(settings).offer(&SessionId::new(), Mode::Sandbox);
     assert!(!offer.iter().any(|spec| ["write_file", "edit_file", "delete_file", "move_file"].contains(&&*spec.name)));
+}
+
+#[test]
+fn tools_are_described_once_for_all_offers_and_again_after_a_reload() {
+    let mut settings = ToolSettings::new("/bin/false");
+    let registry = Registry::new(settings.clone());
+    let bash = || registry.offer(&SessionId::new(), Mode::Full).into_iter().find(|spec| spec.name == BASH).unwrap();
+    let first = bash();
+    assert!(Arc::ptr_eq(&first, &bash()));
+    settings.bash.timeout = std::time::Duration::from_millis(4_321);
+    registry.reload(settings);
+    assert!(!first.description.contains("4321") && bash().description.contains("4321"));
 }
 
 /// The tool `agent` is left out: a sub-agent has at most the rights of the mode that starts it.

@@ -36,7 +36,7 @@ fn a_tool_loop_with_thoughts_goes_back_whole() {
         results(&[("1", "text of a", false), ("2", "no", true)]),
         user(vec![Content::text("And now?")]),
     ]);
-    request.tools = vec![read_file()];
+    request.tools = vec![read_file().into()];
     check(
         &built("claude-sonnet-4-5", &request),
         expect![[r#"
@@ -208,7 +208,7 @@ fn marks_are_at_most_four_and_can_be_left_out() {
         messages.push(user(vec![Content::text(format!("q{turn}"))]));
         messages.push(agent(vec![Part::Text(format!("a{turn}"))]));
     }
-    let request = ModelRequest { tools: vec![read_file()], ..request(messages) };
+    let request = ModelRequest { tools: vec![read_file().into()], ..request(messages) };
     let marked = built("claude-sonnet-4-5", &request);
     assert_eq!(marked.to_string().matches("cache_control").count(), 4);
     let service = Service { prompt_caching: false, ..Service::stub(ProviderKind::Anthropic) };

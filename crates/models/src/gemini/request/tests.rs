@@ -25,7 +25,7 @@ fn tool_loops_keep_signatures_and_foreign_calls_get_a_placeholder() {
         agent(vec![call("2", "read_file", json!({})), call("3", "read_file", json!({}))]),
         results(&[("2", "more", false), ("3", "no", true)]),
     ]);
-    request.tools = vec![read_file()];
+    request.tools = vec![read_file().into()];
     check(
         &built("gemini-3-pro-preview", &request),
         expect![[r#"

@@ -37,7 +37,7 @@ fn a_tool_loop_goes_back_with_its_reasoning() {
         agent(vec![Part::Thought("new".into()), seal(), call("1", "read_file", json!({ "path": "a" }))]),
         results(&[("1", "text", false)]),
     ]);
-    request.tools = vec![read_file()];
+    request.tools = vec![read_file().into()];
     check(
         &built("some-model", &request),
         expect![[r#"

@@ -32,7 +32,7 @@ fn a_tool_loop_goes_back_with_its_reasoning_in_its_place() {
         agent(vec![call("1", "read_file", json!({}))]),
         results(&[("1", "more", true)]),
     ]);
-    request.tools = vec![read_file()];
+    request.tools = vec![read_file().into()];
     let mut body = built("gpt-5.1", &request);
     let key = body["prompt_cache_key"].take();
     assert!(key.as_str().is_some_and(|key| key.starts_with("acpd-")));
