@@ -64,7 +64,7 @@ const EXAMPLES: [(&str, &[&str]); 52] = [
     (
         "acpd models override",
         &[
-            "acpd models override my-server/qwen3 window=65536 images=true",
+            "acpd models override my-server/qwen3 window=65536 images=true --new",
             "acpd models override gpt-5.1 price.input=1.25 price.output=10",
             "acpd models override gpt-5.1 --reset",
         ],

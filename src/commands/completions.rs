@@ -6,7 +6,6 @@
 #![allow(clippy::print_stdout, reason = "the script is printed")]
 
 use std::ffi::OsStr;
-use std::io;
 use std::time::Duration;
 
 use agents::NATIVE;
@@ -41,7 +40,9 @@ pub fn run(args: &CompletionsArgs) -> anyhow::Result<Ending> {
     };
     let program = std::env::current_exe().context("cannot find this program")?;
     let program = program.to_str().context("the path of this program is not Unicode")?;
-    shell.write_registration(VARIABLE, "acpd", "acpd", program, &mut io::stdout().lock())?;
+    let mut script = Vec::new();
+    shell.write_registration(VARIABLE, "acpd", "acpd", program, &mut script)?;
+    print!("{}", String::from_utf8(script)?);
     Ok(Ending::Done)
 }
 

@@ -43,8 +43,8 @@ fn show(places: &Paths, changed: bool, json: bool) -> anyhow::Result<()> {
     let local = variables_of_serve(launch::environment().map(|(name, _)| name));
     if !local.is_empty() {
         eprintln!(
-            "\nnote: {} in this environment: for `acpd serve` started from here, and not for a daemon that an editor, \
-             `acpd ask` or systemd starts",
+            "\nnote: this environment has {}, which `acpd serve` started from here uses, and a daemon that an editor, \
+             `acpd ask` or systemd starts does not",
             local.join(", ")
         );
     }

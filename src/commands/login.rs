@@ -45,7 +45,7 @@ pub fn run(places: &Paths, args: &LoginArgs) -> anyhow::Result<Ending> {
         let near = similar_names::did_you_mean(&provider, names.iter().map(String::as_str));
         bail!(
             "there is no provider `{provider}`; {}",
-            near.unwrap_or_else(|| format!("there are {}", names.join(", ")))
+            near.unwrap_or_else(|| format!("the providers are {}", names.join(", ")))
         );
     }
     let key = Secret::new(ask_hidden(&format!("Key for {provider}: "))?);

@@ -1,5 +1,7 @@
 //! `acpd man`: writes the man pages, from the same definitions as the help.
 
+#![allow(clippy::print_stdout, reason = "the page is printed")]
+
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
@@ -35,7 +37,7 @@ pub fn run(args: &ManArgs) -> anyhow::Result<Ending> {
     // This adds the global options to every page.
     command.build();
     match &args.out {
-        None => io::stdout().lock().write_all(&page(&command, "acpd", STATUS)?)?,
+        None => print!("{}", String::from_utf8(page(&command, "acpd", STATUS)?)?),
         Some(folder) => {
             fs::create_dir_all(folder)
                 .and_then(|()| write(&command, "acpd", folder, STATUS))

@@ -226,6 +226,18 @@ fn tab_offers_the_models_that_the_daemon_knows() {
 }
 
 #[test]
+fn what_nobody_reads_to_its_end_is_no_error() {
+    let home = Home::new();
+    for args in [&["man"][..], &["completions", "bash"], &["config", "defaults"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = home.acpd(args);
+        let output = command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{args:?}: {output:?}");
+    }
+}
+
+#[test]
 fn there_is_a_man_page_for_every_command() {
     let home = Home::new();
     let page = home.stdout(&["man"]);

@@ -92,7 +92,10 @@ fn a_wrong_key_or_provider_stores_nothing_and_says_why() {
     assert!(said.contains("keyed: the key was refused (401)") && said.contains("--unchecked"), "{said}");
     assert!(!said.contains("sk-wrong-key"), "{said}");
     let nobody = text(&piped(&home, &["login", "nobody"], &format!("{KEY}\n")));
-    assert!(nobody.contains("there is no provider `nobody`; there are bare, keyed, anthropic, openai"), "{nobody}");
+    assert!(
+        nobody.contains("there is no provider `nobody`; the providers are bare, keyed, anthropic, openai"),
+        "{nobody}"
+    );
     assert!(text(&piped(&home, &["login", "keyed"], "")).contains("nothing was typed"));
     assert!(!stored(&home, "keyed").exists());
     let unchecked = piped(&home, &["login", "keyed", "--unchecked"], "sk-wrong-key\n");

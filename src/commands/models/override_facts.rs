@@ -39,7 +39,7 @@ pub(super) async fn run(places: &Paths, model: &str, facts: &[String]) -> anyhow
     let file = ConfigFile::read(places)?;
     let unchanged = || format!("{} was not changed", file.path.display());
     let (text, done) = match facts {
-        [] => (without(&file.text, model).with_context(unchanged)?, format!("{model}: no facts are overridden")),
+        [] => (without(&file.text, model).with_context(unchanged)?, format!("{model}: the facts were removed")),
         facts => (with(&file.text, model, facts).with_context(unchanged)?, format!("{model}: {}", facts.join(", "))),
     };
     let layers = Layers::read(&places.config, launch::environment(), &[])?.with_file_text(text.clone());
