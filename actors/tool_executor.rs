@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, Message, WeakRecipient, WrapFuture};
 use domain::history::History;
-use domain::recall::{Recall, RecallRequest};
+use domain::recall::{Recall, RecallReader, RecallRequest, Recalled};
 use domain::tool::{
     HookPoint, HooksRun, Job, OutcomeKind, PlanRefusal, SubAgentRequest, ToolHost, ToolRequest, Toolbox,
 };
@@ -69,6 +69,8 @@ pub(crate) struct SessionLog {
     pub(crate) session: SessionId,
     pub(crate) tail: Arc<Tail>,
     pub(crate) history: Arc<dyn History>,
+    /// The conversation that the call is part of.
+    pub(crate) reader: RecallReader,
 }
 
 /// Bytes of events that are read from the history at a time.
@@ -77,7 +79,7 @@ const PAGE: usize = 256 << 10;
 impl SessionLog {
     /// Searches what is in the history by now.
     async fn search(self, request: RecallRequest) -> Outcome {
-        let mut recall = Recall::new(request);
+        let mut recall = Recall::new(request, self.reader);
         let mut next = 1;
         loop {
             let events = match self.history.read(self.session.clone(), next, PAGE).await {
@@ -90,7 +92,14 @@ impl SessionLog {
             // A long log must not hold up the other actors of the thread.
             tokio::task::yield_now().await;
         }
-        recall.finish().map_or_else(Outcome::failed, Outcome::completed)
+        match recall.finish() {
+            Ok(Recalled { text, images }) if images.is_empty() => Outcome::completed(text),
+            Ok(Recalled { text, mut images }) => {
+                images.insert(0, ToolContent::text(&text));
+                Outcome::completed(text).showing(images)
+            }
+            Err(reason) => Outcome::failed(reason),
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::tool_executor::{CallTask, ExecutorEvent, ExecutorReport, SessionLog, 
 
 impl Session {
     pub(super) fn plan_call(&mut self, plan: PlanCall, ctx: &mut Context<Self>) {
-        let PlanCall { call, request, recorded, agent, mode } = plan;
+        let PlanCall { call, request, recorded, agent, mode, reader } = plan;
         let Some(turn) = self.machine.activity().turn_id().cloned() else { return };
         let mut site = self.call_site(turn);
         if let Some(mode) = mode {
@@ -37,6 +37,7 @@ impl Session {
                 session: self.id().clone(),
                 tail: self.log.tail.clone(),
                 history: self.ports.history.clone(),
+                reader,
             },
             parent: ctx.address().recipient().downgrade(),
             parent_gone,

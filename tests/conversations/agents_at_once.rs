@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use acpd_actors::AgentLimits;
+use acpd_actors::{AgentLimits, Ports};
 use domain::Usage;
 use domain::conversation::Message;
 use domain::model::ModelRequest;
@@ -26,6 +26,15 @@ struct Fixture {
 
 /// A trusted project with these files, in which nothing is asked about.
 async fn fixture(files: &[(&str, &str)], deny: Value, limits: AgentLimits, answers: Vec<Vec<Step>>) -> Fixture {
+    fixture_with(files, deny, answers, |ports| ports.settings.agents = limits).await
+}
+
+async fn fixture_with(
+    files: &[(&str, &str)],
+    deny: Value,
+    answers: Vec<Vec<Step>>,
+    adjust: impl FnOnce(&mut Ports),
+) -> Fixture {
     let home = TempDir::new().unwrap();
     let project = home.path().join("project");
     fs::create_dir_all(&project).unwrap();
@@ -52,8 +61,8 @@ async fn fixture(files: &[(&str, &str)], deny: Value, limits: AgentLimits, answe
         if !files.is_empty() {
             ports.instructions = Arc::new(notes);
         }
-        ports.settings.agents = limits;
         ports.settings.approval = domain::Approval::Never;
+        adjust(ports);
     });
     answers.into_iter().for_each(|answer| scene.script.push(answer));
     let mut zed = scene.editor("zed").await;
@@ -211,6 +220,42 @@ async fn the_end_of_a_command_is_announced_to_the_conversation_that_started_it()
     let announced = "[the background command `bg1`";
     assert!(!at.results(4)[0].contains(announced), "{:?}", at.results(4));
     assert!(at.results(5)[0].contains(announced), "{:?}", at.results(5));
+}
+
+#[actix::test]
+async fn a_sub_agent_can_recall_its_own_outcomes_that_were_cleared() {
+    let used =
+        |input: u64, call: Step| vec![Step::Usage(Usage { input, output: 10, ..Usage::default() }), call, Step::end()];
+    let read = |path: &str| Step::call("read_file", json!({ "path": path }));
+    let recall = |input: Value| vec![Step::call("recall", input), Step::end()];
+    let answers = vec![
+        vec![read("long.txt"), agent(json!({ "task": "look" })), Step::end()],
+        used(30_000, read("other.txt")),
+        used(60_000, read("third.txt")),
+        used(82_000, read("last.txt")),
+        recall(json!({ "query": "needle" })),
+        vec![Step::Hold, Step::end()],
+    ];
+    let lines = format!("{}\n", "many words ".repeat(80)).repeat(50);
+    let file = |first: &str| format!("{first}\n{lines}");
+    let texts = [file("the needle of another"), file("the needle is here"), file("nothing"), file("the last one")];
+    let names = ["project/long.txt", "project/other.txt", "project/third.txt", "project/last.txt"];
+    let files: Vec<(&str, &str)> = names.into_iter().zip(texts.iter().map(String::as_str)).collect();
+    let mut at = fixture_with(&files, json!([]), answers, |ports| ports.settings.compact_tokens = 80_000).await;
+    let prompt = at.zed.prompt(&at.session, "find out").await;
+    at.scene.script.until_held(1).await;
+    let cleared = format!("{:?}", at.scene.script.requests()[4].messages);
+    assert!(!cleared.contains("the needle is here") && cleared.contains("This outcome was removed"), "{cleared}");
+    let found = at.results(5).remove(0);
+    assert!(found.contains("the needle is here") && !found.contains("of another"), "{found}");
+    let id = cleared.split("`result` = `").nth(1).unwrap().split('`').next().unwrap().to_owned();
+    at.scene.script.push(recall(json!({ "result": id })));
+    at.scene.script.push(say("Seen."));
+    at.scene.script.push(say("Done."));
+    at.scene.script.release();
+    at.zed.answer(prompt).await;
+    let shown = at.results(7).remove(0);
+    assert!(shown.contains("the needle is here"), "{shown}");
 }
 
 #[actix::test]

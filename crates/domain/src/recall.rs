@@ -1,11 +1,16 @@
-//! Searches a session's log for what the model no longer sees. Pure: the caller reads the log and
+//! Searches a session's log for what a model no longer sees. Pure: the caller reads the log and
 //! feeds the events.
+//!
+//! The main conversation finds what was said and its own calls. A sub-agent finds only its own
+//! calls, because its words are not in the log and the main conversation is not its own. The
+//! outcome of a call is shown to whoever knows its id: the id stands in place of the outcome where
+//! it was cleared.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::budget::BUDGET;
 use crate::text::cut;
-use crate::{CallId, Content, Event, EventKind, MessageId};
+use crate::{CallId, Content, Event, EventKind, MessageId, Outcome, ToolContent};
 
 /// The maximum number of matches shown. The newest are kept.
 const MATCHES: usize = 20;
@@ -28,22 +33,41 @@ pub enum RecallRequest {
     Result { call: CallId, offset: usize },
 }
 
+/// The conversation that searches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecallReader {
+    Main,
+    /// The sub-agent that these calls started and continued.
+    SubAgent {
+        calls: Vec<CallId>,
+    },
+}
+
+/// What the model sees again.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recalled {
+    pub text: String,
+    /// The pictures of an outcome.
+    pub images: Vec<ToolContent>,
+}
+
 /// A search in progress.
 pub struct Recall {
     request: RecallRequest,
+    reader: RecallReader,
     /// The text that is being streamed, with its message.
     open: Option<(MessageId, String)>,
-    /// The titles of the calls of the conversation.
+    /// The titles of the reader's calls, but not of calls of this tool.
     calls: BTreeMap<CallId, String>,
-    /// Calls of sub-agents and of this tool itself, which are left out.
-    hidden: BTreeSet<CallId>,
+    /// The calls of sub-agents, and whether each is one of the reader.
+    delegated: BTreeMap<CallId, bool>,
     found: VecDeque<String>,
     count: usize,
-    outcome: Option<String>,
+    outcome: Option<Recalled>,
 }
 
 impl Recall {
-    pub fn new(request: RecallRequest) -> Self {
+    pub fn new(request: RecallRequest, reader: RecallReader) -> Self {
         let request = match request {
             RecallRequest::Search { words } => {
                 RecallRequest::Search { words: words.iter().map(|word| word.to_lowercase()).collect() }
@@ -52,9 +76,10 @@ impl Recall {
         };
         Self {
             request,
+            reader,
             open: None,
             calls: BTreeMap::new(),
-            hidden: BTreeSet::new(),
+            delegated: BTreeMap::new(),
             found: VecDeque::new(),
             count: 0,
             outcome: None,
@@ -75,21 +100,23 @@ impl Recall {
         match &event.kind {
             EventKind::UserMessage { content, aside: false, .. } => {
                 let text = content.iter().map(Content::as_text).collect::<Vec<_>>().join("\n");
-                self.look("The user", &text);
+                self.look_at_words("The user", &text);
             }
-            EventKind::Delegated { call, .. } => {
-                self.hidden.insert(call.clone());
+            EventKind::Delegated { call, within } => {
+                let is_own = match &self.reader {
+                    RecallReader::Main => false,
+                    RecallReader::SubAgent { calls } => calls.contains(within),
+                };
+                self.delegated.insert(call.clone(), is_own);
             }
             EventKind::ToolCalled { call, card, .. } => {
-                if [RECALL, BUDGET].contains(&card.tool.as_str()) {
-                    self.hidden.insert(call.clone());
-                } else if !self.hidden.contains(call) {
+                if ![RECALL, BUDGET].contains(&card.tool.as_str()) && self.is_own(call) {
                     self.look(&format!("Your call of {}", card.tool), &format!("{} {}", card.title, card.input));
                     self.calls.insert(call.clone(), card.title.clone());
                 }
             }
-            EventKind::ToolEnded { call, outcome } => self.end_call(call, &outcome.text),
-            EventKind::Compacted { summary, .. } => self.look("A summary", summary),
+            EventKind::ToolEnded { call, outcome } => self.end_call(call, outcome),
+            EventKind::Compacted { summary, .. } => self.look_at_words("A summary", summary),
             EventKind::UserMessage { aside: true, .. }
             | EventKind::Created { .. }
             | EventKind::Reopened
@@ -123,20 +150,36 @@ impl Recall {
         }
     }
 
-    fn end_call(&mut self, call: &CallId, text: &str) {
-        if self.hidden.contains(call) {
-            return;
+    /// Whether the reader made this call.
+    fn is_own(&self, call: &CallId) -> bool {
+        match (&self.reader, self.delegated.get(call)) {
+            (RecallReader::Main, delegated) => delegated.is_none(),
+            (RecallReader::SubAgent { .. }, delegated) => delegated == Some(&true),
         }
+    }
+
+    fn end_call(&mut self, call: &CallId, outcome: &Outcome) {
         if matches!(&self.request, RecallRequest::Result { call: wanted, .. } if wanted == call) {
-            self.outcome = Some(text.to_owned());
+            let images = outcome.content.iter().filter(|shown| matches!(shown, ToolContent::Image { .. }));
+            self.outcome = Some(Recalled { text: outcome.text.clone(), images: images.cloned().collect() });
         }
-        let title = self.calls.remove(call).unwrap_or_default();
-        self.look(&format!("The outcome of \"{}\" (`result` = `{call}`)", cut(&title, 80)), text);
+        // A call that is not known is one of this tool or of another conversation.
+        if let Some(title) = self.calls.remove(call) {
+            self.look(&format!("The outcome of \"{}\" (`result` = `{call}`)", cut(&title, 80)), &outcome.text);
+        }
     }
 
     fn close(&mut self) {
         if let Some((_, text)) = self.open.take() {
-            self.look("You", &text);
+            self.look_at_words("You", &text);
+        }
+    }
+
+    /// Searches a message, which is one of the main conversation.
+    fn look_at_words(&mut self, who: &str, text: &str) {
+        match self.reader {
+            RecallReader::Main => self.look(who, text),
+            RecallReader::SubAgent { .. } => {}
         }
     }
 
@@ -160,20 +203,26 @@ impl Recall {
         }
     }
 
-    /// Returns the text for the model, or why there is none.
-    pub fn finish(mut self) -> Result<String, String> {
+    /// Returns what the model sees, or why there is nothing.
+    pub fn finish(mut self) -> Result<Recalled, String> {
         self.close();
         match self.request {
             RecallRequest::Search { words } if self.count == 0 => {
-                Err(format!("nothing in this session contains {}", words.join(" and ")))
+                let place = match self.reader {
+                    RecallReader::Main => "nothing in this session",
+                    RecallReader::SubAgent { .. } => "no call of this sub-agent, which is all that it can search,",
+                };
+                Err(format!("{place} contains {}", words.join(" and ")))
             }
             RecallRequest::Search { .. } => {
                 let found = self.found.make_contiguous().join("\n\n");
                 let left_out = self.count - self.found.len();
-                Ok(if left_out > 0 { format!("[{left_out} older matches are left out]\n\n{found}") } else { found })
+                let note =
+                    if left_out > 0 { format!("[{left_out} older matches are left out]\n\n") } else { String::new() };
+                Ok(Recalled { text: format!("{note}{found}"), images: Vec::new() })
             }
             RecallRequest::Result { call, offset } => {
-                let text =
+                let Recalled { text, images } =
                     self.outcome.ok_or_else(|| format!("there is no call `{call}` with an outcome in this session"))?;
                 let start = text.ceil_char_boundary(offset.min(text.len()));
                 let end = text.floor_char_boundary(start.saturating_add(PAGE).min(text.len()));
@@ -182,7 +231,8 @@ impl Recall {
                 if rest > 0 {
                     page.push_str(&format!("\n[{rest} bytes follow; go on with `offset` {end}]"));
                 }
-                Ok(page)
+                let is_first = start == 0;
+                Ok(Recalled { text: page, images: if is_first { images } else { Vec::new() } })
             }
         }
     }
@@ -195,7 +245,11 @@ mod tests {
     use super::*;
 
     fn recall(request: RecallRequest, events: &[Value]) -> Result<String, String> {
-        let mut recall = Recall::new(request);
+        recall_of(RecallReader::Main, request, events).map(|recalled| recalled.text)
+    }
+
+    fn recall_of(reader: RecallReader, request: RecallRequest, events: &[Value]) -> Result<Recalled, String> {
+        let mut recall = Recall::new(request, reader);
         for (number, event) in (1..).zip(events) {
             let mut event = event.clone();
             event["life"] = json!(1);
@@ -241,6 +295,38 @@ mod tests {
         assert_eq!(recall(search("9090 port"), &log()).unwrap().matches("9090").count(), 2);
         assert_eq!(recall(search("token"), &log()).unwrap(), "Your call of bash:\nRun c1 {\"x\":\"Token\"}");
         assert!(recall(search("nowhere port"), &log()).is_err());
+    }
+
+    #[test]
+    fn a_sub_agent_finds_its_own_calls_and_nothing_else() {
+        let own = |words: &str| {
+            let reader = RecallReader::SubAgent { calls: vec!["c9".into(), "c0".into()] };
+            recall_of(reader, search(words), &log()).map(|recalled| recalled.text)
+        };
+        assert_eq!(own("port").unwrap(), "The outcome of \"Run c2\" (`result` = `c2`):\nport of a sub-agent");
+        assert_eq!(own("token").unwrap(), "Your call of bash:\nRun c2 {\"x\":\"Token\"}");
+        assert_eq!(
+            own("9090").unwrap_err(),
+            "no call of this sub-agent, which is all that it can search, contains 9090"
+        );
+        let other = RecallReader::SubAgent { calls: vec!["c1".into()] };
+        assert!(recall_of(other, search("port"), &log()).is_err());
+    }
+
+    #[test]
+    fn the_outcome_of_every_call_can_be_shown_with_its_pictures() {
+        let result = |call: &str| RecallRequest::Result { call: call.into(), offset: 0 };
+        assert_eq!(recall(result("c2"), &log()).unwrap(), "port of a sub-agent");
+        assert_eq!(recall(result("c3"), &log()).unwrap(), "port found before");
+        let picture = json!({ "type": "image", "data": "aGk=", "mime": "image/png" });
+        let content = json!([{ "type": "text", "text": "shown to people" }, picture]);
+        let outcome = json!({ "verdict": "completed", "text": "a picture", "content": content });
+        let log = [json!({ "event": "tool_ended", "call": "c", "outcome": outcome })];
+        let show =
+            |offset| recall_of(RecallReader::Main, RecallRequest::Result { call: "c".into(), offset }, &log).unwrap();
+        let image = ToolContent::Image { data: "aGk=".into(), mime: "image/png".into() };
+        assert_eq!(show(0), Recalled { text: "a picture".into(), images: vec![image] });
+        assert_eq!(show(2), Recalled { text: "picture".into(), images: Vec::new() });
     }
 
     #[test]

@@ -47,8 +47,8 @@ impl Tool for RecallTool {
             name: self.name().to_owned(),
             description: "Finds what was said and done earlier in this session and is no longer in the conversation, because older \
                 messages were replaced by a summary or outcomes were removed. `query` searches messages, calls and outcomes \
-                for all of its words; `result` shows the outcome of one call again. Files may have changed since: read them \
-                instead of recalling them."
+                for all of its words; `result` shows the outcome of one call again. A sub-agent can search only \
+                its own calls. Files may have changed since: read them instead of recalling them."
                 .to_owned(),
             schema: json!({
                 "type": "object",

@@ -5,8 +5,10 @@ use super::activity::{Activity, RunningCall};
 use super::effect::{Effect, InputReply, PlanCall};
 use super::input::CallReport;
 use super::machine::SessionMachine;
+use super::sub_agents::SubAgent;
 use crate::event::{RequestedCall, Setting};
 use crate::permission::decide;
+use crate::recall::RecallReader;
 use crate::tool::{OutcomeKind, PlanRefusal, ToolRequest};
 use crate::{
     Access, CallId, EventKind, MessageId, Mode, Outcome, Question, QuestionId, ToolCard, ToolKind, TurnId, Verdict,
@@ -36,6 +38,7 @@ impl SessionMachine {
         let Activity::Turn(running) = &mut self.activity else { return };
         let sub = agent.as_ref().and_then(|agent| running.agents.get(agent));
         let mode = sub.map(|sub| sub.mode);
+        let reader = sub.map_or(RecallReader::Main, SubAgent::reader);
         if let Some(reason) = sub.and_then(|sub| sub.why_not(&request.tool, self.policy.agents)) {
             let refusal = PlanRefusal { kind: ToolKind::Other, title: request.tool.clone(), reason };
             return self.record_refusal(call, message, request, refusal, agent);
@@ -45,7 +48,7 @@ impl SessionMachine {
             RunningCall { message, request: request.clone(), agent: agent.clone(), mode: now, allowed: false };
         running.calls.insert(call.clone(), planned);
         let recorded = self.state.open.calls.get(&call).map(|open| Box::new(open.card.clone()));
-        self.effect(Effect::PlanCall(PlanCall { call, request, recorded, agent, mode }));
+        self.effect(Effect::PlanCall(PlanCall { call, request, recorded, agent, mode, reader }));
     }
 
     /// Plans a call that is in the log and has not run.

@@ -11,6 +11,7 @@ use crate::checkpoint::{Checkpoint, RestoreDirection};
 use crate::conversation::Conversation;
 use crate::editor::Editor;
 use crate::mcp::McpServer;
+use crate::recall::RecallReader;
 use crate::tool::{NotificationKind, SubAgentTask, ToolRequest};
 use crate::{
     AgentId, CallId, Content, Environment, Event, EventKind, MessageId, Mode, Outcome, QuestionId, StopReason,
@@ -246,6 +247,8 @@ pub struct PlanCall {
     pub agent: Option<TurnId>,
     /// The mode of the sub-agent that makes the call, which may be stricter than the session's.
     pub mode: Option<Mode>,
+    /// The conversation that the call searches if it recalls something.
+    pub reader: RecallReader,
 }
 
 /// The start of a sub-agent.

@@ -10,6 +10,7 @@ use super::activity::Activity;
 use super::effect::{Effect, StartSubAgent};
 use super::machine::SessionMachine;
 use super::policy::AgentLimits;
+use crate::recall::RecallReader;
 use crate::tool::{
     AGENT, ASK_USER, BackgroundChange, BackgroundReport, OutcomeKind, PROPOSE_PLAN, SWITCH_MODE, SubAgentRequest,
     SubAgentTask,
@@ -80,9 +81,16 @@ struct AgentRecord {
     tools: Option<Vec<String>>,
     model: Option<ModelId>,
     instructions: Option<String>,
+    /// The calls that started and continued it.
+    calls: Vec<CallId>,
 }
 
 impl SubAgent {
+    /// What its calls of `recall` search.
+    pub(super) fn reader(&self) -> RecallReader {
+        RecallReader::SubAgent { calls: self.record.calls.clone() }
+    }
+
     /// Returns why the sub-agent may not use a tool, as a text for its model.
     pub(super) fn why_not(&self, tool: &str, limits: AgentLimits) -> Option<String> {
         if tool == AGENT && self.depth >= limits.depth {
@@ -96,6 +104,19 @@ impl SubAgent {
         }
         let tools = self.tools.as_ref().filter(|tools| !tools.iter().any(|name| name == tool))?;
         Some(format!("this agent may not use `{tool}`; it has {}", tools.join(", ")))
+    }
+}
+
+impl AgentRecord {
+    /// The task of a call that continues this sub-agent, with no more rights than it had.
+    fn continued_by(&self, task: SubAgentTask) -> SubAgentTask {
+        SubAgentTask {
+            mode: task.mode.within(self.mode),
+            tools: both(task.tools, self.tools.as_deref()),
+            model: task.model.or_else(|| self.model.clone()),
+            instructions: self.instructions.clone(),
+            ..task
+        }
     }
 }
 
@@ -199,24 +220,18 @@ impl SessionMachine {
         // Only the main conversation can collect a report later.
         task.background &= caller.is_none();
         let continues = task.continues.clone();
+        let mut calls = Vec::new();
         if let Some(id) = &continues {
-            let Some(at) = self.agents.ended.iter().position(|record| record.id == *id) else {
+            let Some(record) = self.agents.ended.iter().find(|record| record.id == *id) else {
                 return Some(Outcome::failed(format!("There is no sub-agent `{id}` that could be continued.")));
             };
-            let record = self.agents.ended[at].clone();
-            task = SubAgentTask {
-                mode: task.mode.within(record.mode),
-                tools: both(task.tools.take(), record.tools.as_deref()),
-                model: task.model.or(record.model),
-                instructions: record.instructions,
-                ..task
-            };
+            task = record.continued_by(task);
+            calls.clone_from(&record.calls);
         }
         if task.background && !task.mode.only_reads() {
             return Some(Outcome::failed("Only a sub-agent that may only read can work in the background."));
         }
         let id = continues.inspect(|id| self.agents.ended.retain(|record| record.id != *id));
-        let resumes = id.is_some();
         let id = id.unwrap_or_else(|| self.next_agent_id());
         let started = format!(
             "The sub-agent `{id}` works in the background. Go on with other work. A call with this `id` and no `task` waits \
@@ -224,34 +239,38 @@ impl SessionMachine {
         );
         let handle = task.background.then(|| id.to_string());
         let answer = handle.map(|handle| Outcome { background: Some(handle), ..Outcome::completed(started) });
-        self.put_into_queue(call, parent, id, depth, task, resumes);
+        calls.push(call.clone());
+        self.put_into_queue(parent, id, depth, task, calls);
         answer
     }
 
+    /// Queues a sub-agent that the last of these calls starts or continues.
     fn put_into_queue(
         &mut self,
-        call: &CallId,
         parent: Option<TurnId>,
         id: AgentId,
         depth: u32,
         task: SubAgentTask,
-        resumes: bool,
+        calls: Vec<CallId>,
     ) {
         let Activity::Turn(running) = &mut self.activity else { return };
+        let Some(call) = calls.last().cloned() else { return };
+        let resumes = calls.len() > 1;
         let record = AgentRecord {
             id: id.clone(),
             mode: task.mode,
             tools: task.tools.clone(),
             model: task.model.clone(),
             instructions: task.instructions.clone(),
+            calls,
         };
         let agent = SubAgent {
             id,
             mode: task.mode,
             tools: task.tools.clone(),
             depth,
-            call: call.clone(),
             waiting: (!task.background).then(|| call.clone()),
+            call,
             background: task.background,
             parent,
             steps: Vec::new(),
