@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use actix::{ActorFutureExt, Addr, AsyncContext, Context, SpawnHandle, WrapFuture};
 use domain::conversation::Conversation;
+use domain::session::effect::SubAgentInput;
 use domain::session::{Effect, Input, TurnInput};
 use domain::tool::{Notification, NotificationKind};
 use domain::{AgentId, CallId, CallSite, EventKind, Outcome, TurnId};
@@ -81,6 +82,13 @@ impl Work {
         }
     }
 
+    /// Continues the turn of a sub-agent, with its conversation as it is now.
+    fn send_to_agent(&self, agent: &TurnId, input: SubAgentInput, at: u64) {
+        if let Some(sub) = self.agents.get(agent) {
+            sub.send(input, at);
+        }
+    }
+
     fn stop_restoring(&self) {
         if let Some(restoration) = &self.restoration {
             restoration.stop.send_replace(true);
@@ -140,7 +148,7 @@ impl Session {
             Effect::CancelCall(call) => self.work.cancel_call(&call),
             Effect::DropCall(call) => self.work.drop_call(&call),
             Effect::RecordForAgent { agent, kind } => self.work.add_to_agent(&agent, kind),
-            Effect::AgentCallEnded { agent, call, failed, at } => self.end_agent_call(&agent, call, failed, at),
+            Effect::SendToSubAgent { agent, input, at } => self.work.send_to_agent(&agent, input, at),
             Effect::DropAgent(agent) => drop(self.work.agents.remove(&agent)),
             Effect::StartSubAgent(start) => return self.start_agent(*start, ctx),
             Effect::AnswerDelegation { call, outcome } => self.work.answer_delegation(&call, outcome),

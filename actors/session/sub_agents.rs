@@ -8,12 +8,12 @@ use actix::{Actor, Addr, AsyncContext, Context};
 use domain::conversation::Conversation;
 use domain::instructions::{SessionContext, SystemPrompt, Workspace};
 use domain::model::Model;
-use domain::session::effect::{Purpose, StartSubAgent};
+use domain::session::effect::{Purpose, StartSubAgent, SubAgentInput};
 use domain::session::input::RequestUsage;
 use domain::session::{Input, TurnReport};
 use domain::tool::{AGENT, PlanRefusal, SWITCH_MODE, SubAgentTask};
 use domain::{
-    AgentId, CallId, Content, EnteredFolders, Event, EventKind, MessageId, Millis, Mode, ModelId, Outcome, StopReason,
+    AgentId, Content, EnteredFolders, Event, EventKind, MessageId, Millis, Mode, ModelId, Outcome, StopReason,
     ThoughtLevel, ToolKind, TurnFailure, TurnId,
 };
 use futures_util::future::BoxFuture;
@@ -37,12 +37,20 @@ pub(super) struct SubAgentTurn {
 }
 
 impl SubAgentTurn {
-    /// Clears the outcomes of these calls from the sub-agent's conversation, and continues its
-    /// turn.
-    fn clear_results(&mut self, calls: Vec<CallId>, at: u64) {
-        self.entered.clear();
-        self.record(EventKind::ResultsCleared { calls });
-        tell(&self.turn, Continue { at, conversation: self.conversation.clone() });
+    /// Continues the turn with the conversation as it is now.
+    pub(super) fn send(&self, input: SubAgentInput, at: u64) {
+        let conversation = self.conversation.clone();
+        match input {
+            SubAgentInput::CallEnded { call, failed } => {
+                tell(&self.turn, CallEnded { call, failed, at, conversation });
+            }
+            SubAgentInput::Continue => {
+                tell(&self.turn, Continue { at, conversation });
+            }
+            SubAgentInput::Compacted => {
+                tell(&self.turn, Compacted { conversation });
+            }
+        }
     }
 
     pub(super) fn switch(&self, model: Option<Arc<dyn Model>>, thought: ThoughtLevel) {
@@ -141,7 +149,6 @@ impl Session {
 
     /// Handles a report from a sub-agent's turn. Only its calls and their cost are recorded.
     pub(super) fn handle_agent_report(&mut self, turn: TurnId, report: TurnReport, ctx: &mut Context<Self>) {
-        let after = self.machine.sync_point();
         let Some(sub) = self.work.agents.get_mut(&turn) else { return };
         match report {
             TurnReport::Text { message, text } => {
@@ -154,14 +161,18 @@ impl Session {
             }
             TurnReport::Thought { message, text } => sub.record(EventKind::AgentThought { message, text }),
             TurnReport::Sealed { message, seal } => sub.record(EventKind::ResponseSealed { message, seal }),
-            TurnReport::Requested { message, calls } => sub.record(EventKind::CallsRequested { message, calls }),
+            TurnReport::Requested { message, calls } => {
+                let requested = calls.iter().map(|requested| requested.call.clone()).collect();
+                sub.record(EventKind::CallsRequested { message, calls });
+                self.deliver(Input::SubAgentRequested { agent: turn, calls: requested }, ctx);
+            }
             TurnReport::Abandoned { message } => {
                 sub.said.clear();
                 sub.record(EventKind::Abandoned { message });
             }
             TurnReport::Reminder { text } => {
                 sub.record(prompt(&turn, text));
-                tell(&sub.turn, Continue { at: after, conversation: sub.conversation.clone() });
+                self.continue_agent(turn, SubAgentInput::Continue, ctx);
             }
             // Retries and similar notices are not shown; the user sees that the call continues.
             TurnReport::Notice { .. } | TurnReport::CallBegun { .. } | TurnReport::Summarising { .. } => {}
@@ -175,7 +186,7 @@ impl Session {
             // Users see only the plan of the main conversation.
             TurnReport::Planned { call, message, entries } => {
                 sub.record(EventKind::Planned { call: call.clone(), message, entries });
-                self.end_agent_call(&turn, call, false, after);
+                self.continue_agent(turn, SubAgentInput::CallEnded { call, failed: false }, ctx);
             }
             TurnReport::Usage { usage, price, estimated, .. } => {
                 let window =
@@ -184,12 +195,16 @@ impl Session {
                 let spent = RequestUsage { usage, price, estimated };
                 self.deliver(Input::SubAgentUsage { spent, window }, ctx);
             }
-            TurnReport::Cleared { calls } => sub.clear_results(calls, after),
+            TurnReport::Cleared { calls } => {
+                sub.entered.clear();
+                sub.record(EventKind::ResultsCleared { calls });
+                self.continue_agent(turn, SubAgentInput::Continue, ctx);
+            }
             TurnReport::Summarised { message, summary, kept_from, kept_of_user } => {
                 sub.entered.clear();
                 let compaction = Some(message);
                 sub.record(EventKind::Compacted { summary, kept_from, kept_of_user, compaction });
-                tell(&sub.turn, Compacted { conversation: sub.conversation.clone() });
+                self.continue_agent(turn, SubAgentInput::Compacted, ctx);
             }
             TurnReport::Ended { reason, .. } => self.handle_report(turn, &reason, ctx),
             TurnReport::Died => {
@@ -200,12 +215,9 @@ impl Session {
         }
     }
 
-    /// Passes the outcome of a call to its sub-agent, once the outcome is recorded and in its
-    /// conversation.
-    pub(super) fn end_agent_call(&mut self, agent: &TurnId, call: CallId, failed: bool, at: u64) {
-        if let Some(sub) = self.work.agents.get(agent) {
-            tell(&sub.turn, CallEnded { call, failed, at, conversation: sub.conversation.clone() });
-        }
+    /// Lets a sub-agent continue whose conversation is ready, unless a spending limit is reached.
+    fn continue_agent(&mut self, agent: TurnId, input: SubAgentInput, ctx: &mut Context<Self>) {
+        self.deliver(Input::SubAgentWaits { agent, input }, ctx);
     }
 
     /// Handles the end of a sub-agent. The text of its last response is its report.

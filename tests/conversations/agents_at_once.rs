@@ -16,12 +16,12 @@ use tempfile::TempDir;
 use testkit::{Editor, Scene, Step};
 use tools::Registry;
 
-struct Fixture {
+pub(crate) struct Fixture {
     _home: TempDir,
-    project: PathBuf,
-    scene: Scene,
-    zed: Editor,
-    session: String,
+    pub(crate) project: PathBuf,
+    pub(crate) scene: Scene,
+    pub(crate) zed: Editor,
+    pub(crate) session: String,
 }
 
 /// A trusted project with these files, in which nothing is asked about.
@@ -29,7 +29,7 @@ async fn fixture(files: &[(&str, &str)], deny: Value, limits: AgentLimits, answe
     fixture_with(files, deny, answers, |ports| ports.settings.agents = limits).await
 }
 
-async fn fixture_with(
+pub(crate) async fn fixture_with(
     files: &[(&str, &str)],
     deny: Value,
     answers: Vec<Vec<Step>>,
@@ -72,13 +72,13 @@ async fn fixture_with(
 }
 
 impl Fixture {
-    async fn ask(&mut self, text: &str) -> Value {
+    pub(crate) async fn ask(&mut self, text: &str) -> Value {
         let prompt = self.zed.prompt(&self.session, text).await;
         self.zed.answer(prompt).await
     }
 
     /// The results of tools that the model got with a request.
-    fn results(&self, request: usize) -> Vec<String> {
+    pub(crate) fn results(&self, request: usize) -> Vec<String> {
         results(&self.scene.script.requests()[request])
     }
 }
@@ -90,7 +90,7 @@ fn results(request: &ModelRequest) -> Vec<String> {
     results.iter().map(|result| result.text.clone()).collect()
 }
 
-fn agent(input: Value) -> Step {
+pub(crate) fn agent(input: Value) -> Step {
     Step::call("agent", input)
 }
 

@@ -49,6 +49,7 @@ mod session_lifetimes;
 mod sessions;
 mod shared_sessions;
 mod steering;
+mod sub_agent_budgets;
 mod traces;
 mod turns;
 mod undo;

@@ -60,7 +60,7 @@ pub struct RunningTurn {
     /// How often the user has agreed to continue beyond the limits of a turn.
     pub granted: u32,
     /// What is held back until the user agrees to continue beyond a limit.
-    pub held: Option<HeldWork>,
+    pub held: Vec<HeldWork>,
 }
 
 /// A built-in slash command. Most end at once; one that runs git can take minutes.
@@ -117,7 +117,7 @@ impl RunningTurn {
             agent_usage: Usage::default(),
             costs_before: Costs::default(),
             granted: 0,
-            held: None,
+            held: Vec::new(),
         }
     }
 }

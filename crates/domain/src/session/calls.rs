@@ -2,7 +2,7 @@
 //! run, and recorded.
 
 use super::activity::{Activity, RunningCall};
-use super::effect::{Effect, InputReply, PlanCall};
+use super::effect::{Effect, InputReply, PlanCall, SubAgentInput};
 use super::input::CallReport;
 use super::machine::SessionMachine;
 use super::sub_agents::SubAgent;
@@ -230,10 +230,7 @@ impl SessionMachine {
             self.take_early_reports();
         }
         match agent {
-            Some(agent) => {
-                let at = self.sync_point;
-                self.effect(Effect::AgentCallEnded { agent, call, failed, at });
-            }
+            Some(agent) => self.send_to_agent(agent, SubAgentInput::CallEnded { call, failed }),
             None => self.send_call_ended(call, failed),
         }
         self.end_if_stopped();

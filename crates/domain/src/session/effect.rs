@@ -101,10 +101,10 @@ pub enum Effect {
         agent: TurnId,
         kind: EventKind,
     },
-    AgentCallEnded {
+    /// Continues the turn of a sub-agent. The events up to `at` must be synced before.
+    SendToSubAgent {
         agent: TurnId,
-        call: CallId,
-        failed: bool,
+        input: SubAgentInput,
         at: u64,
     },
     DropAgent(TurnId),
@@ -236,6 +236,20 @@ pub enum TurnInput {
     Compacted {
         conversation: Conversation,
     },
+}
+
+/// What makes the turn of a sub-agent continue. Its conversation is not in the log, so the actor
+/// adds it.
+#[derive(Debug)]
+pub enum SubAgentInput {
+    CallEnded {
+        call: CallId,
+        failed: bool,
+    },
+    /// Something was added to its conversation; its model is asked again.
+    Continue,
+    /// Older messages of its conversation have been replaced by a summary.
+    Compacted,
 }
 
 pub struct PlanCall {

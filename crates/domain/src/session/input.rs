@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::effect::SubAgentInput;
 use super::eviction::{EvictionReason, Requester};
 use super::hosted::AgentQuestion;
 use super::policy::BusyPolicy;
@@ -151,6 +152,16 @@ pub enum Input {
         message: MessageId,
         request: ToolRequest,
         refusal: PlanRefusal,
+    },
+    /// The calls of a sub-agent's response, before any of them is started.
+    SubAgentRequested {
+        agent: TurnId,
+        calls: Vec<CallId>,
+    },
+    /// The turn of a sub-agent waits for this.
+    SubAgentWaits {
+        agent: TurnId,
+        input: SubAgentInput,
     },
     SubAgentUsage {
         spent: RequestUsage,

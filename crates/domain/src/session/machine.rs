@@ -131,6 +131,8 @@ impl SessionMachine {
             Input::SubAgentCallRejected { agent, call, message, request, refusal } => {
                 self.record_refusal(call, message, request, refusal, Some(agent));
             }
+            Input::SubAgentRequested { agent, calls } => self.note_requested(&agent, calls),
+            Input::SubAgentWaits { agent, input } => self.send_to_agent(agent, input),
             Input::SubAgentUsage { spent, window } => self.record_usage(spent, self.state.usage.window_used, window),
             Input::Call { call, report } => self.handle_call_report(call, report),
             Input::AgentPromptSynced(turn) => self.note_prompt_synced(&turn),

@@ -1,14 +1,17 @@
-//! Limits on spending. Between two requests to the model, the machine compares what was spent with
-//! the limits. Beyond a limit, the user is asked before the turn continues. The question is a
-//! permission question about a call that exists only in the log, so it is shown, answered and kept
-//! across restarts like every other one.
+//! Limits on spending. Between two requests to a model, of the turn or of a sub-agent, the machine
+//! compares what was spent with the limits. Beyond a limit, the user is asked before either
+//! continues. There is one such question at a time, and its answer applies to all work that it
+//! holds back. It is a permission question about a call that exists only in the log, so it is
+//! shown, answered and kept across restarts like every other one. If a sub-agent is the first to
+//! reach the limit, the question is one of the sub-agent, and ends with the daemon as it does.
 
 use super::activity::Activity;
-use super::effect::{Effect, Purpose, StartTurn, TurnInput};
+use super::effect::{Effect, Purpose, StartTurn, SubAgentInput, TurnInput};
 use super::machine::SessionMachine;
 use crate::budget::{BUDGET, Costs, Spending, SpendingLimit, SpendingScope, exceeded, grants_needed};
 use crate::{
     Access, CallId, EventKind, MessageId, Outcome, Question, QuestionId, StopReason, ToolCard, ToolContent, ToolKind,
+    TurnId,
 };
 
 /// What all sessions have spent today, and how often the user has agreed to continue.
@@ -25,13 +28,14 @@ pub(super) struct SpendingWatch {
 pub enum HeldWork {
     Start(StartTurn),
     TurnInput(TurnInput),
+    SubAgentInput { agent: TurnId, input: SubAgentInput },
 }
 
 impl SessionMachine {
     /// Starts the backend of the turn, unless a limit is reached.
     pub(super) fn start_backend(&mut self, start: StartTurn) {
         match self.limit_reached() {
-            Some(reason) => self.ask_to_go_on(HeldWork::Start(start), reason),
+            Some(reason) => self.hold(HeldWork::Start(start), &reason, None),
             None => self.effect(Effect::StartTurn(start)),
         }
     }
@@ -40,13 +44,13 @@ impl SessionMachine {
     /// a limit is reached.
     pub(super) fn send_to_turn(&mut self, input: TurnInput) {
         match self.limit_reached().filter(|_| self.is_between_requests()) {
-            Some(reason) => self.ask_to_go_on(HeldWork::TurnInput(input), reason),
+            Some(reason) => self.hold(HeldWork::TurnInput(input), &reason, None),
             None => self.effect(Effect::SendToTurn(input)),
         }
     }
 
     /// Why the turn may not continue; None if no limit is reached.
-    fn limit_reached(&self) -> Option<String> {
+    pub(super) fn limit_reached(&self) -> Option<String> {
         let Activity::Turn(running) = &self.activity else { return None };
         if running.purpose == Purpose::Compact {
             return None;
@@ -84,9 +88,19 @@ impl SessionMachine {
         }
     }
 
-    fn ask_to_go_on(&mut self, held: HeldWork, reason: String) {
+    /// Holds work back until the user agrees to continue. `within` is the call on which the
+    /// sub-agent works whose work it is.
+    pub(super) fn hold(&mut self, work: HeldWork, reason: &str, within: Option<CallId>) {
         let Activity::Turn(running) = &mut self.activity else { return };
-        running.held = Some(held);
+        running.held.push(work);
+        self.ask_to_go_on(reason, within);
+    }
+
+    /// Asks whether to continue beyond a limit, unless that question is open already.
+    pub(super) fn ask_to_go_on(&mut self, reason: &str, within: Option<CallId>) {
+        if self.state.open.calls.values().any(|open| open.card.tool == BUDGET) {
+            return;
+        }
         let call = CallId::new();
         let card = ToolCard {
             tool: BUDGET.to_owned(),
@@ -97,6 +111,9 @@ impl SessionMachine {
             preview: vec![ToolContent::text(format!("A limit is reached for {reason}. Go on?"))],
             access: Access::AskEveryTime,
         };
+        if let Some(within) = within {
+            self.append(EventKind::Delegated { call: call.clone(), within });
+        }
         self.append(EventKind::ToolCalled { call: call.clone(), message: MessageId::new(), card });
         let question = Question { id: QuestionId::new(), call, always: None, options: Vec::new(), inquiry: None };
         self.append(EventKind::PermissionAsked { question });
@@ -119,13 +136,22 @@ impl SessionMachine {
             return self.stop_turn(StopReason::MaxTurnRequests);
         }
         self.grant();
+        let is_of_agent = self.state.delegated.contains_key(&call);
         let outcome = Outcome::completed("The limit is raised once more by its amount.");
         self.append(EventKind::ToolEnded { call: call.clone(), outcome });
-        let held = self.activity.running_mut().and_then(|running| running.held.take());
-        match held {
-            Some(HeldWork::Start(start)) => self.effect(Effect::StartTurn(start)),
-            Some(HeldWork::TurnInput(input)) => self.effect(Effect::SendToTurn(input)),
-            None => self.send_call_ended(call, false),
+        let held = self.activity.running_mut().map(|running| std::mem::take(&mut running.held)).unwrap_or_default();
+        if held.is_empty() && !is_of_agent {
+            self.send_call_ended(call, false);
         }
+        for work in held {
+            match work {
+                HeldWork::Start(start) => self.effect(Effect::StartTurn(start)),
+                HeldWork::TurnInput(input) => self.effect(Effect::SendToTurn(input)),
+                HeldWork::SubAgentInput { agent, input } => {
+                    self.effect(Effect::SendToSubAgent { agent, input, at: self.sync_point });
+                }
+            }
+        }
+        self.start_agents();
     }
 }

@@ -4,12 +4,13 @@
 //! A sub-agent in the background does not block its call: its report is kept until the model asks
 //! for it, and the turn does not end before.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::activity::Activity;
-use super::effect::{Effect, StartSubAgent};
+use super::effect::{Effect, StartSubAgent, SubAgentInput};
 use super::machine::SessionMachine;
 use super::policy::AgentLimits;
+use super::spending::HeldWork;
 use crate::recall::RecallReader;
 use crate::tool::{
     AGENT, ASK_USER, BackgroundChange, BackgroundReport, OutcomeKind, PROPOSE_PLAN, SWITCH_MODE, SubAgentRequest,
@@ -53,6 +54,8 @@ pub struct SubAgent {
     waiting: Option<CallId>,
     background: bool,
     parent: Option<TurnId>,
+    /// The calls of its last response that have no outcome yet.
+    requested: BTreeSet<CallId>,
     /// The titles of its calls so far.
     steps: Vec<String>,
     /// What is needed to continue it.
@@ -153,10 +156,20 @@ impl SubAgents {
         self.working.values_mut().chain(queued).find(|sub| sub.id == *id)
     }
 
-    /// Takes the first sub-agent that may start from the queue. Only sub-agents of the same depth
+    /// The call that the first sub-agent works on that may start from the queue.
+    fn next_call(&self, limits: AgentLimits) -> Option<&CallId> {
+        Some(&self.queued[self.next_at(limits)?].agent.call)
+    }
+
+    /// Takes the first sub-agent that may start from the queue.
+    fn next(&mut self, limits: AgentLimits) -> Option<Queued> {
+        self.queued.remove(self.next_at(limits)?)
+    }
+
+    /// The place of the first sub-agent that may start from the queue. Only sub-agents of the same depth
     /// are compared, because one that waits for its own sub-agent must not keep that one from
     /// starting.
-    fn next(&mut self, limits: AgentLimits) -> Option<Queued> {
+    fn next_at(&self, limits: AgentLimits) -> Option<usize> {
         let has_room = |next: &SubAgent| {
             let mut peers = self.working.values().filter(|sub| sub.depth == next.depth);
             if next.mode.only_reads() {
@@ -165,12 +178,11 @@ impl SubAgents {
                 peers.next().is_none()
             }
         };
-        let at = (0..self.queued.len()).find(|at| {
+        (0..self.queued.len()).find(|at| {
             let next = &self.queued[*at].agent;
             let is_first = self.queued.range(..*at).all(|earlier| earlier.agent.depth != next.depth);
             is_first && has_room(next)
-        })?;
-        self.queued.remove(at)
+        })
     }
 
     /// Returns a sub-agent and, recursively, all sub-agents that work for it.
@@ -273,6 +285,7 @@ impl SessionMachine {
             call,
             background: task.background,
             parent,
+            requested: BTreeSet::new(),
             steps: Vec::new(),
             record,
         };
@@ -305,8 +318,15 @@ impl SessionMachine {
         }
     }
 
-    fn start_agents(&mut self) {
+    /// Starts the sub-agents that may start, unless a spending limit is reached.
+    pub(super) fn start_agents(&mut self) {
         let limits = self.policy.agents;
+        let next = self.activity.running().and_then(|running| running.agents.next_call(limits)).cloned();
+        if let Some(call) = next
+            && let Some(reason) = self.limit_reached()
+        {
+            return self.ask_to_go_on(&reason, Some(call));
+        }
         while let Activity::Turn(running) = &mut self.activity
             && let Some(Queued { agent, task, resumes }) = running.agents.next(limits)
         {
@@ -320,6 +340,28 @@ impl SessionMachine {
             };
             running.agents.working.insert(turn, agent);
             self.effect(Effect::StartSubAgent(Box::new(start)));
+        }
+    }
+
+    pub(super) fn note_requested(&mut self, agent: &TurnId, calls: Vec<CallId>) {
+        let running = self.activity.running_mut();
+        if let Some(sub) = running.and_then(|running| running.agents.working.get_mut(agent)) {
+            sub.requested = calls.into_iter().collect();
+        }
+    }
+
+    /// Continues the turn of a sub-agent. An input that leads to a request to its model is held
+    /// back if a spending limit is reached.
+    pub(super) fn send_to_agent(&mut self, agent: TurnId, input: SubAgentInput) {
+        let running = self.activity.running_mut();
+        let Some(sub) = running.and_then(|running| running.agents.working.get_mut(&agent)) else { return };
+        if let SubAgentInput::CallEnded { call, .. } = &input {
+            sub.requested.remove(call);
+        }
+        let (is_between_requests, within) = (sub.requested.is_empty(), sub.call.clone());
+        match self.limit_reached().filter(|_| is_between_requests) {
+            Some(reason) => self.hold(HeldWork::SubAgentInput { agent, input }, &reason, Some(within)),
+            None => self.effect(Effect::SendToSubAgent { agent, input, at: self.sync_point }),
         }
     }
 

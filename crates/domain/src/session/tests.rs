@@ -6,6 +6,7 @@
 mod hosted;
 mod invariants;
 mod moves;
+mod sub_agents;
 mod surroundings;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -150,7 +151,10 @@ impl Simulation {
                 self.around.child.await_sync(start.turn.clone());
                 self.work.backend = Some(start.turn);
             }
-            Effect::DropTurn => self.work.backend = None,
+            Effect::DropTurn => {
+                self.work.backend = None;
+                self.drop_agents();
+            }
             Effect::PlanCall(plan) => {
                 assert!(self.work.backend.is_some(), "a call is planned without a turn");
                 self.work.calls.insert(plan.call, Executor::default());
@@ -158,7 +162,10 @@ impl Simulation {
             Effect::RunCall { call, after } => self.run_call(&call, after),
             // The executor of a cancelled call reports its end later, as a move.
             Effect::CancelCall(_) => {}
-            Effect::DropCall(call) => drop(self.work.calls.remove(&call)),
+            Effect::DropCall(call) => {
+                self.work.calls.remove(&call);
+                self.forget_agent_call(&call);
+            }
             Effect::RunHooks { turn, .. } => {
                 assert_eq!(self.work.backend.as_ref(), Some(&turn), "hooks are asked about another turn");
                 self.work.hooks = Some(turn);

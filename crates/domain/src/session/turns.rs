@@ -311,6 +311,7 @@ impl SessionMachine {
             self.effect(Effect::AbortHooks);
         }
         running.agents = SubAgents::default();
+        running.held.clear();
     }
 
     pub(super) fn end_if_stopped(&mut self) {

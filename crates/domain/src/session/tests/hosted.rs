@@ -129,7 +129,7 @@ impl Simulation {
                 assert!(child.questions.remove(&question), "a question is answered twice, or was never asked");
             }
             Effect::DropAgentLink => drop(child.end()),
-            _ => {}
+            effect => self.carry_out_for_agents(effect),
         }
     }
 

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use super::hosted::Child;
 use super::moves::{Move, policies, server_move};
+use super::sub_agents::Agents;
 use super::{BusyPolicy, Input, InputReply, NewClient, Simulation};
 use crate::event::Setting;
 use crate::mcp::{McpServer, McpTransport};
@@ -37,6 +38,7 @@ pub(super) struct Surroundings {
     /// The folders with which the open turn started.
     pub(super) roots_of_turn: Vec<PathBuf>,
     pub(super) child: Child,
+    pub(super) agents: Agents,
 }
 
 impl Simulation {
