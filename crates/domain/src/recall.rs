@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::budget::BUDGET;
 use crate::text::cut;
-use crate::{CallId, Content, Event, EventKind, MessageId, Outcome, ToolContent};
+use crate::{CallId, Content, Event, EventKind, MessageId, Outcome, ToolCard, ToolContent};
 
 /// The maximum number of matches shown. The newest are kept.
 const MATCHES: usize = 20;
@@ -102,19 +102,8 @@ impl Recall {
                 let text = content.iter().map(Content::as_text).collect::<Vec<_>>().join("\n");
                 self.look_at_words("The user", &text);
             }
-            EventKind::Delegated { call, within } => {
-                let is_own = match &self.reader {
-                    RecallReader::Main => false,
-                    RecallReader::SubAgent { calls } => calls.contains(within),
-                };
-                self.delegated.insert(call.clone(), is_own);
-            }
-            EventKind::ToolCalled { call, card, .. } => {
-                if ![RECALL, BUDGET].contains(&card.tool.as_str()) && self.is_own(call) {
-                    self.look(&format!("Your call of {}", card.tool), &format!("{} {}", card.title, card.input));
-                    self.calls.insert(call.clone(), card.title.clone());
-                }
-            }
+            EventKind::Delegated { call, within } => self.note_delegated(call, within),
+            EventKind::ToolCalled { call, card, .. } => self.begin_call(call, card),
             EventKind::ToolEnded { call, outcome } => self.end_call(call, outcome),
             EventKind::Compacted { summary, .. } => self.look_at_words("A summary", summary),
             EventKind::UserMessage { aside: true, .. }
@@ -147,6 +136,21 @@ impl Recall {
             | EventKind::Moved { .. }
             | EventKind::Restored { .. }
             | EventKind::TurnEnded { .. } => {}
+        }
+    }
+
+    fn note_delegated(&mut self, call: &CallId, within: &CallId) {
+        let is_own = match &self.reader {
+            RecallReader::Main => false,
+            RecallReader::SubAgent { calls } => calls.contains(within),
+        };
+        self.delegated.insert(call.clone(), is_own);
+    }
+
+    fn begin_call(&mut self, call: &CallId, card: &ToolCard) {
+        if ![RECALL, BUDGET].contains(&card.tool.as_str()) && self.is_own(call) {
+            self.look(&format!("Your call of {}", card.tool), &format!("{} {}", card.title, card.input));
+            self.calls.insert(call.clone(), card.title.clone());
         }
     }
 
