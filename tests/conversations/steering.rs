@@ -1,5 +1,8 @@
 //! Prompts that join a running turn.
 
+use domain::Usage;
+use domain::budget::SpendingLimit;
+use domain::conversation::Message;
 use expect_test::expect;
 use serde_json::{Value, json};
 use testkit::{Scene, Step};
@@ -173,4 +176,52 @@ async fn the_steering_convention_is_answered_when_the_message_is_inserted() {
         zed    < update {"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Again"},"messageId":"#5"}
         zed    < silence
     "##]].assert_eq(&scene.transcript.take());
+}
+
+fn used(tokens: u64) -> Vec<Step> {
+    let usage = Step::Usage(Usage { input: tokens, ..Usage::default() });
+    vec![Step::call("look", json!({})), usage, Step::end()]
+}
+
+/// The text of the last message of a request.
+fn last_text(scene: &Scene, request: usize) -> String {
+    let requests = scene.script.requests();
+    match requests[request].messages.last().map(|message| &**message) {
+        Some(Message::User { content, .. }) => content[0].as_text(),
+        other => panic!("the request ends with {other:?}"),
+    }
+}
+
+#[actix::test]
+async fn a_message_that_came_during_a_summary_is_in_the_next_request() {
+    let summary = vec![Step::Hold, Step::text("So far."), Step::end()];
+    let scene = Scene::with(vec![used(10), used(170_000), summary, said("Done")], steer);
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    let first = zed.prompt(&session, "go").await;
+    scene.script.until_held(1).await;
+    let second = zed.prompt(&session, "and say so").await;
+    zed.silence().await;
+    scene.script.release();
+    zed.answer(first).await;
+    zed.answer(second).await;
+    assert_eq!(scene.script.requests().len(), 4);
+    assert_eq!(last_text(&scene, 3), "and say so");
+}
+
+#[actix::test]
+async fn a_message_that_came_during_a_question_about_the_budget_is_in_the_next_request() {
+    let scene = Scene::with(vec![used(600), said("Done")], |settings| {
+        steer(settings);
+        settings.spending.turn = SpendingLimit { tokens: 500, cost: 0.0 };
+    });
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    let first = zed.prompt(&session, "go").await;
+    let question = zed.receive("session/request_permission").await;
+    let second = zed.prompt(&session, "and say so").await;
+    zed.silence().await;
+    zed.choose(&question, "allow_once").await;
+    zed.answer(first).await;
+    zed.answer(second).await;
+    assert_eq!(scene.script.requests().len(), 2);
+    assert_eq!(last_text(&scene, 1), "and say so");
 }

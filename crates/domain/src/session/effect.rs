@@ -238,6 +238,17 @@ pub enum TurnInput {
     },
 }
 
+impl TurnInput {
+    /// The same input with the conversation as it is now.
+    pub(super) fn renewed(self, at: u64, conversation: Conversation) -> Self {
+        match self {
+            Self::CallEnded { call, failed, .. } => Self::CallEnded { call, failed, at, conversation },
+            Self::Continue { .. } => Self::Continue { at, conversation },
+            Self::Compacted { .. } => Self::Compacted { conversation },
+        }
+    }
+}
+
 /// What makes the turn of a sub-agent continue. Its conversation is not in the log, so the actor
 /// adds it.
 #[derive(Debug)]

@@ -145,8 +145,15 @@ impl SessionMachine {
         }
         for work in held {
             match work {
-                HeldWork::Start(start) => self.effect(Effect::StartTurn(start)),
-                HeldWork::TurnInput(input) => self.effect(Effect::SendToTurn(input)),
+                HeldWork::Start(start) => {
+                    self.insert_steering();
+                    self.effect(Effect::StartTurn(StartTurn { after: self.sync_point, ..start }));
+                }
+                HeldWork::TurnInput(input) => {
+                    self.insert_steering();
+                    let input = input.renewed(self.sync_point, self.state.conversation.clone());
+                    self.effect(Effect::SendToTurn(input));
+                }
                 HeldWork::SubAgentInput { agent, input } => {
                     self.effect(Effect::SendToSubAgent { agent, input, at: self.sync_point });
                 }

@@ -67,6 +67,7 @@ impl SessionMachine {
             TurnReport::Summarised { message, summary, kept_from, kept_of_user } => {
                 let compaction = Some(message);
                 self.append(EventKind::Compacted { summary, kept_from, kept_of_user, compaction });
+                self.insert_steering();
                 let conversation = self.state.conversation.clone();
                 self.send_to_turn(TurnInput::Compacted { conversation });
             }
@@ -144,6 +145,7 @@ impl SessionMachine {
     /// Clears the outcomes of these calls from the conversation, and continues the turn.
     fn clear_results(&mut self, calls: Vec<CallId>) {
         self.append(EventKind::ResultsCleared { calls });
+        self.insert_steering();
         let (at, conversation) = (self.sync_point, self.state.conversation.clone());
         self.send_to_turn(TurnInput::Continue { at, conversation });
     }
