@@ -279,7 +279,7 @@ async fn a_sub_agent_that_has_reported_can_be_asked_more_and_remembers_its_work(
     let texts = format!("{:?}", continued.unwrap().messages);
     assert!(texts.contains("It is blue."), "{texts}");
     let last = results(requests.last().unwrap());
-    assert_eq!(last, ["There is no sub-agent `agent-77` that could be continued."]);
+    assert!(last[0].starts_with("There is no sub-agent `agent-77` that could be continued."), "{last:?}");
 }
 
 #[actix::test]
@@ -325,6 +325,27 @@ async fn a_custom_agent_gets_its_instructions_and_only_its_tools() {
     assert_eq!(offered, ["read_file", "grep"]);
     assert_eq!(results(&requests[2]), ["this agent may not use `list_files`; it has grep, read_file"]);
     assert_eq!(results(&requests[4]), ["there is no agent `nobody`; the agents are: tester"]);
+}
+
+#[actix::test]
+async fn a_sub_agent_from_before_a_restart_is_not_continued_and_the_model_is_told_so() {
+    let answers = vec![vec![agent(json!({ "task": "look" })), Step::end()], say("It is blue."), say("Done.")];
+    let mut at = place(&[], json!([]), limits(), answers).await;
+    at.ask("find out").await;
+    let id = at.results(2)[0].split('"').nth(1).unwrap().to_owned();
+    at.scene.crash().await;
+    at.scene = at.scene.restarted();
+    at.zed = at.scene.editor("zed").await;
+    let load = json!({ "sessionId": at.session, "cwd": at.project, "mcpServers": [] });
+    at.zed.call("session/load", load).await;
+    at.scene.script.push(vec![agent(json!({ "id": id, "task": "And how large?" })), Step::end()]);
+    at.scene.script.push(say("Done."));
+    at.ask("and now").await;
+    let refusal = format!(
+        "There is no sub-agent `{id}` that could be continued. The last 8 can, until the session leaves memory or the \
+         daemon restarts. Start a new one without `id`, and give it all that it has to know in its `task`."
+    );
+    assert_eq!(at.results(4), [refusal]);
 }
 
 #[actix::test]

@@ -4,7 +4,12 @@
 //! A sub-agent in the background does not block its call: its report is kept until the model asks
 //! for it, and the turn does not end before.
 
+mod records;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+pub(super) use records::AgentRecords;
+use records::{AgentRecord, CONTINUED, both};
 
 use super::activity::Activity;
 use super::effect::{Effect, StartSubAgent, SubAgentInput};
@@ -16,13 +21,10 @@ use crate::tool::{
     AGENT, ASK_USER, BackgroundChange, BackgroundReport, OutcomeKind, PROPOSE_PLAN, SWITCH_MODE, SubAgentRequest,
     SubAgentTask,
 };
-use crate::{AgentId, CallId, EventKind, Mode, ModelId, Outcome, ToolContent, TurnId};
+use crate::{AgentId, CallId, EventKind, Mode, Outcome, ToolContent, TurnId};
 
 /// How many steps of a sub-agent are shown.
 const STEPS: usize = 20;
-
-/// How many ended sub-agents can be continued.
-const CONTINUED: usize = 8;
 
 /// How many sub-agents may wait to be started.
 const QUEUE: usize = 32;
@@ -69,25 +71,6 @@ struct Queued {
     resumes: bool,
 }
 
-/// The sub-agents that have ended and can be continued.
-#[derive(Debug, Default)]
-pub(super) struct AgentRecords {
-    ended: VecDeque<AgentRecord>,
-    /// The number in the last id.
-    last: u64,
-}
-
-#[derive(Clone, Debug)]
-struct AgentRecord {
-    id: AgentId,
-    mode: Mode,
-    tools: Option<Vec<String>>,
-    model: Option<ModelId>,
-    instructions: Option<String>,
-    /// The calls that started and continued it.
-    calls: Vec<CallId>,
-}
-
 impl SubAgent {
     /// What its calls of `recall` search.
     pub(super) fn reader(&self) -> RecallReader {
@@ -107,19 +90,6 @@ impl SubAgent {
         }
         let tools = self.tools.as_ref().filter(|tools| !tools.iter().any(|name| name == tool))?;
         Some(format!("this agent may not use `{tool}`; it has {}", tools.join(", ")))
-    }
-}
-
-impl AgentRecord {
-    /// The task of a call that continues this sub-agent, with no more rights than it had.
-    fn continued_by(&self, task: SubAgentTask) -> SubAgentTask {
-        SubAgentTask {
-            mode: task.mode.within(self.mode),
-            tools: both(task.tools, self.tools.as_deref()),
-            model: task.model.or_else(|| self.model.clone()),
-            instructions: self.instructions.clone(),
-            ..task
-        }
     }
 }
 
@@ -166,8 +136,8 @@ impl SubAgents {
         self.queued.remove(self.next_at(limits)?)
     }
 
-    /// The place of the first sub-agent that may start from the queue. Only sub-agents of the same depth
-    /// are compared, because one that waits for its own sub-agent must not keep that one from
+    /// The place of the first sub-agent that may start from the queue. Only sub-agents of the same
+    /// depth are compared, because one that waits for its own sub-agent must not keep that one from
     /// starting.
     fn next_at(&self, limits: AgentLimits) -> Option<usize> {
         let has_room = |next: &SubAgent| {
@@ -235,7 +205,11 @@ impl SessionMachine {
         let mut calls = Vec::new();
         if let Some(id) = &continues {
             let Some(record) = self.agents.ended.iter().find(|record| record.id == *id) else {
-                return Some(Outcome::failed(format!("There is no sub-agent `{id}` that could be continued.")));
+                return Some(Outcome::failed(format!(
+                    "There is no sub-agent `{id}` that could be continued. The last {CONTINUED} can, until the session \
+                     leaves memory or the daemon restarts. Start a new one without `id`, and give it all that it has to \
+                     know in its `task`."
+                )));
             };
             task = record.continued_by(task);
             calls.clone_from(&record.calls);
@@ -380,11 +354,8 @@ impl SessionMachine {
         self.hand_over(id.clone(), waiting, background, outcome);
         self.dismiss_agents(family);
         if resumable {
-            self.agents.ended.push_back(record);
-            if self.agents.ended.len() > CONTINUED
-                && let Some(oldest) = self.agents.ended.pop_front()
-            {
-                self.effect(Effect::ForgetAgent(oldest.id));
+            if let Some(oldest) = self.agents.keep(record) {
+                self.effect(Effect::ForgetAgent(oldest));
             }
         } else {
             self.effect(Effect::ForgetAgent(id));
@@ -503,14 +474,5 @@ fn exit_code(verdict: OutcomeKind) -> Option<i32> {
         OutcomeKind::Completed => Some(0),
         OutcomeKind::Failed | OutcomeKind::Denied | OutcomeKind::Interrupted => Some(1),
         OutcomeKind::Cancelled => None,
-    }
-}
-
-/// The tools that both lists allow; None allows all tools.
-fn both(one: Option<Vec<String>>, other: Option<&[String]>) -> Option<Vec<String>> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.into_iter().filter(|name| other.contains(name)).collect()),
-        (Some(list), None) => Some(list),
-        (None, other) => other.map(<[String]>::to_vec),
     }
 }
