@@ -15,7 +15,7 @@ use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, Stre
 use domain::conversation::Conversation;
 use domain::event::RequestedCall;
 use domain::instructions::SystemPrompt;
-use domain::model::{Delta, Model, ModelError, ModelRequest};
+use domain::model::{Delta, Model, ModelError, ModelRequest, ToolUse};
 use domain::session::TurnReport;
 use domain::session::effect::{Purpose, Unfinished};
 use domain::tool::ToolSpec;
@@ -73,6 +73,17 @@ pub(crate) struct TurnBudget {
     /// The number of tokens beyond which older messages are summarised, however large the window
     /// is; 0 for no limit.
     pub(crate) compact_tokens: u64,
+    pub(crate) at_end: BudgetEnd,
+}
+
+/// What happens with the last request that the budget allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BudgetEnd {
+    /// The model is asked for a report. If it makes calls instead, they are carried out.
+    AskForReport,
+    /// The model may make no calls. If it does all the same, they are refused, and it is asked once
+    /// more.
+    ForceReport,
 }
 
 /// What all requests of a turn have in common, whatever they contain.
@@ -276,7 +287,7 @@ impl Turn {
 
     /// Waits until everything that the request depends on is safe, then asks the model.
     fn ask(&mut self, ctx: &mut Context<Self>) {
-        if self.endings.is_last {
+        if self.endings.is_last && !std::mem::take(&mut self.endings.may_ask_again) {
             return self.end(StopReason::MaxTurnRequests);
         }
         self.requests += 1;
@@ -330,6 +341,7 @@ impl Turn {
             system: self.system.clone(),
             messages: self.with_last_call(messages),
             tools: tools.into_iter().filter(|tool| tool.suits(self.task.model.info())).collect(),
+            tool_use: if self.must_report() { ToolUse::Forbidden } else { ToolUse::Allowed },
             thought: self.task.thought,
             environment: self.task.scope.environment.clone(),
             cache_key: self.task.scope.cache_key.clone(),

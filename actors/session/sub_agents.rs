@@ -20,7 +20,7 @@ use futures_util::future::BoxFuture;
 
 use super::Session;
 use crate::mail::{ChildGuard, child_guard, tell};
-use crate::turn::{CallEnded, Compacted, Continue, RequestScope, SwitchModel, Turn, TurnBudget, TurnTask};
+use crate::turn::{BudgetEnd, CallEnded, Compacted, Continue, RequestScope, SwitchModel, Turn, TurnBudget, TurnTask};
 
 pub(super) struct SubAgentTurn {
     pub(super) id: AgentId,
@@ -55,6 +55,21 @@ impl SubAgentTurn {
 
     pub(super) fn switch(&self, model: Option<Arc<dyn Model>>, thought: ThoughtLevel) {
         tell(&self.turn, SwitchModel { model: model.filter(|_| self.follows), thought });
+    }
+
+    fn say(&mut self, message: MessageId, text: String) {
+        if self.message.as_ref() != Some(&message) {
+            self.said.clear();
+            self.message = Some(message.clone());
+        }
+        self.said.push_str(&text);
+        self.record(EventKind::AgentText { message, text });
+    }
+
+    /// Removes something from the conversation, perhaps the notes of folders.
+    fn shorten(&mut self, kind: EventKind) {
+        self.entered.clear();
+        self.record(kind);
     }
 
     /// Adds an event to the sub-agent's own conversation, which is not built from the log.
@@ -100,6 +115,7 @@ impl Session {
                 compact_tokens: self.ports.settings.compact_tokens,
                 requests: settings.agents.requests.min(settings.max_requests),
                 tokens: settings.agents.tokens,
+                at_end: BudgetEnd::ForceReport,
             },
             unfinished: None,
             tail: self.log.tail.clone(),
@@ -151,14 +167,7 @@ impl Session {
     pub(super) fn handle_agent_report(&mut self, turn: TurnId, report: TurnReport, ctx: &mut Context<Self>) {
         let Some(sub) = self.work.agents.get_mut(&turn) else { return };
         match report {
-            TurnReport::Text { message, text } => {
-                if sub.message.as_ref() != Some(&message) {
-                    sub.said.clear();
-                    sub.message = Some(message.clone());
-                }
-                sub.said.push_str(&text);
-                sub.record(EventKind::AgentText { message, text });
-            }
+            TurnReport::Text { message, text } => sub.say(message, text),
             TurnReport::Thought { message, text } => sub.record(EventKind::AgentThought { message, text }),
             TurnReport::Sealed { message, seal } => sub.record(EventKind::ResponseSealed { message, seal }),
             TurnReport::Requested { message, calls } => {
@@ -196,14 +205,12 @@ impl Session {
                 self.deliver(Input::SubAgentUsage { spent, window }, ctx);
             }
             TurnReport::Cleared { calls } => {
-                sub.entered.clear();
-                sub.record(EventKind::ResultsCleared { calls });
+                sub.shorten(EventKind::ResultsCleared { calls });
                 self.continue_agent(turn, SubAgentInput::Continue, ctx);
             }
             TurnReport::Summarised { message, summary, kept_from, kept_of_user } => {
-                sub.entered.clear();
                 let compaction = Some(message);
-                sub.record(EventKind::Compacted { summary, kept_from, kept_of_user, compaction });
+                sub.shorten(EventKind::Compacted { summary, kept_from, kept_of_user, compaction });
                 self.continue_agent(turn, SubAgentInput::Compacted, ctx);
             }
             TurnReport::Ended { reason, .. } => self.handle_report(turn, &reason, ctx),

@@ -18,7 +18,7 @@ use futures_util::future::BoxFuture;
 use super::Session;
 use crate::mail::{child_guard, tell};
 use crate::spans;
-use crate::turn::{RequestScope, SwitchModel, Turn, TurnBudget, TurnEvent, TurnTask};
+use crate::turn::{BudgetEnd, RequestScope, SwitchModel, Turn, TurnBudget, TurnEvent, TurnTask};
 
 impl Session {
     /// Starts a turn in which the model works on the current contents of the log.
@@ -53,6 +53,7 @@ impl Session {
                 requests: self.ports.settings.max_requests,
                 tokens: 0,
                 compact_tokens: self.ports.settings.compact_tokens,
+                at_end: BudgetEnd::AskForReport,
             },
             unfinished,
             tail: self.log.tail.clone(),

@@ -11,7 +11,7 @@ use domain::turn::FailureKind;
 use domain::{Content, MessageId, StopReason, TurnFailure, Usage};
 use serde_json::json;
 
-use super::{MAX_SUMMARY_RETRIES, Phase, SummaryForm, Turn, estimate};
+use super::{BudgetEnd, MAX_SUMMARY_RETRIES, Phase, SummaryForm, Turn, estimate};
 
 /// How often in one turn the model is asked again for a call that the output limit cut off.
 const CUTS: u32 = 2;
@@ -31,6 +31,10 @@ const LAST_REQUEST: &str = "This is the last request of this turn. Do not call t
 const NEXT_IS_LAST: &str = "One more request is left in this turn after this one. Bring the work to a state that can be \
     left. Then report without calling tools: say what is done, what is not, and what you would do next.";
 
+/// The answer to calls that a model makes in place of its report.
+const REPORT_NOW: &str = "This call was not run: the budget is used up. Write your report now, without calling tools: say \
+    what you found and did, what is missing, and what should be done next.";
+
 /// State about how the responses of a turn have ended.
 #[derive(Default)]
 pub(super) struct Endings {
@@ -44,6 +48,10 @@ pub(super) struct Endings {
     spent: u64,
     /// Whether the budget allows no request after the current one.
     pub(super) is_last: bool,
+    /// Whether the model is asked once more although the budget is used up, because it made calls
+    /// in place of its report.
+    pub(super) may_ask_again: bool,
+    was_asked_again: bool,
     /// What happens once the calls of this response have their outcomes.
     pub(super) after_calls: AfterCalls,
 }
@@ -147,7 +155,8 @@ impl Turn {
         let is_answer = matches!(self.phase, Phase::Answering { .. });
         let next_is_last = self.requests.saturating_add(1) == self.task.budget.requests;
         // A turn that has only begun has nothing to report.
-        let last = (self.endings.is_last && self.requests > 1).then_some(LAST_REQUEST);
+        let has_begun = self.requests > 1 || self.must_report();
+        let last = (self.endings.is_last && has_begun).then_some(LAST_REQUEST);
         let instruction = last.or((!self.endings.is_last && next_is_last).then_some(NEXT_IS_LAST));
         if let Some(text) = instruction.filter(|_| is_answer) {
             let content = vec![Content::text(text)];
@@ -162,8 +171,18 @@ impl Turn {
         self.endings.is_last = self.requests >= self.task.budget.requests || has_spent_all;
     }
 
+    /// Whether the response must be the final report.
+    pub(super) fn must_report(&self) -> bool {
+        let is_answer = matches!(self.phase, Phase::Answering { .. });
+        is_answer && self.endings.is_last && self.task.budget.at_end == BudgetEnd::ForceReport
+    }
+
     fn report_calls(&mut self, ctx: &mut Context<Self>) {
         self.overflowed = false;
+        if self.must_report() {
+            self.calls.refuse_waiting(REPORT_NOW);
+            self.endings.may_ask_again = !std::mem::replace(&mut self.endings.was_asked_again, true);
+        }
         let (message, calls) = (self.message.clone(), self.calls.take_requested());
         self.report(TurnReport::Requested { message, calls });
         self.start_next_calls(ctx);

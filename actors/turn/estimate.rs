@@ -180,6 +180,7 @@ mod tests {
             thought: ThoughtLevel::Off,
             environment: Arc::new(Environment::default()),
             cache_key: String::new(),
+            tool_use: domain::model::ToolUse::Allowed,
         };
         assert_eq!(
             RequestEstimate::of(&request, 0).sent,
@@ -200,6 +201,7 @@ mod tests {
             thought: ThoughtLevel::Off,
             environment: Arc::new(Environment::default()),
             cache_key: String::new(),
+            tool_use: domain::model::ToolUse::Allowed,
         }
     }
 

@@ -250,6 +250,7 @@ async fn hello(model: &dyn Model, environment: &Environment) -> Result<Hello, St
         thought: ThoughtLevel::Off,
         environment: environment.clone().into(),
         cache_key: String::new(),
+        tool_use: domain::model::ToolUse::Allowed,
     };
     let begun = Instant::now();
     let (mut text, mut first, mut usage) = (String::new(), None, Usage::default());

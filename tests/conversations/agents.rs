@@ -117,11 +117,14 @@ async fn cancelling_reaches_the_sub_agent() {
 
 #[actix::test]
 async fn a_sub_agent_has_a_budget_and_its_crash_fails_the_call() {
-    let mut at = delegating(json!({ "task": "Go on and on." }), (0..30).map(|_| read()).collect()).await;
+    // The thirtieth request is the last. Its call is refused, and the report is asked for once
+    // more.
+    let endless = (0..30).map(|_| read()).chain([report("Half of it.")]);
+    let mut at = delegating(json!({ "task": "Go on and on." }), endless.collect()).await;
     let prompt = at.delegate().await;
     at.zed.answer(prompt).await;
     let transcript = at.transcript();
-    assert!(transcript.contains("results: The sub-agent did not finish: its budget is used up.\n"), "{transcript}");
+    assert!(transcript.contains("agent: [agent] | results: Half of it.\n"), "{transcript}");
 
     at.scene.script.push(vec![Step::call("agent", json!({ "task": "Crash." })), Step::end()]);
     at.scene.script.push(vec![Step::Panic]);

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use acpd_actors::{AgentLimits, Ports};
 use domain::Usage;
 use domain::conversation::Message;
-use domain::model::ModelRequest;
+use domain::model::{ModelRequest, ToolUse};
 use project::{Library, Notes};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testkit::{Editor, Scene, Step};
+use testkit::{Editor, ModelList, Scene, Script, Step};
 use tools::Registry;
 
 pub(crate) struct Fixture {
@@ -81,6 +81,13 @@ impl Fixture {
     pub(crate) fn results(&self, request: usize) -> Vec<String> {
         results(&self.scene.script.requests()[request])
     }
+}
+
+/// The results of tools in a request that ends with an instruction.
+fn results_before_instruction(request: &ModelRequest) -> Vec<String> {
+    let mut request = request.clone();
+    request.messages.pop();
+    results(&request)
 }
 
 fn results(request: &ModelRequest) -> Vec<String> {
@@ -328,9 +335,61 @@ async fn a_custom_agent_gets_its_instructions_and_only_its_tools() {
 }
 
 #[actix::test]
+async fn a_custom_agent_works_with_its_own_model_or_inherits_the_sessions() {
+    for (model, to_other) in [("other", 1), ("inherit", 0)] {
+        let text = format!("---\ndescription: Looks\nmodel: {model}\n---\nBe thorough.");
+        let call = vec![agent(json!({ "task": "look", "agent": "tester" })), Step::end()];
+        let own = Script::new("own", vec![call]);
+        let other = Script::new("other", vec![say("Other.")]);
+        if to_other == 0 {
+            own.push(say("Own."));
+        }
+        own.push(say("Done."));
+        let shelf = ModelList::new(vec![Arc::new(own.clone()), Arc::new(other.clone())], "own");
+        let files = [("project/.acpd/agents/tester.md", text.as_str())];
+        let mut at = fixture_with(&files, json!([]), Vec::new(), |ports| ports.models = Arc::new(shelf)).await;
+        at.ask("find out").await;
+        assert_eq!((own.requests().len(), other.requests().len()), (3 - to_other, to_other), "{model}");
+        let asked = if to_other == 1 { other.requests()[0].clone() } else { own.requests()[1].clone() };
+        assert!(asked.system.contains("<agent>\nBe thorough.\n</agent>"), "{}", asked.system);
+        assert!(results(own.requests().last().unwrap())[0].starts_with(if to_other == 1 { "Other." } else { "Own." }));
+    }
+}
+
+#[actix::test]
+async fn the_last_request_of_a_sub_agent_is_its_report_even_if_it_calls_tools_instead() {
+    let list = || vec![Step::call("list_files", json!({ "path": "." })), Step::end()];
+    let start = vec![agent(json!({ "task": "look" })), Step::end()];
+    let answers = vec![start, list(), list(), list(), say("Half of it."), say("Done.")];
+    let mut at = fixture(&[], json!([]), AgentLimits { requests: 3, ..limits() }, answers).await;
+    at.ask("find out").await;
+    let requests = at.scene.script.requests();
+    let uses: Vec<ToolUse> = requests.iter().map(|request| request.tool_use).collect();
+    let (may, must_not) = (ToolUse::Allowed, ToolUse::Forbidden);
+    assert_eq!(uses, [may, may, may, must_not, must_not, may]);
+    // The tools stay, because providers cache them.
+    assert_eq!(requests[3].tools.len(), requests[2].tools.len());
+    assert!(format!("{:?}", requests[3].messages.last()).contains("This is the last request"));
+    let refused = results_before_instruction(&requests[4]);
+    assert!(refused[0].starts_with("This call was not run: the budget is used up."), "{refused:?}");
+    let report = at.results(5).remove(0);
+    assert!(report.starts_with("Half of it.") && report.contains("To ask this sub-agent more"), "{report}");
+}
+
+#[actix::test]
+async fn a_sub_agent_that_never_reports_fails_after_one_more_request() {
+    let list = || vec![Step::call("list_files", json!({ "path": "." })), Step::end()];
+    let start = vec![agent(json!({ "task": "look" })), Step::end()];
+    let answers = vec![start, list(), list(), list(), say("Done.")];
+    let mut at = fixture(&[], json!([]), AgentLimits { requests: 2, ..limits() }, answers).await;
+    at.ask("find out").await;
+    assert_eq!(at.results(4), ["The sub-agent did not finish: its budget is used up."]);
+}
+
+#[actix::test]
 async fn a_sub_agent_from_before_a_restart_is_not_continued_and_the_model_is_told_so() {
     let answers = vec![vec![agent(json!({ "task": "look" })), Step::end()], say("It is blue."), say("Done.")];
-    let mut at = place(&[], json!([]), limits(), answers).await;
+    let mut at = fixture(&[], json!([]), limits(), answers).await;
     at.ask("find out").await;
     let id = at.results(2)[0].split('"').nth(1).unwrap().to_owned();
     at.scene.crash().await;

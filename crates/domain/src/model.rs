@@ -20,12 +20,23 @@ pub struct ModelRequest {
     pub system: String,
     pub messages: Vec<Arc<Message>>,
     pub tools: Vec<Arc<ToolSpec>>,
+    pub tool_use: ToolUse,
     pub thought: ThoughtLevel,
     /// The environment in which keys are looked up.
     pub environment: Arc<Environment>,
     /// Names the conversation: the same in all its requests, whatever they contain. A provider may
     /// use it to find its cache. Empty if there is no conversation.
     pub cache_key: String,
+}
+
+/// Whether the model may call the tools of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ToolUse {
+    #[default]
+    Allowed,
+    /// The model must answer in words. The tools are part of the request all the same: a provider
+    /// caches them, and some refuse earlier calls without them.
+    Forbidden,
 }
 
 /// One piece of a model's streamed answer.

@@ -40,6 +40,7 @@ pub(crate) fn request(messages: Vec<Message>) -> ModelRequest {
         thought: ThoughtLevel::Medium,
         environment: Arc::default(),
         cache_key: "session-1".to_owned(),
+        tool_use: domain::model::ToolUse::Allowed,
     }
 }
 

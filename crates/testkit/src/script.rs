@@ -98,6 +98,11 @@ impl Script {
             patches: false,
             price: None,
         };
+        Self::described(info, answers)
+    }
+
+    /// Creates a model with this description.
+    pub fn described(info: ModelInfo, answers: Vec<Vec<Step>>) -> Self {
         Self(Arc::new(Shared {
             info,
             answers: Mutex::new(answers.into()),
@@ -105,6 +110,11 @@ impl Script {
             gate: Semaphore::new(0),
             counts: watch::Sender::default(),
         }))
+    }
+
+    /// Returns the description of the model.
+    pub fn info(&self) -> &ModelInfo {
+        &self.0.info
     }
 
     /// Adds an answer after the remaining ones.
@@ -256,6 +266,7 @@ mod tests {
             thought: Default::default(),
             environment: Arc::default(),
             cache_key: String::new(),
+            tool_use: domain::model::ToolUse::Allowed,
         }
     }
 

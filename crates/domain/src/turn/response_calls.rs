@@ -17,6 +17,8 @@ pub struct ResponseCalls {
     requested: Vec<RequestedCall>,
     /// Calls of this response that have not been handed to the session yet, in the model's order.
     waiting: VecDeque<(CallId, ToolRequest)>,
+    /// Why no call of this response is carried out, if that is so.
+    refusal: Option<String>,
     /// Calls that have been handed to the session and have no outcome yet.
     running: Vec<(CallId, ToolRequest)>,
     repeated: RepeatedCalls,
@@ -66,6 +68,11 @@ impl ResponseCalls {
         self.requested.push(requested);
     }
 
+    /// Refuses the calls of this response, with this reason for the model.
+    pub fn refuse_waiting(&mut self, reason: &str) {
+        self.refusal = Some(reason.to_owned());
+    }
+
     /// Forgets the calls of a response that broke off.
     pub fn abandon(&mut self) {
         self.waiting.clear();
@@ -104,11 +111,15 @@ impl ResponseCalls {
                 break;
             }
         }
-        if batch.is_empty() { NextStep::AskModel } else { NextStep::StartCalls(batch) }
+        if batch.is_empty() {
+            self.refusal = None;
+            return NextStep::AskModel;
+        }
+        NextStep::StartCalls(batch)
     }
 
     fn step(&self, request: &ToolRequest) -> CallStep {
-        if let Some(reason) = self.repeated.why_not(request) {
+        if let Some(reason) = self.refusal.clone().or_else(|| self.repeated.why_not(request)) {
             return CallStep::Refuse(reason);
         }
         match (request.tool == UPDATE_PLAN).then(|| read_plan(&request.input)) {

@@ -1,7 +1,7 @@
 //! Builds requests for Anthropic's Messages API. Pure.
 
 use domain::conversation::Part;
-use domain::model::{ModelInfo, ModelRequest};
+use domain::model::{ModelInfo, ModelRequest, ToolUse};
 use domain::{Content, ThoughtLevel};
 use serde_json::{Value, json};
 
@@ -65,6 +65,9 @@ fn add_rest<'a>(body: &mut Json<'a>, spec: &'a Spec, service: &Service, request:
     }
     if !tools.is_empty() {
         body.add("tools", tools);
+        if request.tool_use == ToolUse::Forbidden {
+            body.add("tool_choice", json!({ "type": "none" }));
+        }
     }
     let messages = messages.into_iter().map(|Blocks { role, blocks }| object! { "role": role, "content": blocks });
     body.add("messages", messages.collect::<Json>());
@@ -223,6 +226,9 @@ pub(crate) fn adjust(body: &mut Value, refusal: &str) -> Adjustment {
         return Adjustment::lasting(replace_blocks(body, "image"));
     }
     let Some(fields) = body.as_object_mut() else { return Adjustment::Nothing };
+    if refusal.contains("tool_choice") {
+        return Adjustment::lasting(fields.remove("tool_choice").is_some());
+    }
     if refusal.contains("effort") && !refusal.contains("thinking") {
         return Adjustment::lasting(fields.remove("output_config").is_some());
     }

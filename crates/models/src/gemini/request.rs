@@ -1,7 +1,7 @@
 //! Builds requests for Gemini's API. Pure.
 
 use domain::conversation::Part;
-use domain::model::{CallOrigin, ModelInfo, ModelRequest};
+use domain::model::{CallOrigin, ModelInfo, ModelRequest, ToolUse};
 use domain::{Content, ThoughtLevel};
 use serde_json::{Value, json};
 
@@ -59,6 +59,9 @@ pub(crate) fn body<'a>(spec: &'a Spec, service: &Service, request: &'a ModelRequ
             object! { "name": &tool.name, "description": &tool.description, "parametersJsonSchema": &tool.schema }
         });
         body.add("tools", vec![object! { "functionDeclarations": tools.collect::<Json>() }]);
+        if request.tool_use == ToolUse::Forbidden {
+            body.add("toolConfig", json!({ "functionCallingConfig": { "mode": "NONE" } }));
+        }
     }
     if spec.info.thinks {
         let thinking = thinking(&spec.api_name, request.thought);

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use domain::conversation::Part;
-use domain::model::{CallOrigin, ModelInfo, ModelRequest};
+use domain::model::{CallOrigin, ModelInfo, ModelRequest, ToolUse};
 use domain::{CallId, Content, ThoughtLevel};
 use serde_json::{Value, json};
 
@@ -48,7 +48,8 @@ pub(crate) fn body<'a>(spec: &'a Spec, service: &Service, request: &'a ModelRequ
     }
     let mut body = object! { "model": &spec.api_name, "stream": true, "messages": messages };
     body.add("options", json!({ "num_ctx": spec.info.window }));
-    if !request.tools.is_empty() {
+    // The API cannot forbid calls, and takes earlier calls without the tools.
+    if !request.tools.is_empty() && request.tool_use == ToolUse::Allowed {
         let tools = request.tools.iter().map(|tool| {
             let function = object! { "name": &tool.name, "description": &tool.description, "parameters": &tool.schema };
             object! { "type": "function", "function": function }

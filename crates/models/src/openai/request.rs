@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use domain::Content;
 use domain::conversation::Part;
-use domain::model::{ModelInfo, ModelRequest};
+use domain::model::{ModelInfo, ModelRequest, ToolUse};
 use serde_json::{Map, Value, json};
 
 use super::REASONING_FIELDS;
@@ -64,6 +64,9 @@ pub(crate) fn body<'a>(spec: &'a Spec, service: &Service, base: &str, request: &
             object! { "type": "function", "function": function }
         });
         body.add("tools", tools.collect::<Json>());
+        if request.tool_use == ToolUse::Forbidden {
+            body.add("tool_choice", "none");
+        }
     }
     if spec.info.thinks
         && let Some(effort) = spec.effort(request.thought)
@@ -198,7 +201,7 @@ pub(crate) fn adjust(body: &mut Value, refusal: &str) -> Adjustment {
         let before = fields.insert("reasoning_effort".to_owned(), json!("none"));
         return Adjustment::lasting(before != Some(json!("none")));
     }
-    let optional = ["reasoning_effort", "stream_options"];
+    let optional = ["reasoning_effort", "stream_options", "tool_choice"];
     if optional.into_iter().any(|name| refusal.contains(name) && fields.remove(name).is_some()) {
         return Adjustment::Lasting;
     }

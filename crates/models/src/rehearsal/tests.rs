@@ -101,6 +101,7 @@ impl<'a> Stage<'a> {
             thought: Default::default(),
             environment: Arc::default(),
             cache_key: String::new(),
+            tool_use: domain::model::ToolUse::Allowed,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use domain::Content;
 use domain::conversation::Part;
-use domain::model::{CallOrigin, ModelInfo, ModelRequest};
+use domain::model::{CallOrigin, ModelInfo, ModelRequest, ToolUse};
 use serde_json::{Map, Value, json};
 
 use super::{PHASE, REASONING};
@@ -30,6 +30,9 @@ pub(crate) fn body<'a>(spec: &'a Spec, service: &Service, request: &'a ModelRequ
             "parameters": &tool.schema, "strict": false }
         });
         body.add("tools", tools.collect::<Json>());
+        if request.tool_use == ToolUse::Forbidden {
+            body.add("tool_choice", "none");
+        }
     }
     if spec.info.thinks {
         let mut reasoning = object! { "summary": "auto" };
@@ -158,8 +161,8 @@ pub(crate) fn adjust(body: &mut Value, refusal: &str) -> Adjustment {
     if refusal.contains("effort") || refusal.contains("reasoning") || refusal.contains("summary") {
         return Adjustment::lasting(lower_reasoning(fields, &refusal));
     }
-    let is_changed = refusal.contains("prompt_cache_key") && fields.remove("prompt_cache_key").is_some();
-    Adjustment::lasting(is_changed)
+    let optional = ["prompt_cache_key", "tool_choice"];
+    Adjustment::lasting(optional.into_iter().any(|name| refusal.contains(name) && fields.remove(name).is_some()))
 }
 
 fn remove_reasoning(body: &mut Value) -> bool {

@@ -96,6 +96,7 @@ pub(crate) fn request(messages: Vec<Arc<Message>>) -> ModelRequest {
         thought: ThoughtLevel::Medium,
         environment: environment(&[("FAKE_KEY", KEY)]),
         cache_key: "session-1".to_owned(),
+        tool_use: domain::model::ToolUse::Allowed,
     }
 }
 

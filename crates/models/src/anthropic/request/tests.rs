@@ -226,6 +226,9 @@ fn a_model_that_was_guessed_wrongly_is_asked_the_other_way() {
     assert!(adjust(&mut body, "adaptive thinking is not supported on this model"));
     assert_eq!(body, json!({}));
     assert!(!adjust(&mut body, "adaptive thinking is not supported on this model"));
+    let mut body = json!({ "tool_choice": { "type": "none" } });
+    assert!(adjust(&mut body, "tool_choice: extra inputs are not permitted"));
+    assert_eq!(body, json!({}));
     let mut body = json!({ "output_config": { "effort": "low" } });
     assert!(adjust(&mut body, "This model does not support the effort parameter."));
     assert!(!adjust(&mut body, "max_tokens: too large"));
@@ -315,4 +318,16 @@ fn pictures_that_a_model_does_not_take_become_text() {
         { "type": "tool_result", "tool_use_id": "t", "content": [picture] }, picture] }] });
     assert_eq!(super::adjust(&mut body, "image input is not supported by this model"), Adjustment::Lasting);
     assert!(!body.to_string().contains("base64"), "{body}");
+}
+
+#[test]
+fn calls_are_forbidden_without_another_beginning_of_the_request() {
+    let with = |tool_use| {
+        let request = request(vec![user(vec![Content::text("a")])]);
+        let request = ModelRequest { tools: vec![read_file().into()], tool_use, ..request };
+        built("claude-sonnet-4-5", &request)
+    };
+    let (allowed, mut forbidden) = (with(ToolUse::Allowed), with(ToolUse::Forbidden));
+    assert_eq!(forbidden.as_object_mut().unwrap().remove("tool_choice"), Some(json!({ "type": "none" })));
+    assert_eq!(forbidden, allowed);
 }

@@ -219,3 +219,18 @@ fn images_that_the_model_refuses_become_markers() {
     assert_eq!(body["contents"][0]["parts"], parts);
     assert_eq!(adjust(&mut body, refusal), Adjustment::Nothing);
 }
+
+#[test]
+fn calls_are_forbidden_without_another_beginning_of_the_request() {
+    let with = |tool_use| {
+        let request = request(vec![user(vec![Content::text("a")])]);
+        let request = ModelRequest { tools: vec![read_file().into()], tool_use, ..request };
+        built("gemini-2.5-pro", &request)
+    };
+    let (allowed, mut forbidden) = (with(ToolUse::Allowed), with(ToolUse::Forbidden));
+    assert_eq!(
+        forbidden.as_object_mut().unwrap().remove("toolConfig"),
+        Some(json!({ "functionCallingConfig": { "mode": "NONE" } }))
+    );
+    assert_eq!(forbidden, allowed);
+}

@@ -366,3 +366,15 @@ fn a_stored_seal_names_no_field_but_those_of_reasoning() {
         assert_eq!(sent(field), ["role", "content", "tool_calls"], "{field}");
     }
 }
+
+#[test]
+fn calls_are_forbidden_without_another_beginning_of_the_request() {
+    let with = |tool_use| {
+        let request = request(vec![user(vec![Content::text("a")])]);
+        let request = ModelRequest { tools: vec![read_file().into()], tool_use, ..request };
+        built("gpt-5.1", &request)
+    };
+    let (allowed, mut forbidden) = (with(ToolUse::Allowed), with(ToolUse::Forbidden));
+    assert_eq!(forbidden.as_object_mut().unwrap().remove("tool_choice"), Some(json!("none")));
+    assert_eq!(forbidden, allowed);
+}

@@ -201,3 +201,15 @@ fn phases_that_a_server_refuses_are_removed_for_good() {
     let mut body = json!({ "input": [commented] });
     assert_eq!(adjust(&mut body, "the phrase or phases are wrong"), Adjustment::Nothing);
 }
+
+#[test]
+fn calls_are_forbidden_without_another_beginning_of_the_request() {
+    let with = |tool_use| {
+        let request = request(vec![user(vec![Content::text("a")])]);
+        let request = ModelRequest { tools: vec![read_file().into()], tool_use, ..request };
+        built("gpt-5.1", &request)
+    };
+    let (allowed, mut forbidden) = (with(ToolUse::Allowed), with(ToolUse::Forbidden));
+    assert_eq!(forbidden.as_object_mut().unwrap().remove("tool_choice"), Some(json!("none")));
+    assert_eq!(forbidden, allowed);
+}
