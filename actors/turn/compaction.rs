@@ -425,6 +425,15 @@ mod tests {
     }
 
     #[test]
+    fn of_the_users_messages_twenty_thousand_tokens_are_kept_or_a_quarter_of_the_window() {
+        let tokens = |window| threshold(window).kept_of_user() / 4;
+        assert_eq!(tokens(WIDE), 20_000);
+        assert_eq!(tokens(0), 20_000, "the window is not known");
+        assert_eq!(tokens(80_000), 20_000);
+        assert_eq!(tokens(32_000), 8_000);
+    }
+
+    #[test]
     fn old_outcomes_are_cleared_if_that_saves_enough() {
         let long = "x".repeat(80_000);
         let call = |id: &str, tool: &str| EventKind::CallsRequested {

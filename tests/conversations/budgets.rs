@@ -1,11 +1,14 @@
 //! Limits on what may be spent: the user is asked before the turn continues. Also tests calls that
 //! are repeated without progress.
 
+use std::sync::Arc;
+
 use domain::Usage;
 use domain::budget::{SpendingLimit, SpendingLimits};
+use domain::model::{ModelInfo, Price};
 use expect_test::expect;
 use serde_json::json;
-use testkit::{Scene, Step};
+use testkit::{ModelList, Scene, Script, Step};
 
 fn used(tokens: u64) -> Step {
     Step::Usage(Usage { input: tokens, output: 0, ..Usage::default() })
@@ -102,6 +105,39 @@ async fn the_limit_of_a_session_is_asked_about_when_a_turn_begins() {
 #[actix::test]
 async fn the_limit_of_a_day_is_asked_about_when_a_turn_begins() {
     ask_when_a_turn_begins(limits(0, 0, 1_000)).await;
+}
+
+/// Asks a model whose prompts cost 1 USD per 1000 tokens until the question comes, and returns the
+/// text of the question.
+async fn ask_about_cost(spending: SpendingLimits) -> String {
+    let info = Script::new("priced", vec![]).info().clone();
+    let price = Price { currency: "USD".into(), input: 1_000.0, output: 0.0, cached_read: 0.0, cached_write: 0.0 };
+    let done = vec![Step::text("Done."), used(1), Step::end()];
+    let script = Script::described(ModelInfo { price: Some(price), ..info }, vec![look(), look(), done]);
+    let shelf = ModelList::new(vec![Arc::new(script.clone())], "priced");
+    let scene = Scene::adjusted(|ports| {
+        ports.models = Arc::new(shelf);
+        ports.settings.spending = spending;
+    });
+    let (mut zed, session) = scene.editor_with_session("zed").await;
+    let prompt = zed.prompt(&session, "go").await;
+    let question = zed.receive("session/request_permission").await;
+    assert_eq!(script.requests().len(), 2);
+    zed.choose(&question, "allow_once").await;
+    assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
+    question["params"]["toolCall"]["rawInput"]["reason"].as_str().unwrap().to_owned()
+}
+
+#[actix::test]
+async fn beyond_a_cost_the_person_is_asked_before_the_model_is() {
+    let limit = SpendingLimit { tokens: 0, cost: 1.0 };
+    let of_turn = SpendingLimits { turn: limit, ..SpendingLimits::default() };
+    let of_session = SpendingLimits { session: limit, ..SpendingLimits::default() };
+    let of_day = SpendingLimits { day: limit, ..SpendingLimits::default() };
+    let spent = "1.20 USD spent, the limit is 1.00";
+    assert_eq!(ask_about_cost(of_turn).await, format!("this turn: {spent} (budget.turn_cost)"));
+    assert_eq!(ask_about_cost(of_session).await, format!("this session: {spent} (budget.session_cost)"));
+    assert_eq!(ask_about_cost(of_day).await, format!("all sessions together today: {spent} (budget.day_cost)"));
 }
 
 #[actix::test]

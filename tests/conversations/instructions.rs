@@ -59,13 +59,17 @@ fn stub_git(folder: &Path, settings: &str) {
 }
 
 fn anthropic(server: &Server) -> Arc<Providers> {
+    anthropic_with(server, "claude-m")
+}
+
+fn anthropic_with(server: &Server, model: &str) -> Arc<Providers> {
     let provider = ProviderConfig {
         key: KeyConfig::default(),
-        models: vec![ModelConfig { id: "claude-m".to_owned(), ..ModelConfig::default() }],
+        models: vec![ModelConfig { id: model.to_owned(), ..ModelConfig::default() }],
         ..ProviderConfig::new(ProviderKind::Anthropic, &server.address)
     };
     let config = ModelsConfig {
-        default: Some("fake/claude-m".to_owned()),
+        default: Some(format!("fake/{model}")),
         providers: [("fake".to_owned(), provider)].into(),
         local: LocalConfig { probe: false, ..LocalConfig::default() },
         ..ModelsConfig::default()
@@ -323,4 +327,39 @@ async fn notes_of_a_folder_come_with_the_first_file_that_is_read_in_it() {
 
     "#]]
     .assert_eq(&alone(results[0]));
+}
+
+/// Returns the system text that a model receives, up to the part about the session's folder.
+async fn system_text(model: &str) -> String {
+    let folder = TempDir::new().unwrap();
+    let server = Server::script(vec![Reply::stream(&[&ModelAnswer::text("Hello.").sse(Dialect::Anthropic)])]);
+    let models = anthropic_with(&server, model);
+    let scene = Scene::adjusted(|ports| {
+        ports.models = models;
+        ports.instructions = Arc::new(Notes::default());
+    });
+    let mut zed = scene.editor("zed").await;
+    let opened = zed.call("session/new", json!({ "cwd": folder.path(), "mcpServers": [] })).await;
+    let session = opened["result"]["sessionId"].as_str().unwrap().to_owned();
+    let prompt = zed.prompt(&session, "hello").await;
+    zed.answer(prompt).await;
+    let body = server.requests()[0].json();
+    let text = body["system"][0]["text"].as_str().unwrap();
+    text.split("\n# Place").next().unwrap().to_owned()
+}
+
+/// The whole prompt is compared, so that every change of it is read.
+#[actix::test]
+async fn the_system_prompt_in_the_request_is_the_common_part_and_that_of_the_family() {
+    let mut texts = Vec::new();
+    for model in ["claude-m", "gpt-m", "gemini-m", "small-m"] {
+        texts.push((model, system_text(model).await));
+    }
+    let same = |at: &usize| texts.iter().all(|(_, text)| text.as_bytes().get(*at) == texts[0].1.as_bytes().get(*at));
+    let length = (0..texts[0].1.len()).take_while(same).count();
+    let mut shown = texts[0].1[..length].to_owned();
+    for (model, text) in &texts {
+        shown.push_str(&format!("\n\n=== {model} ===\n{}", &text[length..]));
+    }
+    expect_test::expect_file!["system_prompt.txt"].assert_eq(&shown);
 }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use domain::ThoughtLevel;
+use domain::model::ModelInfo;
 use serde_json::json;
 use testkit::ModelList;
 use testkit::{Editor, Scene, Script, Step};
@@ -40,6 +41,36 @@ async fn a_changed_model_or_thought_level_applies_from_the_next_request() {
     let thoughts = |script: &Script| script.requests().iter().map(|request| request.thought).collect::<Vec<_>>();
     assert_eq!(thoughts(&first), [ThoughtLevel::Medium]);
     assert_eq!(thoughts(&second), [ThoughtLevel::High, ThoughtLevel::Low]);
+}
+
+#[actix::test]
+async fn only_a_model_that_is_trained_on_patches_gets_the_tool_for_them() {
+    let look = || vec![Step::call("list_files", json!({ "path": "." })), Step::end()];
+    let first = Script::new("first", vec![]);
+    let patching = ModelInfo { patches: true, ..first.info().clone() };
+    let first = Script::described(patching, vec![look()]);
+    let second = Script::new("second", vec![]);
+    let shelf = ModelList::new(vec![Arc::new(first.clone()), Arc::new(second.clone())], "first");
+    let folder = tempfile::tempdir().unwrap();
+    let scene = Scene::adjusted(|ports| {
+        ports.models = Arc::new(shelf);
+        ports.toolbox = Arc::new(Registry::new(tools::ToolSettings::new(env!("CARGO_BIN_EXE_acpd"))));
+    });
+    let mut zed = scene.editor("zed").await;
+    let opened = zed.call("session/new", json!({ "cwd": folder.path(), "mcpServers": [] })).await;
+    let session = opened["result"]["sessionId"].as_str().unwrap().to_owned();
+    for (prompt, script) in [("one", &first), ("two", &second)] {
+        script.push(vec![Step::text("Done."), Step::end()]);
+        let prompt = zed.prompt(&session, prompt).await;
+        zed.answer(prompt).await;
+        set(&mut zed, &session, "model", "second").await;
+    }
+    let offers = |script: &Script| {
+        let requests = script.requests();
+        assert!(requests.iter().all(|request| request.tools.iter().any(|tool| tool.name == "edit_file")));
+        requests.iter().map(|request| request.tools.iter().any(|tool| tool.name == "apply_patch")).collect::<Vec<_>>()
+    };
+    assert_eq!((offers(&first), offers(&second)), (vec![true, true], vec![false]));
 }
 
 #[actix::test]
