@@ -221,8 +221,8 @@ async fn a_repository_that_names_programs_for_git_is_described_without_its_statu
     }
 }
 
-/// Runs the real git. A filter of the user's configuration, which acpd does not refuse, stands for one
-/// that a command adds to the repository's after acpd has checked it.
+/// Runs the real git. A filter of the user's configuration, which acpd does not refuse, stands for
+/// one that a command adds to the repository's after acpd has checked it.
 #[actix::test]
 async fn what_git_runs_to_describe_a_repository_can_write_nothing() {
     let (home, project) = (TempDir::new().unwrap(), TempDir::new().unwrap());

@@ -40,7 +40,8 @@ fn doctor_finds_no_fault_in_an_empty_home_and_suggests_next_steps() {
     assert!(said.lines().all(|line| line.chars().count() <= 80 || line.contains('/')), "{said}");
     // Where lines break depends on the length of the temporary folder's name.
     let said = said.replace(&format!("\n{}", " ".repeat(17)), " ");
-    // Findings about the machine, its login shell, editors and language servers differ from machine to machine.
+    // Findings about the machine, its login shell, editors and language servers differ from machine
+    // to machine.
     let of_machine =
         |line: &&str| !["landlock", "shell ", "editors", "languages"].iter().any(|name| line[6..].starts_with(name));
     let said = said.lines().filter(of_machine).collect::<Vec<_>>().join("\n");

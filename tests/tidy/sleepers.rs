@@ -6,7 +6,8 @@ use crate::source::{File, code, count, file, hold, paths, tree};
 
 /// Every reason why a thread, or a test, may sleep. Everything else waits for an event, or uses a
 /// runtime's timers.
-const SLEEPERS: [(&str, &str); 31] = [
+const SLEEPERS: [(&str, &str); 32] = [
+    ("tests/conversations/worktrees/interruptions.rs", "looks at files that git and its filter write"),
     ("src/daemon.rs", "looks at a predecessor's lock before there is a runtime"),
     ("crates/bridge/src/bridge/connecting.rs", "waits between two tries to reach a daemon, on a thread of its own"),
     ("crates/bridge/src/launch.rs", "looks at the start lock, in programs that have no runtime"),

@@ -1,8 +1,8 @@
 //! The latest findings of a language server about each file.
 //!
 //! A server may publish findings and also return findings when it is asked, and the two can differ:
-//! rust-analyzer returns what it finds itself, and publishes what `cargo check` finds. Both lists of
-//! a file are kept, so that neither replaces the other.
+//! rust-analyzer returns what it finds itself, and publishes what `cargo check` finds. Both lists
+//! of a file are kept, so that neither replaces the other.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -73,7 +73,8 @@ impl Reports {
         }
     }
 
-    /// Whether the server has published a report about this version of a file, or a later one, since
+    /// Whether the server has published a report about this version of a file, or a later one,
+    /// since
     /// `before` reports had arrived.
     pub(crate) fn is_published(&self, path: &Path, version: Option<i32>, before: u64) -> bool {
         self.files.get(path).is_some_and(|reports| {

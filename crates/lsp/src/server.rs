@@ -1,8 +1,8 @@
 //! One running language server: the files that it has open, and its reports about them.
 //!
 //! Runs one check at a time. A server that supports pull diagnostics is asked for them, and may
-//! publish more while it works on. Any other server publishes them, and the check waits until it has
-//! done so for the latest text.
+//! publish more while it works on. Any other server publishes them, and the check waits until it
+//! has done so for the latest text.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -24,7 +24,8 @@ use crate::reports::{MAX_FINDINGS_ELSEWHERE, ReportKind, Reports};
 /// look, or about other files.
 const SETTLE: Duration = Duration::from_millis(250);
 
-/// The most operations of a server that are tracked at a time, and the most bytes in the name of one.
+/// The most operations of a server that are tracked at a time, and the most bytes in the name of
+/// one.
 const MAX_OPERATIONS: usize = 64;
 const LONGEST_TOKEN: usize = 200;
 

@@ -145,8 +145,8 @@ impl Tool for MemoryTool {
             input: call.input,
         };
         let work = move |stop: &StopFlag| {
-            // The file is read again, because users may have edited it in the meantime. Only the line
-            // that the question showed may change.
+            // The file is read again, because users may have edited it in the meantime. Only the
+            // line that the question showed may change.
             let made = file.read().and_then(|old| match changed(&old, action, &text)? {
                 (new, found) if found == line => file.write(&old, &new, stop),
                 _ => Err(RefusalReason("the memory has changed since then; look at it again".to_owned())),
