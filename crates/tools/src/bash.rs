@@ -35,6 +35,10 @@ const LONGEST_COMMAND: usize = 100 * 1024;
 /// The restrictions of the sandbox, for users and for a model whose command failed in it.
 const SANDBOX_RULES: &str = "it may write only inside the session's folders and $TMPDIR, and has no network";
 
+/// The outcome of a command whose folder was replaced after the question.
+const MOVED: &str =
+    "nothing was run, because the folder of the call is no longer the one that the user was asked about";
+
 /// The note for users about a search that cannot read acpd's own files.
 const SHIELDED: &str = "Searches a folder with acpd's own files in it, which it cannot read.";
 
@@ -250,6 +254,9 @@ impl Job for BashJob {
 
     fn run(self: Box<Self>, host: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
         Box::pin(async move {
+            if !self.folder_is_unchanged().await {
+                return Outcome::failed(MOVED);
+            }
             if let Some(editor) = self.terminal_editor()
                 && let Some(outcome) =
                     terminal::run(editor, self.terminal_request().await, self.limit(), host.as_ref()).await
@@ -283,6 +290,20 @@ impl Job for BashJob {
 }
 
 impl BashJob {
+    /// Whether the folder of the call is still the one that the question showed. Until the user
+    /// answers, a command may have put a link to another folder in its place.
+    async fn folder_is_unchanged(&self) -> bool {
+        if self.cwd == self.site.cwd {
+            return true;
+        }
+        let (site, limits, cwd) = (Arc::clone(&self.site), Arc::clone(&self.limits), self.cwd.clone());
+        let look = tokio::task::spawn_blocking(move || {
+            let found = Roots::open(&site, &limits).and_then(|roots| roots.find(&cwd.to_string_lossy()));
+            found.is_ok_and(|found| found.real == cwd && found.is_folder())
+        });
+        look.await.unwrap_or(false)
+    }
+
     /// Returns the editor in whose terminal the command runs, if any. Only our own helper can
     /// restrict a command or keep it after the call.
     fn terminal_editor(&self) -> Option<Arc<dyn Editor>> {

@@ -99,6 +99,7 @@ trials! {
     background::background_commands_are_limited_in_number_output_and_time,
     background::the_question_says_that_it_goes_on_in_the_background,
     shell::a_command_runs_in_its_workdir_and_a_leading_cd_counts_as_one,
+    shell::a_command_does_not_run_in_another_folder_than_the_question_showed,
     shell::long_output_is_kept_in_a_file_of_the_session,
     shell::the_end_of_a_background_command_is_announced_once,
     shell::the_end_of_a_sub_agents_command_is_announced_to_it_or_else_to_the_main_conversation,

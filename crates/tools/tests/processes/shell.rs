@@ -36,6 +36,24 @@ pub(super) async fn a_command_runs_in_its_workdir_and_a_leading_cd_counts_as_one
     assert!(refused.err().unwrap().reason.contains("is outside the session's folders"));
 }
 
+pub(super) async fn a_command_does_not_run_in_another_folder_than_the_question_showed() {
+    let bench = Bench::new();
+    let (root, outside) = (bench.folder.path().canonicalize().unwrap(), TempDir::new().unwrap());
+    fs::create_dir(root.join("other")).unwrap();
+    for target in [root.join("other"), outside.path().to_owned()] {
+        fs::create_dir(root.join("sub")).unwrap();
+        let input = json!({"command": "touch here", "workdir": "sub"});
+        let job = plan(&bench.registry, &bench.site, "bash", input).await;
+        let job = job.unwrap_or_else(|refusal| panic!("{}", refusal.reason));
+        fs::remove_dir(root.join("sub")).unwrap();
+        std::os::unix::fs::symlink(&target, root.join("sub")).unwrap();
+        let outcome = job.run(TestHost::new()).await;
+        assert!(outcome.text.starts_with("nothing was run"), "{}", outcome.text);
+        assert!(!target.join("here").exists());
+        fs::remove_file(root.join("sub")).unwrap();
+    }
+}
+
 pub(super) async fn long_output_is_kept_in_a_file_of_the_session() {
     let outputs = TempDir::new().unwrap();
     let mut bench = Bench::new();
