@@ -2,9 +2,8 @@
 //! feeds the events.
 //!
 //! The main conversation finds what was said and its own calls. A sub-agent finds only its own
-//! calls, because its words are not in the log and the main conversation is not its own. The
-//! outcome of a call is shown to whoever knows its id: the id stands in place of the outcome where
-//! it was cleared.
+//! calls, because its words are not in the log and the main conversation is not its own. Either can
+//! get any call's outcome by the call's id, which replaces an outcome that was cleared.
 
 use std::collections::{BTreeMap, VecDeque};
 

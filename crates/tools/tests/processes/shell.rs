@@ -120,7 +120,7 @@ pub(super) async fn the_end_of_a_sub_agents_command_is_announced_to_it_or_else_t
     for site in [&starter, &other, &bench.site] {
         assert!(complete(site).is_none());
     }
-    // A sub-agent that is over hears nothing.
+    // A sub-agent that has ended gets no announcement.
     call(&bench.registry, &starter, "bash", json!({"command": "true", "background": true})).await;
     let announced = until(|| complete(&bench.site)).await.await.text;
     assert!(announced.contains("`bg2` (true) has ended"), "{announced}");
