@@ -5,11 +5,13 @@
 
 use std::fs;
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use serde_json::json;
 
 use crate::flood::Flood;
-use crate::harness::{Home, Peer};
+use crate::harness::{Home, Peer, until};
 
 /// The work of a process so far, as the kernel counts it.
 #[derive(Clone, Copy, Debug)]
@@ -126,15 +128,42 @@ fn an_idle_session_costs_no_thread_and_no_open_file() {
     assert!(after.0 < before.0 + SESSIONS / 4 && after.1 < before.1 + SESSIONS / 4, "{before:?} {after:?}");
 }
 
+/// Returns how often each thread of a process has waited so far, with the thread's name.
+fn waits_by_thread(pid: u32) -> Vec<(String, u64)> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    // A thread that ends meanwhile has no status any more.
+    let statuses = threads.filter_map(|thread| fs::read_to_string(thread.unwrap().path().join("status")).ok());
+    let waits = statuses.filter_map(|status| {
+        let field = |name: &str| status.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()));
+        Some((field("Name:")?, field("voluntary_ctxt_switches:")?.parse().unwrap()))
+    });
+    waits.collect()
+}
+
 /// Returns how often the threads of a process have waited so far.
 fn waits(pid: u32) -> u64 {
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
-    let waits = threads.map(|thread| {
-        let status = fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-        line.unwrap().trim().parse::<u64>().unwrap()
+    waits_by_thread(pid).iter().map(|(_, waits)| waits).sum()
+}
+
+#[test]
+fn the_threads_of_sled_sleep_while_there_is_nothing_to_do() {
+    // Left to themselves they wake once a second.
+    const WITHOUT_A_WAKE_UP: Duration = Duration::from_secs(3);
+    let home = Home::new();
+    Flood { pieces: 1, bytes: 16 }.start(&home.folder_of_user());
+    let (bridge, _) = used_session(&home);
+    let daemon = home.daemon().unwrap();
+    drop(bridge);
+    let of_sled = || {
+        let mut threads = waits_by_thread(daemon);
+        threads.retain(|(name, _)| name.starts_with("sled-io"));
+        threads
+    };
+    until("sled's threads to sleep", || {
+        let before = of_sled();
+        thread::sleep(WITHOUT_A_WAKE_UP);
+        (before.len() >= 7 && of_sled() == before).then_some(())
     });
-    waits.sum()
 }
 
 #[test]

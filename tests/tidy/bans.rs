@@ -128,7 +128,7 @@ pub(super) const BANS: [Ban; 27] = [
     Ban {
         who: |path| path.starts_with("crates/history/"),
         names: &["actix", "wire", "acpd_actors", "models", "tools"],
-        advice: "history knows sled and the domain; nothing else",
+        advice: "history knows sled, the domain and the operating system; nothing else",
     },
     Ban {
         who: |path| path.starts_with("crates/http/"),

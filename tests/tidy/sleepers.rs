@@ -6,7 +6,7 @@ use crate::source::{File, code, count, file, hold, paths, tree};
 
 /// Every reason why a thread, or a test, may sleep. Everything else waits for an event, or uses a
 /// runtime's timers.
-const SLEEPERS: [(&str, &str); 32] = [
+const SLEEPERS: [(&str, &str); 33] = [
     ("tests/conversations/worktrees/interruptions.rs", "looks at files that git and its filter write"),
     ("src/daemon.rs", "looks at a predecessor's lock before there is a runtime"),
     ("crates/bridge/src/bridge/connecting.rs", "waits between two tries to reach a daemon, on a thread of its own"),
@@ -14,6 +14,7 @@ const SLEEPERS: [(&str, &str); 32] = [
     ("src/daemon/socket.rs", "looks at what a dead daemon has left open, before anything else runs"),
     ("crates/history/src/database.rs", "looks at sled's lock on the committer's own thread"),
     ("tests/process/daemon.rs", "measures what a daemon computes while nothing happens"),
+    ("tests/process/counts.rs", "counts what threads do while nothing happens"),
     ("tests/process/bridge.rs", "sees that a pipe no longer fills"),
     ("tests/process/reconnect_storms.rs", "counts what a bridge does while it should wait"),
     ("examples/picture.rs", "looks at the screen of another program, and has no runtime"),

@@ -15,6 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::sled_log;
+use crate::sled_threads;
 use crate::store::StoreSettings;
 
 /// How long to wait for a lock. A handle that was just dropped holds it for some milliseconds more,
@@ -147,7 +148,7 @@ impl Database {
         // sled's flusher thread would wake up twice a second for nothing, because the committer
         // flushes.
         let config = sled::Config::new().path(folder).cache_capacity(settings.cache_bytes).flush_every_ms(None);
-        let db = guarded("opening", || Ok(config.open()?))?;
+        let db = sled_threads::open(&config)?;
         let file = File::open(path)?;
         let found = file.metadata()?;
         let identity = Identity(found.dev(), found.ino());

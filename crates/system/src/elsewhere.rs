@@ -47,6 +47,8 @@ pub(super) fn memory_file(_name: &str) -> io::Result<File> {
     unsupported("a file in memory")
 }
 
+pub(super) fn set_timer_slack(_slack: Option<Duration>) {}
+
 pub(super) fn folder_events(_folder: &Path) -> io::Result<OwnedFd> {
     unsupported("watching a folder")
 }

@@ -79,6 +79,20 @@ pub fn memory_file(name: &str) -> io::Result<File> {
     native::memory_file(name)
 }
 
+/// Runs `work` while the kernel may wake this thread, and the threads that it starts, this much
+/// later than they asked for. The threads that were started keep that; this thread does not.
+pub fn with_timer_slack<T>(slack: Duration, work: impl FnOnce() -> T) -> T {
+    struct UntilDropped;
+    impl Drop for UntilDropped {
+        fn drop(&mut self) {
+            native::set_timer_slack(None);
+        }
+    }
+    native::set_timer_slack(Some(slack));
+    let _slack = UntilDropped;
+    work()
+}
+
 /// Watches a folder. The descriptor becomes readable when an entry appears in the folder or
 /// disappears, or when the folder itself is moved or removed. Reading from it does not block.
 ///
@@ -164,6 +178,16 @@ mod tests {
         let mut text = String::new();
         file.read_to_string(&mut text).unwrap();
         assert_eq!(text, "text");
+    }
+
+    #[test]
+    fn a_thread_keeps_the_timer_slack_under_which_it_was_started() {
+        let slack = || rustix::thread::current_timer_slack().unwrap();
+        let before = slack();
+        let (here, started) =
+            with_timer_slack(Duration::from_secs(2), || (slack(), std::thread::spawn(slack).join().unwrap()));
+        assert_eq!((here, started), (2_000_000_000, 2_000_000_000));
+        assert!(before < here && slack() == before);
     }
 
     #[test]

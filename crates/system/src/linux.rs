@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::net::TcpListener;
+use std::num::NonZeroU64;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -58,6 +59,14 @@ pub(super) fn running_program() -> io::Result<PathBuf> {
 
 pub(super) fn memory_file(name: &str) -> io::Result<File> {
     Ok(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?.into())
+}
+
+/// Sets the timer slack of this thread, or sets it back to that with which the thread was started.
+/// Without it timers are only more exact than they need to be, so a failure is ignored. rustix
+/// cannot read a slack of more than two seconds.
+pub(super) fn set_timer_slack(slack: Option<Duration>) {
+    let nanos = slack.map(|slack| u64::try_from(slack.as_nanos()).unwrap_or(u64::MAX));
+    let _ = rustix::thread::set_current_timer_slack(nanos.and_then(NonZeroU64::new));
 }
 
 pub(super) fn folder_events(folder: &Path) -> io::Result<OwnedFd> {
