@@ -10,7 +10,7 @@ struct Reason {
     text: &'static str,
 }
 
-const REASONS: [Reason; 11] = [
+const REASONS: [Reason; 10] = [
     Reason {
         rows: &["spawn to `initialize`, daemon running, median"],
         title: "Start",
@@ -79,12 +79,6 @@ const REASONS: [Reason; 11] = [
         rows: &["bridge resident", "bridge private"],
         title: "Memory of the bridge",
         text: "stacks and buffers of two threads, and relocated data of the C library.",
-    },
-    Reason {
-        rows: &["wake-ups of an idle daemon without clients"],
-        title: "Wake-ups",
-        text: "seven threads of sled look for work once a second. No setting changes that, and we do not \
-               maintain a patched sled ([dependencies.md](dependencies.md)).",
     },
     Reason {
         rows: &["program"],

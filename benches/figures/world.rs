@@ -1,10 +1,14 @@
 //! A temporary home with a daemon that uses the model server, and the kernel's figures about that
 //! daemon.
 
-use std::fs;
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -178,21 +182,32 @@ pub(crate) fn cpu_seconds(pid: u32) -> f64 {
     fields[12..14].iter().map(|ticks| ticks.parse::<f64>().unwrap() / 100.0).sum()
 }
 
-/// Returns how often the threads of the process have gone to sleep so far.
-pub(crate) fn sleeps(pid: u32) -> u64 {
+/// Appends a page to a file in this folder, waits until the disk has it, and returns the
+/// milliseconds that this took.
+pub(crate) fn disk_sync(folder: &Path) -> f64 {
+    let mut file = File::options().create(true).append(true).open(folder.join("synced")).unwrap();
+    let started = Instant::now();
+    file.write_all(&[0; 4096]).unwrap();
+    file.sync_data().unwrap();
+    started.elapsed().as_secs_f64() * 1e3
+}
+
+/// Returns how often each thread of the process, by its id, has gone to sleep so far.
+pub(crate) fn sleeps(pid: u32) -> HashMap<OsString, u64> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let switches = tasks.flatten().map(|task| {
         let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();
         let line = status.lines().find(|line| line.starts_with("voluntary_ctxt_switches"));
-        line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0)
+        let count = line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).unwrap_or(0);
+        (task.file_name(), count)
     });
-    switches.sum()
+    switches.collect()
 }
 
 /// Returns how many bytes the store has grown since `stored` and how many were written since
 /// `before`, once the store is quiet.
 pub(crate) fn stored_and_written(world: &BenchHome, pid: u32, stored: u64, before: u64) -> (f64, f64) {
     // Records that nothing waits for reach the disk within 250 ms.
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    std::thread::sleep(Duration::from_secs(1));
     ((world.stored_bytes() - stored) as f64, (written(pid) - before) as f64)
 }
