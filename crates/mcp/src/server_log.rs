@@ -2,17 +2,12 @@
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
-use domain::text::cut;
-use tokio::io::AsyncReadExt;
+use process::{follow_lines, log_line};
 use tokio::net::unix::pipe;
 
 const KEPT_LINES: usize = 20;
-const MAX_LINE_BYTES: usize = 300;
-
-/// After this many bytes, the output of a server is read more slowly.
-const THROTTLE_AFTER_BYTES: u64 = 16 << 20;
+const MAX_LINE_CHARS: usize = 300;
 
 #[derive(Default)]
 pub(crate) struct ServerLog {
@@ -22,15 +17,17 @@ pub(crate) struct ServerLog {
 
 impl ServerLog {
     pub(crate) fn note(&self, line: &str) {
-        let line: String = line.chars().filter(|c| !c.is_control() || *c == '\t').take(MAX_LINE_BYTES + 1).collect();
-        if line.trim().is_empty() {
-            return;
+        if let Some(line) = log_line(line, MAX_LINE_CHARS) {
+            self.keep(line);
         }
+    }
+
+    fn keep(&self, line: String) {
         let mut lines = lock(&self.lines);
         if lines.len() == KEPT_LINES {
             lines.pop_front();
         }
-        lines.push_back(cut(line.trim_end(), MAX_LINE_BYTES));
+        lines.push_back(line);
     }
 
     pub(crate) fn lines(&self) -> Vec<String> {
@@ -58,24 +55,8 @@ impl ServerLog {
     }
 
     /// Records every line of a pipe until its end.
-    pub(crate) async fn follow(&self, mut pipe: pipe::Receiver) {
-        let mut line = Vec::new();
-        let mut buffer = vec![0; 16 * 1024];
-        let mut total = 0;
-        while let Ok(length @ 1..) = pipe.read(&mut buffer).await {
-            for byte in &buffer[..length] {
-                if *byte == b'\n' {
-                    self.note(&String::from_utf8_lossy(&std::mem::take(&mut line)));
-                } else if line.len() < 4 * MAX_LINE_BYTES {
-                    line.push(*byte);
-                }
-            }
-            total += length as u64;
-            if total > THROTTLE_AFTER_BYTES {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        }
-        self.note(&String::from_utf8_lossy(&line));
+    pub(crate) async fn follow(&self, pipe: pipe::Receiver) {
+        follow_lines(pipe, MAX_LINE_CHARS, |line| self.keep(line)).await;
     }
 }
 
@@ -98,6 +79,6 @@ mod tests {
         log.note(&"x".repeat(100_000));
         let lines = log.lines();
         assert_eq!((lines.len(), lines[0].as_str()), (KEPT_LINES, "line 11"));
-        assert_eq!(log.last().unwrap().chars().count(), MAX_LINE_BYTES + 1);
+        assert_eq!(log.last().unwrap().chars().count(), MAX_LINE_CHARS + 1);
     }
 }
