@@ -1,13 +1,17 @@
-//! Conversations for the tests of every dialect.
+//! Conversations, and how answers are read, for the tests of every dialect.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use domain::conversation::{CallResult, Message, Part};
-use domain::model::ModelRequest;
+use domain::model::{Delta, ModelRequest};
 use domain::tool::ToolSpec;
 use domain::{Content, MessageId, ThoughtLevel};
 use expect_test::Expect;
 use serde_json::{Value, json};
+
+use crate::exchange::Fold;
+use crate::failure::Failure;
 
 pub(crate) fn user(content: Vec<Content>) -> Message {
     Message::User { id: MessageId::new(), content }
@@ -55,4 +59,15 @@ pub(crate) fn read_file() -> ToolSpec {
 
 pub(crate) fn check(value: &Value, expect: Expect) {
     expect.assert_eq(&format!("{value:#}"));
+}
+
+/// Folds the events of a whole answer, and omits the beginnings of calls.
+pub(crate) fn folded(mut fold: impl Fold, events: &[Value]) -> Result<Vec<Delta>, Failure> {
+    let mut deltas = VecDeque::new();
+    for event in events {
+        fold.take(&event.to_string(), &mut deltas)?;
+    }
+    fold.finish(&mut deltas);
+    deltas.retain(|delta| !matches!(delta, Delta::CallBegun { .. }));
+    Ok(deltas.into())
 }

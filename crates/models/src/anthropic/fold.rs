@@ -200,16 +200,10 @@ fn say(deltas: &mut VecDeque<Delta>, what: fn(String) -> Delta, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures::folded;
 
     fn fold(events: &[Value]) -> Result<Vec<Delta>, Failure> {
-        let mut fold = AnthropicFold::new("p");
-        let mut deltas = VecDeque::new();
-        for event in events {
-            fold.take(&event.to_string(), &mut deltas)?;
-        }
-        fold.finish(&mut deltas);
-        deltas.retain(|delta| !matches!(delta, Delta::CallBegun { .. }));
-        Ok(deltas.into())
+        folded(AnthropicFold::new("p"), events)
     }
 
     fn stopped(reason: &str) -> Value {

@@ -95,18 +95,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::fixtures::folded;
 
     /// Lines as Ollama's own client describes them (ollama/ollama fb3076099, `api/types.go`, August
     /// 2026).
     #[test]
     fn lines_become_deltas_and_an_error_a_failure() {
-        let fold = |lines: &[Value]| -> Result<Vec<Delta>, Failure> {
-            let (mut fold, mut deltas) = (OllamaFold::new("p"), VecDeque::new());
-            lines.iter().try_for_each(|line| fold.take(&line.to_string(), &mut deltas))?;
-            fold.finish(&mut deltas);
-            deltas.retain(|delta| !matches!(delta, Delta::CallBegun { .. }));
-            Ok(deltas.into())
-        };
+        let fold = |lines: &[Value]| folded(OllamaFold::new("p"), lines);
         let line = |message: Value| json!({ "model": "m", "message": message, "done": false });
         let call = json!({ "function": { "name": "t", "arguments": { "a": 1 } } });
         let deltas = fold(&[

@@ -1,16 +1,10 @@
 //! Chunks as Google's own SDK describes them (google-genai 3.3.0, `types.py`, November 2026).
 
 use super::*;
+use crate::fixtures::folded;
 
 fn fold(events: &[Value]) -> Result<Vec<Delta>, Failure> {
-    let mut fold = GeminiFold::new("p");
-    let mut deltas = VecDeque::new();
-    for event in events {
-        fold.take(&event.to_string(), &mut deltas)?;
-    }
-    fold.finish(&mut deltas);
-    deltas.retain(|delta| !matches!(delta, Delta::CallBegun { .. }));
-    Ok(deltas.into())
+    folded(GeminiFold::new("p"), events)
 }
 
 fn parts(parts: Value) -> Value {

@@ -5,15 +5,10 @@
 //! servers. `tests/shapes` has whole answers of each server, and their sources.
 
 use super::*;
+use crate::fixtures::folded;
 
 fn fold(events: &[Value]) -> Result<Vec<Delta>, Failure> {
-    let mut fold = OpenAiFold::new("p");
-    let mut deltas = VecDeque::new();
-    for event in events {
-        fold.take(&event.to_string(), &mut deltas)?;
-    }
-    fold.finish(&mut deltas);
-    Ok(deltas.into())
+    folded(OpenAiFold::new("p"), events)
 }
 
 fn chunk(delta: Value) -> Value {

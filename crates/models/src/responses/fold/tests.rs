@@ -2,16 +2,10 @@
 //! 2026).
 
 use super::*;
+use crate::fixtures::folded;
 
 fn fold(events: &[Value]) -> Result<Vec<Delta>, Failure> {
-    let mut fold = ResponsesFold::new("p");
-    let mut deltas = VecDeque::new();
-    for event in events {
-        fold.take(&event.to_string(), &mut deltas)?;
-    }
-    fold.finish(&mut deltas);
-    deltas.retain(|delta| !matches!(delta, Delta::CallBegun { .. }));
-    Ok(deltas.into())
+    folded(ResponsesFold::new("p"), events)
 }
 
 fn completed() -> Value {
