@@ -99,13 +99,13 @@ impl Committer {
             Err(error) => return resolve(records, &Err(error)),
         };
         let records = self.take_jobs(records);
-        let (records, drafts) = encode(records);
+        let (records, encoded) = encode(records);
         if records.is_empty() {
             return;
         }
         let synced = records.iter().any(|record| record.durability() == Durability::Synced);
         self.shared.begin(records.iter());
-        match self.write(&database, &records, drafts, synced) {
+        match self.write(&database, &records, encoded, synced) {
             Ok(()) => {
                 self.shared.end();
                 self.report(None);
@@ -145,15 +145,15 @@ impl Committer {
         &mut self,
         database: &Arc<Database>,
         records: &[Record],
-        drafts: Vec<Encoded>,
+        encoded: Vec<Encoded>,
         synced: bool,
     ) -> Result<(), DatabaseError> {
         self.watched(database, |cache| {
-            let mut draft = BatchBuilder::new(database, cache);
-            for (record, encoded) in records.iter().zip(drafts) {
-                draft.add(&record.session, encoded)?;
+            let mut batch = BatchBuilder::new(database, cache);
+            for (record, encoded) in records.iter().zip(encoded) {
+                batch.add(&record.session, encoded)?;
             }
-            draft.finish()?;
+            batch.finish()?;
             database.flush(synced)
         })
     }

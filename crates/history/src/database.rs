@@ -68,7 +68,7 @@ impl From<io::Error> for DatabaseError {
     }
 }
 
-/// Runs `work` and turns a panic, which is how sled reports much damage, into a error.
+/// Runs `work` and turns a panic, which is how sled reports much damage, into an error.
 pub(crate) fn guarded<T>(doing: &str, work: impl FnOnce() -> Result<T, DatabaseError>) -> Result<T, DatabaseError> {
     panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let reason = panic

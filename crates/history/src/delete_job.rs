@@ -36,9 +36,9 @@ impl DeleteJob {
     pub(crate) fn step(&mut self, database: &Database, cache: &mut SessionCache) -> Result<Step, DatabaseError> {
         let session = &self.record.session;
         if !self.hidden {
-            let mut draft = BatchBuilder::new(database, cache);
-            draft.hide(session)?;
-            draft.finish()?;
+            let mut batch = BatchBuilder::new(database, cache);
+            batch.hide(session)?;
+            batch.finish()?;
             self.hidden = true;
             return Ok(Step::More);
         }

@@ -1,4 +1,4 @@
-//! Work that takes longer than one commit may: copies and deletions.
+//! Work that is too long for one commit: copies and deletions.
 //!
 //! The committer runs one step of the oldest job after each commit, so a long job delays no other
 //! session.

@@ -158,8 +158,8 @@ struct SalvagedSession {
     /// The event whose parts are being read.
     event: Option<(u64, ValueParts)>,
     /// What is not written yet.
-    load: Vec<Arc<Event>>,
-    load_size: usize,
+    unwritten: Vec<Arc<Event>>,
+    unwritten_bytes: usize,
 }
 
 impl SalvageWriter<'_> {
@@ -177,7 +177,7 @@ impl SalvageWriter<'_> {
             _ => {
                 current.finish_event();
                 current.event = Some((number, ValueParts::beginning_with(part, value)));
-                if current.load_size >= BATCH_BYTES {
+                if current.unwritten_bytes >= BATCH_BYTES {
                     // More is to come, so this session was not closed cleanly.
                     current.write(self.into, false)?;
                 }
@@ -204,7 +204,7 @@ impl SalvageWriter<'_> {
 
 impl SalvagedSession {
     fn new(meta: SessionMeta, last: u64) -> Self {
-        Self { meta, last, event: None, load: Vec::new(), load_size: 0 }
+        Self { meta, last, event: None, unwritten: Vec::new(), unwritten_bytes: 0 }
     }
 
     /// Accepts the stored value that was being read if it is complete and follows the previous one.
@@ -221,23 +221,23 @@ impl SalvagedSession {
         if !follows || !is_of_key {
             return;
         }
-        self.load_size += parts.size;
-        self.load.extend(events.into_iter().map(Arc::new));
+        self.unwritten_bytes += parts.size;
+        self.unwritten.extend(events.into_iter().map(Arc::new));
         self.last = number;
     }
 
-    /// Writes the load with the summary as it is at this point, so a session that is carried over
-    /// only partly is valid, too.
+    /// Writes the unwritten events with the summary as it is at this point, so a session that is
+    /// carried over only partly is valid, too.
     fn write(&mut self, into: &Database, clean: bool) -> Result<(), DatabaseError> {
         let meta = SessionMeta { last: self.last, clean, ..self.meta.clone() };
         let meta_parts = stored::meta_parts(&meta).map_err(|error| DatabaseError::Broken(error.to_string()))?;
-        let events = stored::encode_events(&std::mem::take(&mut self.load));
+        let events = stored::encode_events(&std::mem::take(&mut self.unwritten));
         let events = events.map_err(|error| DatabaseError::Broken(error.to_string()))?;
-        self.load_size = 0;
+        self.unwritten_bytes = 0;
         let mut cache = SessionCache::default();
-        let mut draft = BatchBuilder::new(into, &mut cache);
-        draft.add(&self.meta.id, Encoded::Append { events, meta: meta.into(), meta_parts })?;
-        draft.finish()
+        let mut batch = BatchBuilder::new(into, &mut cache);
+        batch.add(&self.meta.id, Encoded::Append { events, meta: meta.into(), meta_parts })?;
+        batch.finish()
     }
 }
 

@@ -100,7 +100,7 @@ impl Shared {
     }
 
     /// Waits for the end of the current commit.
-    pub(crate) async fn quiet(&self) {
+    pub(crate) async fn until_settled(&self) {
         // `self` owns the sender, so the channel cannot close during the wait.
         let _ = self.unsettled.subscribe().wait_for(Option::is_none).await;
     }

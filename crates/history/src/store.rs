@@ -93,7 +93,7 @@ impl Store {
             });
             let answer = answered.await.map_err(|error| HistoryError::Read(error.to_string()))?;
             if let Err(error) = &answer {
-                shared.quiet().await;
+                shared.until_settled().await;
                 if let DatabaseError::Removed(_) = error {
                     shared.set_status(StoreStatus::Failing { reason: error.to_string() });
                 }
