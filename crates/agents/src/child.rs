@@ -8,7 +8,7 @@ use process::{CommandExit, CommandSpec, PipedCommand};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use crate::exchange::{AgentTimeouts, Exchange, Pipes, run};
+use crate::child_protocol::{AgentTimeouts, ChildProtocol, Pipes, run};
 use crate::hosts::AgentHostSettings;
 use crate::link::SessionRequest;
 use crate::services::{ServiceContext, Services};
@@ -18,7 +18,7 @@ use crate::stderr::LastLine;
 
 /// How long to wait for the exit of a child that closed its output. Its exit status explains the
 /// failure.
-const EXIT_STATUS_DEADLINE: Duration = Duration::from_millis(300);
+pub(crate) const EXIT_STATUS_DEADLINE: Duration = Duration::from_millis(300);
 
 /// How long a child may take to exit by itself after its input is closed.
 const EXIT_DEADLINE: Duration = Duration::from_millis(500);
@@ -51,10 +51,10 @@ pub(crate) async fn follow(
         let agent = agent.clone();
         last_line.clone().follow(stderr, move |line| tracing::info!(agent, "wrote: {line}"))
     });
-    let exchange = Exchange::new(launch, entry.version, timeouts, Services::new(context));
+    let protocol = ChildProtocol::new(launch, entry.version, timeouts, Services::new(context));
     let pipes = Pipes { from_child: stdout, to_child: stdin };
     let failure = tokio::select! {
-        failure = run(exchange, pipes, requests, reports) => failure,
+        failure = run(protocol, pipes, requests, reports) => failure,
         ended = process.ended() => Some(AgentFailure::broken(describe(&agent, &ended))),
     };
     let failure = match failure {
@@ -88,8 +88,8 @@ pub(crate) async fn follow_shared(
     let services = Services::new(ServiceContext::new(&launch, settings, entry.sandbox));
     let SharedConnection { pipe, mut ended, stop } = children.join(entry, &launch, settings);
     let (from_child, to_child) = tokio::io::split(pipe);
-    let exchange = Exchange::new(launch, entry.version, timeouts, services);
-    let failure = run(exchange, Pipes { from_child, to_child }, requests, reports).await?;
+    let protocol = ChildProtocol::new(launch, entry.version, timeouts, services);
+    let failure = run(protocol, Pipes { from_child, to_child }, requests, reports).await?;
     let reason = ended.borrow().clone();
     if let Some(message) = reason {
         return Some(AgentFailure { message, ..failure });

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::child;
-use crate::exchange::{AgentTimeouts, Exchange, Pipes, run};
+use crate::child_protocol::{AgentTimeouts, ChildProtocol, Pipes, run};
 use crate::link::{Link, SessionRequest};
 use crate::services::{ServiceContext, Services};
 use crate::settings::{AgentsSettings, NATIVE};
@@ -224,8 +224,8 @@ where
         let (from_child, to_child) = (self.connect)();
         let version = self.version;
         tokio::spawn(async move {
-            let exchange = Exchange::new(launch, version, timeouts, services);
-            if let Some(failure) = run(exchange, Pipes { from_child, to_child }, &mut requests, &tell).await {
+            let protocol = ChildProtocol::new(launch, version, timeouts, services);
+            if let Some(failure) = run(protocol, Pipes { from_child, to_child }, &mut requests, &tell).await {
                 // The session may be gone too, and then no report is needed.
                 let _ = tell.send(AgentReport::Gone(failure)).await;
             }

@@ -7,13 +7,13 @@
 //! recorded, shown and asked.
 //!
 //! ```text
-//! Session --AgentLink--> Exchange --lines--> child's standard input
-//!         <--reports----          <--lines-- child's standard output
+//! Session --AgentLink--> ChildProtocol --lines--> child's standard input
+//!         <--reports----               <--lines-- child's standard output
 //!                        Services: files and terminals, of the editor or of acpd
 //! ```
 
 mod child;
-mod exchange;
+mod child_protocol;
 mod files;
 mod hosts;
 mod link;

@@ -1,6 +1,6 @@
 //! Starts a child agent to find out what it can do and whether it needs a login.
 //!
-//! `acpd agents check` and `acpd login --agent` use it; sessions do not. Unlike an `Exchange`, it
+//! `acpd agents check` and `acpd login --agent` use it; sessions do not. Unlike `ChildProtocol`, it
 //! sends one request at a time and waits for the response. Meanwhile it refuses every request of
 //! the child.
 
@@ -19,17 +19,11 @@ use wire::child::{self, ChildCapabilities};
 use wire::frame::Decoder;
 use wire::{Id, RpcError, method, rpc};
 
-use crate::child::{command, describe, with_last_line};
-use crate::exchange::read_error;
+use crate::child::{EXIT_STATUS_DEADLINE, command, describe, with_last_line};
+use crate::child_protocol::{MAX_MESSAGE_BYTES, read_error};
 use crate::hosts::AgentHostSettings;
 use crate::services::ServiceContext;
 use crate::stderr::LastLine;
-
-/// The longest message of a child, in bytes.
-const MAX_MESSAGE_BYTES: usize = 16 << 20;
-
-/// How long to wait for the exit of a child that closed its output, to report its exit status.
-const EXIT_STATUS_DEADLINE: Duration = Duration::from_millis(300);
 
 /// A running child that has answered `initialize`.
 pub struct Probe {

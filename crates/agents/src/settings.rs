@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use crate::exchange::VERSIONS;
+use crate::child_protocol::VERSIONS;
 
 /// The name that selects the native engine wherever an agent is named.
 pub const NATIVE: &str = "native";

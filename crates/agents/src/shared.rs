@@ -1,6 +1,6 @@
 //! Runs one process for several sessions: an agent with `shared = true`.
 //!
-//! Each session has its own `Exchange`, as it would with its own process, but at the end of an
+//! Each session has its own `ChildProtocol`, as it would with its own process, but at the end of an
 //! in-memory pipe. The [`Switch`] in between routes the messages, and the task around it moves
 //! lines. The task starts with the first session, and ends with the last one; so does the process.
 
@@ -8,7 +8,6 @@ mod switch;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use domain::hosted::AgentLaunch;
 use process::PipedCommand;
@@ -19,14 +18,14 @@ use tokio::time::timeout;
 use wire::frame::Decoder;
 
 use self::switch::{Destination, Member, Switch};
-use crate::child::{command, describe};
+use crate::child::{EXIT_STATUS_DEADLINE, command, describe};
+use crate::child_protocol::MAX_MESSAGE_BYTES;
 use crate::hosts::AgentHostSettings;
 use crate::services::ServiceContext;
 use crate::settings::AgentSettings;
 use crate::stderr::LastLine;
 
-/// The longest message, and the capacity of the pipe to a session, in bytes.
-const MAX_MESSAGE_BYTES: usize = 16 << 20;
+/// The capacity of the pipe to a session, in bytes.
 const PIPE: usize = 256 << 10;
 
 /// The most messages that may wait for one session, and that may wait from all sessions.
@@ -34,10 +33,6 @@ const WAITING: usize = 256;
 
 /// While this many bytes wait for the child, no messages are taken from sessions.
 const UNWRITTEN: usize = 16 << 20;
-
-/// How long to wait for the exit of a child that closed its output. Its exit status explains the
-/// failure.
-const EXIT_STATUS_DEADLINE: Duration = Duration::from_millis(300);
 
 /// The running shared children, by agent name.
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! Speaks version 2 with a child on behalf of an exchange that speaks version 1.
+//! Translates between a child of version 2 and acpd's side of the link, which speaks version 1.
 //!
 //! [`SecondVersion`] translates each message. The differences that matter:
 //!

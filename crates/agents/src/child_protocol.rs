@@ -1,7 +1,7 @@
 //! The protocol state of one child: unanswered requests in both directions, and the meaning of each
 //! message.
 //!
-//! [`Exchange`] handles one message or request at a time and never blocks. It pushes outgoing
+//! [`ChildProtocol`] handles one message or request at a time and never blocks. It pushes outgoing
 //! messages and reports onto two queues, which [`run`] empties. While reports wait for a slow
 //! session, [`run`] reads nothing from the child, so the pipe slows down a child that floods acpd.
 //! It still accepts requests, such as a cancellation.
@@ -29,7 +29,7 @@ use crate::link::{SessionRequest, SettingReply};
 use crate::services::Services;
 
 pub(crate) use incoming::read_error;
-pub(crate) use run::{Pipes, run};
+pub(crate) use run::{MAX_MESSAGE_BYTES, Pipes, run};
 
 /// The most requests of a child that are served at a time.
 const SERVED: usize = 64;
@@ -86,7 +86,7 @@ struct Prompt {
     editor: Option<Arc<dyn Editor>>,
 }
 
-pub(crate) struct Exchange {
+pub(crate) struct ChildProtocol {
     launch: AgentLaunch,
     timeouts: AgentTimeouts,
     services: Services,
@@ -131,11 +131,11 @@ struct Deadline {
     failure: String,
 }
 
-impl Exchange {
-    /// Creates the exchange, which offers the child this version of the protocol first.
+impl ChildProtocol {
+    /// Creates the state of a new child, which is first offered this version of the protocol.
     pub(crate) fn new(launch: AgentLaunch, version: i64, timeouts: AgentTimeouts, services: Services) -> Self {
         let failure = format!("the agent `{}` was not ready within {} s", launch.agent, timeouts.start.as_secs());
-        let mut exchange = Self {
+        let mut protocol = Self {
             launch,
             timeouts,
             services,
@@ -161,8 +161,8 @@ impl Exchange {
             reports: VecDeque::new(),
             deadline: Some(Deadline { at: Instant::now() + timeouts.start, failure }),
         };
-        exchange.offer(version, true);
-        exchange
+        protocol.offer(version, true);
+        protocol
     }
 
     fn offer(&mut self, version: i64, is_first: bool) {

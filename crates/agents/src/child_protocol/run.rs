@@ -1,4 +1,4 @@
-//! Moves bytes between a child and its [`Exchange`].
+//! Moves bytes between a child and its [`ChildProtocol`].
 
 use domain::hosted::{AgentFailure, AgentReport};
 use futures_util::StreamExt;
@@ -7,11 +7,11 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use wire::frame::Decoder;
 
-use super::Exchange;
+use super::ChildProtocol;
 use crate::link::SessionRequest;
 
 /// The longest message of a child, in bytes. Parsed JSON may take twenty times as much memory.
-const MAX_MESSAGE_BYTES: usize = 16 << 20;
+pub(crate) const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
 /// The most consecutive lines that are not messages. Some programs print something before they
 /// speak the protocol.
@@ -33,7 +33,7 @@ pub(crate) struct Pipes<R, W> {
 /// Exchanges messages with a child until it fails. Returns None if the session closes the link
 /// first.
 pub(crate) async fn run(
-    mut exchange: Exchange,
+    mut protocol: ChildProtocol,
     pipes: Pipes<impl AsyncRead + Unpin, impl AsyncWrite + Unpin>,
     requests: &mut mpsc::UnboundedReceiver<SessionRequest>,
     reports: &mpsc::Sender<AgentReport>,
@@ -45,53 +45,53 @@ pub(crate) async fn run(
     let mut sent = 0;
     let mut carries_prompt = false;
     loop {
-        if let Err(failure) = drain(&mut exchange, &mut decoder, &mut nonsense) {
-            flush(&mut exchange, reports).await;
+        if let Err(failure) = drain(&mut protocol, &mut decoder, &mut nonsense) {
+            flush(&mut protocol, reports).await;
             return Some(failure);
         }
         if sent == sending.len() {
             sending.clear();
             sent = 0;
-            exchange.is_prompt_unsent &= !carries_prompt;
-            carries_prompt = exchange.is_prompt_unsent;
-            while let Some(message) = exchange.outgoing.pop_front() {
+            protocol.is_prompt_unsent &= !carries_prompt;
+            carries_prompt = protocol.is_prompt_unsent;
+            while let Some(message) = protocol.outgoing.pop_front() {
                 sending.extend_from_slice(&message);
                 if !message.ends_with(b"\n") {
                     sending.push(b'\n');
                 }
             }
         }
-        let waiting: usize = exchange.outgoing.iter().map(Vec::len).sum();
-        if exchange.outgoing.len() > WAITING || waiting > WAITING_BYTES {
-            return Some(gone(&exchange, "does not read what it is sent"));
+        let waiting: usize = protocol.outgoing.iter().map(Vec::len).sum();
+        if protocol.outgoing.len() > WAITING || waiting > WAITING_BYTES {
+            return Some(gone(&protocol, "does not read what it is sent"));
         }
         let has_room = waiting + sending.len() - sent < BACKLOG;
-        let deadline = exchange.deadline.as_ref().map(|deadline| deadline.at);
+        let deadline = protocol.deadline.as_ref().map(|deadline| deadline.at);
         tokio::select! {
-            permit = reports.reserve(), if !exchange.reports.is_empty() => {
+            permit = reports.reserve(), if !protocol.reports.is_empty() => {
                 let Ok(permit) = permit else { return None };
-                if let Some(report) = exchange.reports.pop_front() {
+                if let Some(report) = protocol.reports.pop_front() {
                     permit.send(report);
                 }
             }
             written = to_child.write(&sending[sent..]), if sent < sending.len() => match written {
                 Ok(length @ 1..) => sent += length,
-                Ok(0) | Err(_) => return Some(unseen(&exchange, requests, "closed its input")),
+                Ok(0) | Err(_) => return Some(unseen(&protocol, requests, "closed its input")),
             },
-            read = from_child.read_buf(decoder.buffer()), if exchange.reports.is_empty() => match read {
+            read = from_child.read_buf(decoder.buffer()), if protocol.reports.is_empty() => match read {
                 Ok(length @ 1..) => tracing::trace!(length, "read"),
-                Ok(0) | Err(_) => return Some(unseen(&exchange, requests, "closed its output")),
+                Ok(0) | Err(_) => return Some(unseen(&protocol, requests, "closed its output")),
             },
             request = requests.recv() => match request {
-                Some(request) => exchange.handle_session_request(request),
+                Some(request) => protocol.handle_session_request(request),
                 None => return None,
             },
-            served = exchange.served.next(), if has_room && !exchange.served.is_empty() => {
+            served = protocol.served.next(), if has_room && !protocol.served.is_empty() => {
                 if let Some((id, result)) = served {
-                    exchange.finish(&id, result);
+                    protocol.finish(&id, result);
                 }
             }
-            () = until(deadline), if deadline.is_some() => return Some(exchange.overdue()),
+            () = until(deadline), if deadline.is_some() => return Some(protocol.overdue()),
         }
     }
 }
@@ -103,19 +103,19 @@ async fn until(deadline: Option<tokio::time::Instant>) {
 }
 
 /// Handles the messages that have arrived, until `MAX_WAITING_REPORTS` reports wait.
-fn drain(exchange: &mut Exchange, decoder: &mut Decoder, nonsense: &mut usize) -> Result<(), AgentFailure> {
-    while exchange.reports.len() < MAX_WAITING_REPORTS {
+fn drain(protocol: &mut ChildProtocol, decoder: &mut Decoder, nonsense: &mut usize) -> Result<(), AgentFailure> {
+    while protocol.reports.len() < MAX_WAITING_REPORTS {
         let Some(frame) = decoder.next() else { break };
-        let frame = frame.map_err(|error| gone(exchange, &format!("broke the protocol: {error}")))?;
+        let frame = frame.map_err(|error| gone(protocol, &format!("broke the protocol: {error}")))?;
         match serde_json::from_slice::<Value>(&frame) {
             Ok(message @ Value::Object(_)) => {
                 *nonsense = 0;
-                exchange.take(message)?;
+                protocol.take(message)?;
             }
             Ok(_) | Err(_) => {
                 *nonsense += 1;
                 if *nonsense > MAX_BAD_LINES {
-                    return Err(gone(exchange, "writes nothing but lines that are no messages"));
+                    return Err(gone(protocol, "writes nothing but lines that are no messages"));
                 }
             }
         }
@@ -127,8 +127,8 @@ fn drain(exchange: &mut Exchange, decoder: &mut Decoder, nonsense: &mut usize) -
 const MAX_WAITING_REPORTS: usize = 64;
 
 /// Delivers the reports that came before a failure.
-async fn flush(exchange: &mut Exchange, reports: &mpsc::Sender<AgentReport>) {
-    while let Some(report) = exchange.reports.pop_front() {
+async fn flush(protocol: &mut ChildProtocol, reports: &mpsc::Sender<AgentReport>) {
+    while let Some(report) = protocol.reports.pop_front() {
         if reports.send(report).await.is_err() {
             return;
         }
@@ -136,14 +136,18 @@ async fn flush(exchange: &mut Exchange, reports: &mpsc::Sender<AgentReport>) {
 }
 
 /// Returns the failure of a child that closed a pipe, and whether it cannot have seen its prompt.
-fn unseen(exchange: &Exchange, requests: &mut mpsc::UnboundedReceiver<SessionRequest>, what: &str) -> AgentFailure {
-    let mut prompt_unseen = exchange.is_prompt_unsent;
+fn unseen(
+    protocol: &ChildProtocol,
+    requests: &mut mpsc::UnboundedReceiver<SessionRequest>,
+    what: &str,
+) -> AgentFailure {
+    let mut prompt_unseen = protocol.is_prompt_unsent;
     while let Ok(request) = requests.try_recv() {
         prompt_unseen |= matches!(request, SessionRequest::Prompt { .. });
     }
-    AgentFailure { prompt_unseen, ..gone(exchange, what) }
+    AgentFailure { prompt_unseen, ..gone(protocol, what) }
 }
 
-fn gone(exchange: &Exchange, what: &str) -> AgentFailure {
-    AgentFailure::broken(format!("the agent `{}` {what}", exchange.launch.agent))
+fn gone(protocol: &ChildProtocol, what: &str) -> AgentFailure {
+    AgentFailure::broken(format!("the agent `{}` {what}", protocol.launch.agent))
 }

@@ -9,9 +9,9 @@ use serde_json::Value;
 use wire::child::{self, SecondVersion};
 use wire::{RpcError, method};
 
-use super::{Exchange, OpenBy, Pending, VERSIONS};
+use super::{ChildProtocol, OpenBy, Pending, VERSIONS};
 
-impl Exchange {
+impl ChildProtocol {
     pub(super) fn initialized(&mut self, is_first: bool, result: Result<Value, RpcError>) -> Result<(), AgentFailure> {
         let answer = match result {
             Ok(answer) => answer,

@@ -1,4 +1,4 @@
-//! Tests of the exchange without pipes: messages and requests go in, messages and reports come out.
+//! Tests of the protocol without pipes: messages and requests go in, messages and reports come out.
 
 use domain::editor::{
     EditorCapabilities, EditorError, Elicitation, Elicited, LineRange, TerminalExit, TerminalId, TerminalOutput,
@@ -30,18 +30,18 @@ fn launch(earlier: Option<&str>) -> AgentLaunch {
     }
 }
 
-fn exchange(earlier: Option<&str>) -> Exchange {
-    exchange_for(launch(earlier), 1)
+fn protocol(earlier: Option<&str>) -> ChildProtocol {
+    protocol_for(launch(earlier), 1)
 }
 
-fn exchange_for(launch: AgentLaunch, version: i64) -> Exchange {
+fn protocol_for(launch: AgentLaunch, version: i64) -> ChildProtocol {
     let settings = AgentHostSettings::new(Launcher::new("/bin/false"));
     let services = Services::new(ServiceContext::new(&launch, &settings, false));
     let timeouts = AgentTimeouts { start: Duration::from_secs(5), cancel: Duration::from_secs(5) };
-    Exchange::new(launch, version, timeouts, services)
+    ChildProtocol::new(launch, version, timeouts, services)
 }
 
-impl Exchange {
+impl ChildProtocol {
     /// Returns what was sent since the last call: the methods of requests, and complete responses.
     fn sent(&mut self) -> Vec<String> {
         let read = |message: Vec<u8>| serde_json::from_slice::<Value>(&message).unwrap();
@@ -76,7 +76,7 @@ fn capable(load: bool, resume: bool) -> Value {
 async fn a_session_is_resumed_or_loaded_or_begun_anew_with_a_summary() {
     let transport = McpTransport::Http { url: "http://127.0.0.1:9/".to_owned(), headers: Vec::new() };
     let servers = vec![McpServer { name: "web".to_owned(), transport }];
-    let mut child = exchange_for(AgentLaunch { servers: servers.clone(), ..launch(Some("old")) }, 1);
+    let mut child = protocol_for(AgentLaunch { servers: servers.clone(), ..launch(Some("old")) }, 1);
     child.handle_session_request(SessionRequest::Prompt { content: vec![Content::text("hi")], editor: None });
     child.answered(capable(true, true));
     child.refused(-32602).unwrap();
@@ -93,7 +93,7 @@ async fn a_session_is_resumed_or_loaded_or_begun_anew_with_a_summary() {
     let reports = child.reported();
     assert!(matches!(&reports[..], [AgentReport::Opened { session, fresh: true, .. }] if session == "new"));
 
-    let mut child = exchange(Some("old"));
+    let mut child = protocol(Some("old"));
     child.answered(capable(true, true));
     child.answered(json!({}));
     assert_eq!(child.sent(), ["initialize", "session/resume"]);
@@ -107,7 +107,7 @@ async fn the_servers_that_a_child_cannot_use_are_named_once_with_the_first_promp
     let servers = vec![McpServer { name: "web".to_owned(), transport }];
     // The child is new, or is started again and loses its session before the first prompt.
     for (earlier, refusals) in [(None, 0), (Some("old"), 2)] {
-        let mut child = exchange_for(AgentLaunch { servers: servers.clone(), summary: None, ..launch(earlier) }, 1);
+        let mut child = protocol_for(AgentLaunch { servers: servers.clone(), summary: None, ..launch(earlier) }, 1);
         child.answered(capable(true, true));
         (0..refusals).for_each(|_| child.refused(-32602).unwrap());
         child.answered(json!({ "sessionId": "new" }));
@@ -124,9 +124,9 @@ async fn the_servers_that_a_child_cannot_use_are_named_once_with_the_first_promp
 
 #[tokio::test]
 async fn updates_that_a_child_replays_are_dropped() {
-    let mut child = exchange(Some("old"));
+    let mut child = protocol(Some("old"));
     child.answered(capable(true, false));
-    let update = |child: &mut Exchange, text: &str| {
+    let update = |child: &mut ChildProtocol, text: &str| {
         let chunk = json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": text } });
         let params = json!({ "sessionId": "old", "update": chunk });
         child.take(json!({ "jsonrpc": "2.0", "method": "session/update", "params": params })).unwrap();
@@ -141,7 +141,7 @@ async fn updates_that_a_child_replays_are_dropped() {
 
 #[tokio::test]
 async fn a_child_that_wants_a_login_fails_with_its_methods() {
-    let mut child = exchange(None);
+    let mut child = protocol(None);
     child.answered(json!({ "protocolVersion": 1, "authMethods": [{ "id": "browser", "name": "Browser" }] }));
     let failure = child.refused(-32000).unwrap_err();
     assert_eq!(failure.kind, AgentFailureKind::Authentication);
@@ -150,7 +150,7 @@ async fn a_child_that_wants_a_login_fails_with_its_methods() {
 
 #[tokio::test]
 async fn another_version_of_the_protocol_is_refused() {
-    let mut child = exchange(None);
+    let mut child = protocol(None);
     let id = child.last_id;
     let answer = json!({ "jsonrpc": "2.0", "id": id, "result": { "protocolVersion": 7 } });
     assert!(child.take(answer).unwrap_err().message.contains("version 7"));
@@ -158,17 +158,17 @@ async fn another_version_of_the_protocol_is_refused() {
 
 #[tokio::test]
 async fn a_child_that_refuses_a_version_is_offered_the_other_one_once() {
-    let offered = |child: &mut Exchange| -> Vec<Value> {
+    let offered = |child: &mut ChildProtocol| -> Vec<Value> {
         let read = |message: Vec<u8>| serde_json::from_slice::<Value>(&message).unwrap();
         child.outgoing.drain(..).map(read).map(|message| message["params"]["protocolVersion"].clone()).collect()
     };
     for (version, code) in [(1, -32022), (2, -32022), (2, -32602)] {
-        let mut child = exchange_for(launch(None), version);
+        let mut child = protocol_for(launch(None), version);
         child.refused(code).unwrap();
         assert_eq!(offered(&mut child), [json!(version), json!(3 - version)]);
         assert!(child.refused(code).is_err());
     }
-    let mut child = exchange_for(launch(None), 1);
+    let mut child = protocol_for(launch(None), 1);
     assert!(child.refused(-32603).is_err(), "that is no matter of the version");
 }
 
@@ -178,7 +178,7 @@ fn second() -> Value {
 
 #[tokio::test]
 async fn a_child_is_spoken_to_in_the_version_that_it_answers() {
-    let mut child = exchange_for(launch(None), 2);
+    let mut child = protocol_for(launch(None), 2);
     child.answered(second());
     child.answered(json!({ "sessionId": "c1", "configOptions": [{ "configId": "model", "name": "Model" }] }));
     child.handle_session_request(SessionRequest::Prompt { content: vec![Content::text("hi")], editor: None });
@@ -189,7 +189,7 @@ async fn a_child_is_spoken_to_in_the_version_that_it_answers() {
     );
     child.answered(json!({ "messageId": "u1" }));
     assert_eq!(child.reported(), [], "the prompt is inserted, and not over");
-    let update = |child: &mut Exchange, update: Value| {
+    let update = |child: &mut ChildProtocol, update: Value| {
         let params = json!({ "sessionId": "c1", "update": update });
         child.take(json!({ "jsonrpc": "2.0", "method": "session/update", "params": params })).unwrap();
     };
@@ -205,17 +205,17 @@ async fn a_child_is_spoken_to_in_the_version_that_it_answers() {
     assert!(matches!(ended.last(), Some(AgentReport::Ended { reason: StopReason::EndTurn, .. })), "{ended:?}");
 
     // It was offered version 2, and speaks version 1.
-    let mut child = exchange_for(launch(None), 2);
+    let mut child = protocol_for(launch(None), 2);
     child.answered(capable(false, false));
     assert!(child.second.is_none());
 }
 
-fn working() -> Exchange {
+fn working() -> ChildProtocol {
     working_in("/work".into())
 }
 
-fn working_in(cwd: std::path::PathBuf) -> Exchange {
-    let mut child = exchange_for(AgentLaunch { cwd, ..launch(None) }, 1);
+fn working_in(cwd: std::path::PathBuf) -> ChildProtocol {
+    let mut child = protocol_for(AgentLaunch { cwd, ..launch(None) }, 1);
     child.answered(capable(false, false));
     child.answered(json!({ "sessionId": "c1" }));
     child.handle_session_request(SessionRequest::Prompt { content: vec![Content::text("hi")], editor: None });
@@ -224,7 +224,7 @@ fn working_in(cwd: std::path::PathBuf) -> Exchange {
     child
 }
 
-fn ask(child: &mut Exchange, id: u64) {
+fn ask(child: &mut ChildProtocol, id: u64) {
     let option = json!({ "optionId": "yes", "name": "Yes", "kind": "allow_once" });
     let params = json!({ "sessionId": "c1", "toolCall": { "toolCallId": "t", "title": "T" }, "options": [option] });
     child
@@ -328,7 +328,7 @@ impl Editor for FormEditor {
     }
 }
 
-fn prompt_with_forms(child: &mut Exchange) {
+fn prompt_with_forms(child: &mut ChildProtocol) {
     child.handle_session_request(SessionRequest::Prompt {
         content: vec![Content::text("hi")],
         editor: Some(Arc::new(FormEditor)),
@@ -336,14 +336,14 @@ fn prompt_with_forms(child: &mut Exchange) {
     child.sent();
 }
 
-fn show_form(child: &mut Exchange, id: u64) {
+fn show_form(child: &mut ChildProtocol, id: u64) {
     let schema = json!({ "type": "object", "properties": { "name": { "type": "string" } } });
     let params = json!({ "sessionId": "c1", "message": "Name?", "mode": "form", "requestedSchema": schema });
     child.take(json!({ "jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": params })).unwrap();
 }
 
 /// Answers the child's requests whose results are ready.
-fn finish_served(child: &mut Exchange) {
+fn finish_served(child: &mut ChildProtocol) {
     while let Some(Some((id, result))) = child.served.next().now_or_never() {
         child.finish(&id, result);
     }
@@ -352,7 +352,7 @@ fn finish_served(child: &mut Exchange) {
 #[tokio::test]
 async fn a_form_that_the_child_withdraws_is_closed() {
     for (is_second, answer) in [(false, "-32800"), (true, r#"{"action":"cancel"}"#)] {
-        let mut child = exchange(None);
+        let mut child = protocol(None);
         child.answered(if is_second { second() } else { capable(false, false) });
         child.answered(json!({ "sessionId": "c1" }));
         prompt_with_forms(&mut child);

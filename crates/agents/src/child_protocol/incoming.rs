@@ -7,10 +7,10 @@ use tokio::sync::oneshot;
 use wire::child::{self, ChildRequest, PermissionRequest, Update};
 use wire::{Id, RpcError, method};
 
-use super::{ANNOUNCED, Exchange, OpenForm, Pending, SERVED, changed};
+use super::{ANNOUNCED, ChildProtocol, OpenForm, Pending, SERVED, changed};
 use crate::services::can_show;
 
-impl Exchange {
+impl ChildProtocol {
     /// Handles one message. An error ends the child.
     pub(crate) fn take(&mut self, message: Value) -> Result<(), AgentFailure> {
         let Some(second) = &mut self.second else { return self.handle_message(message) };
