@@ -8,7 +8,7 @@ use actix::{
     ActorFutureExt, AsyncContext, Context, Handler, Message, ResponseActFuture, SpawnHandle, StreamHandler, WrapFuture,
 };
 use domain::hosted::{
-    AgentFailure, AgentLaunch, AgentLink, AgentReport, AgentSetting, Offer, StartedAgent, as_ruled, summary,
+    AgentFailure, AgentLaunch, AgentLink, AgentReport, AgentSetting, Offer, StartedAgent, as_native_call, summary,
 };
 use domain::mcp::McpServer;
 use domain::permission::AgentOption;
@@ -169,7 +169,7 @@ impl Session {
     /// machine.
     fn check_question(&mut self, id: QuestionId, call: CallId, options: Vec<AgentOption>, ctx: &mut Context<Self>) {
         let cwd = &self.state().folders.cwd;
-        let card = self.state().open.calls.get(&call).map(|open| as_ruled(&open.card, cwd));
+        let card = self.state().open.calls.get(&call).map(|open| as_native_call(&open.card, cwd));
         let rule = card.map(|card| self.ports.toolbox.rule(&card, cwd));
         let compared = async move {
             match rule {

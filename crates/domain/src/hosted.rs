@@ -6,9 +6,9 @@
 //! [`HostedEvent::Called`]. Everything else is kept unchanged for clients that understand more than
 //! acpd.
 
+mod native_call;
 mod offer;
 mod port;
-mod ruled;
 mod summary;
 
 use serde::{Deserialize, Serialize};
@@ -17,11 +17,11 @@ use serde_json::Value;
 use crate::tool::Location;
 use crate::{Access, CallId, MessageId, ToolCard, ToolContent, ToolKind};
 
+pub use native_call::{as_native_call, joined};
 pub use offer::{AgentSetting, Offer, OfferPart, OptionValue};
 pub use port::{
     AgentFailure, AgentFailureKind, AgentLaunch, AgentLink, AgentReport, Agents, ClientRules, NoAgents, StartedAgent,
 };
-pub use ruled::{as_ruled, joined};
 pub use summary::summary;
 
 /// Something that happened in a child agent, as the log records it.

@@ -16,7 +16,7 @@ const PATHS: [&str; 6] = ["path", "file_path", "filePath", "abs_path", "absolute
 /// Returns the call as acpd's own tools would describe it, as far as that can be determined: a
 /// command becomes a call of `bash`, and a file that is only named in the arguments or in a diff
 /// becomes a location.
-pub fn as_ruled(card: &ToolCard, cwd: &Path) -> ToolCard {
+pub fn as_native_call(card: &ToolCard, cwd: &Path) -> ToolCard {
     let command =
         matches!(card.kind, ToolKind::Execute | ToolKind::Other).then(|| plain_command(&card.input)).flatten();
     if let Some(command) = command {
@@ -28,10 +28,10 @@ pub fn as_ruled(card: &ToolCard, cwd: &Path) -> ToolCard {
             ..card.clone()
         };
     }
-    let mut ruled = card.clone();
-    own_tool(card).clone_into(&mut ruled.tool);
+    let mut native = card.clone();
+    own_tool(card).clone_into(&mut native.tool);
     if let Some(url) = card.input.get("url").and_then(Value::as_str).filter(|_| card.kind == ToolKind::Fetch) {
-        ruled.preview = vec![ToolContent::text(url)];
+        native.preview = vec![ToolContent::text(url)];
     }
     let changed = card.preview.iter().filter_map(|shown| match shown {
         ToolContent::Diff { path, .. } => Some(path.clone()),
@@ -41,11 +41,11 @@ pub fn as_ruled(card: &ToolCard, cwd: &Path) -> ToolCard {
         | ToolContent::Terminal { .. } => None,
     });
     let named = PATHS.iter().filter_map(|name| card.input.get(name)?.as_str()).map(PathBuf::from);
-    ruled.locations.extend(changed.chain(named).map(|path| Location { path, line: None }));
-    for location in &mut ruled.locations {
+    native.locations.extend(changed.chain(named).map(|path| Location { path, line: None }));
+    for location in &mut native.locations {
         location.path = cwd.join(&location.path);
     }
-    ruled
+    native
 }
 
 /// The tool of acpd that does what this call does.
@@ -102,12 +102,12 @@ mod tests {
     use super::*;
     use crate::hosted::CallFields;
 
-    fn ruled(fields: &CallFields) -> ToolCard {
-        as_ruled(&fields.card(), Path::new("/work"))
+    fn native(fields: &CallFields) -> ToolCard {
+        as_native_call(&fields.card(), Path::new("/work"))
     }
 
     fn called(kind: ToolKind, input: Value) -> ToolCard {
-        ruled(&CallFields { kind: Some(kind), input: Some(input), ..CallFields::default() })
+        native(&CallFields { kind: Some(kind), input: Some(input), ..CallFields::default() })
     }
 
     #[test]
@@ -116,7 +116,7 @@ mod tests {
             // A child may show anything beside its call; rules look at the command.
             let content = Some(vec![ToolContent::text("List files")]);
             let fields = CallFields { kind: Some(kind), input: Some(input), content, ..CallFields::default() };
-            let card = ruled(&fields);
+            let card = native(&fields);
             (card.tool == BASH && card.preview == [ToolContent::text(card.command())])
                 .then(|| card.command().to_owned())
         };
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!((read.tool.as_str(), paths(&read)), ("read_file", vec![PathBuf::from("/work/a/.env")]));
         let diff = ToolContent::Diff { path: "/work/s".into(), old: Some("x".to_owned()), new: String::new() };
         let edit = CallFields { kind: Some(ToolKind::Edit), content: Some(vec![diff]), ..CallFields::default() };
-        let edit = ruled(&edit);
+        let edit = native(&edit);
         assert_eq!((edit.tool.as_str(), paths(&edit)), ("edit_file", vec![PathBuf::from("/work/s")]));
         let fetch = called(ToolKind::Fetch, json!({ "url": "https://a.example/b" }));
         assert_eq!(fetch.preview, [ToolContent::text("https://a.example/b")]);
