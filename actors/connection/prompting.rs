@@ -45,7 +45,7 @@ impl Connection {
         let editor = self.as_editor(&session, &attachment.tail, ctx);
         let trace = self.requests.trace(&id);
         let dropped_if_cancelled = delivery == Delivery::Insertion;
-        let prompt = session::Prompt {
+        let prompt = domain::session::Prompt {
             turn: turn.clone(),
             origin,
             content,
@@ -56,7 +56,7 @@ impl Connection {
             needs_turn,
             dropped_if_cancelled,
         };
-        let sent = attachment.addr.send(prompt);
+        let sent = attachment.addr.send(session::Prompt(prompt));
         self.prompts.pending.insert(turn.clone(), PendingPrompt { request: id, session, delivery });
         ctx.spawn(sent.into_actor(self).map(move |taken, this, ctx| {
             let error = match taken {

@@ -13,11 +13,11 @@ use domain::history::HistoryError;
 use domain::instructions::SlashCommandCard;
 use domain::session::eviction::BeingEvicted;
 use domain::session::input::NewClient;
-use domain::session::{self, BusyPolicy, Input, InputReply, PromptAccepted, PromptRefused};
+use domain::session::{self, Input, InputReply, PromptAccepted, PromptRefused};
 use domain::state::{
     AskedQuestion, BackgroundWork, DelegatedCall, OpenCall, OpenTurn, SessionFolders, SessionSettings,
 };
-use domain::{CallId, ConnectionId, Content, Environment, LogPosition, MessageId, PromptOrigin, Trace, TurnId};
+use domain::{CallId, ConnectionId, Environment, LogPosition, PromptOrigin};
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
@@ -114,21 +114,7 @@ struct Detach(u64);
 /// turn, waits, or is refused.
 #[derive(Message)]
 #[rtype(result = "Result<PromptAccepted, PromptRefused>")]
-pub(crate) struct Prompt {
-    pub(crate) turn: TurnId,
-    pub(crate) origin: PromptOrigin,
-    pub(crate) content: Vec<Content>,
-    pub(crate) message: Option<MessageId>,
-    /// The editor that sent the prompt, if it offers capabilities to tools.
-    pub(crate) editor: Option<Arc<dyn Editor>>,
-    /// The trace that the client named in its request.
-    pub(crate) trace: Option<Trace>,
-    /// What the client wants if the session is busy; None uses the configured default.
-    pub(crate) when_busy: Option<BusyPolicy>,
-    /// Whether the prompt is refused while the session is idle.
-    pub(crate) needs_turn: bool,
-    pub(crate) dropped_if_cancelled: bool,
-}
+pub(crate) struct Prompt(pub(crate) session::Prompt);
 
 /// Sets additional folders that a client named besides the working folder; they have been checked.
 #[derive(Message)]
@@ -270,23 +256,10 @@ impl Handler<Detach> for Session {
 impl Handler<Prompt> for Session {
     type Result = Result<PromptAccepted, PromptRefused>;
 
-    fn handle(&mut self, prompt: Prompt, ctx: &mut Context<Self>) -> Self::Result {
-        let Prompt { turn, origin, content, message, editor, trace, when_busy, needs_turn, dropped_if_cancelled } =
-            prompt;
+    fn handle(&mut self, Prompt(prompt): Prompt, ctx: &mut Context<Self>) -> Self::Result {
         // Retries after a failed write. Until that succeeds, further prompts must not fill the
         // memory.
         self.submit(ctx);
-        let prompt = session::Prompt {
-            turn,
-            origin,
-            content,
-            message,
-            editor,
-            trace,
-            when_busy,
-            needs_turn,
-            dropped_if_cancelled,
-        };
         let backlog_full = self.log.tail.is_full();
         self.deliver(Input::SpentToday(self.ports.ledger.add(Spending::default())), ctx);
         let reply = self.deliver(Input::Prompt { prompt, backlog_full }, ctx);

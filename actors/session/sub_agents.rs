@@ -13,8 +13,8 @@ use domain::session::input::RequestUsage;
 use domain::session::{Input, TurnReport};
 use domain::tool::{AGENT, PlanRefusal, SWITCH_MODE, SubAgentTask};
 use domain::{
-    AgentId, Content, EnteredFolders, Event, EventKind, MessageId, Millis, Mode, ModelId, Outcome, StopReason,
-    ThoughtLevel, ToolKind, TurnFailure, TurnId,
+    AgentId, EnteredFolders, Event, EventKind, MessageId, Millis, Mode, ModelId, Outcome, StopReason, ThoughtLevel,
+    ToolKind, TurnFailure, TurnId,
 };
 use futures_util::future::BoxFuture;
 
@@ -180,7 +180,7 @@ impl Session {
                 sub.record(EventKind::Abandoned { message });
             }
             TurnReport::Reminder { text } => {
-                sub.record(prompt(&turn, text));
+                sub.record(EventKind::user_text(turn.clone(), text));
                 self.continue_agent(turn, SubAgentInput::Continue, ctx);
             }
             // Retries and similar notices are not shown; the user sees that the call continues.
@@ -253,21 +253,9 @@ impl Session {
 fn begin(before: Option<Conversation>, turn: &TurnId, task: String) -> Conversation {
     let text = if before.is_some() { task } else { agent_prompt(&task) };
     let mut conversation = before.unwrap_or_default();
-    conversation.apply(&Event { life: 0, number: 0, at: Millis::default(), kind: prompt(turn, text) });
+    let kind = EventKind::user_text(turn.clone(), text);
+    conversation.apply(&Event { life: 0, number: 0, at: Millis::default(), kind });
     conversation
-}
-
-/// Builds a message to a sub-agent.
-fn prompt(turn: &TurnId, text: String) -> EventKind {
-    EventKind::UserMessage {
-        turn: turn.clone(),
-        message: MessageId::new(),
-        content: vec![Content::text(text)],
-        aside: false,
-        stands_for: None,
-        context: Vec::new(),
-        steering: None,
-    }
 }
 
 fn agent_prompt(task: &str) -> String {

@@ -364,7 +364,7 @@ mod tests {
     use super::*;
 
     /// Folds a log, given as stored events, into a conversation.
-    fn fold(events: &[Value]) -> Conversation {
+    pub(super) fn fold(events: &[Value]) -> Conversation {
         let mut conversation = Conversation::default();
         for (number, event) in (1..).zip(events) {
             let mut event = event.clone();

@@ -337,6 +337,20 @@ impl Event {
 }
 
 impl EventKind {
+    /// Builds a message that acpd writes to the model in the user's place, such as a reminder or
+    /// the task of a sub-agent.
+    pub fn user_text(turn: TurnId, text: String) -> Self {
+        Self::UserMessage {
+            turn,
+            message: MessageId::new(),
+            content: vec![Content::text(text)],
+            aside: false,
+            stands_for: None,
+            context: Vec::new(),
+            steering: None,
+        }
+    }
+
     pub fn durability(&self) -> Durability {
         match self {
             Self::AgentText { .. }

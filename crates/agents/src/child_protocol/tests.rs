@@ -135,7 +135,7 @@ async fn updates_that_a_child_replays_are_dropped() {
     update(&mut child, "old news");
     child.take(json!({ "jsonrpc": "2.0", "id": load, "result": {} })).unwrap();
     update(&mut child, "news");
-    let texts: Vec<_> = child.reported().into_iter().filter(|report| report.is_work()).collect();
+    let texts: Vec<_> = child.reported().into_iter().filter(|report| report.work_weight().is_some()).collect();
     assert!(matches!(&texts[..], [AgentReport::Text { text, .. }] if text == "news"));
 }
 

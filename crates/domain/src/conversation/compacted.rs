@@ -146,20 +146,8 @@ fn weight(block: &Content) -> usize {
 mod tests {
     use serde_json::json;
 
+    use super::super::tests::fold;
     use super::*;
-    use crate::Event;
-
-    fn fold(events: &[serde_json::Value]) -> Conversation {
-        let mut conversation = Conversation::default();
-        for (number, event) in (1..).zip(events) {
-            let mut event = event.clone();
-            event["life"] = json!(1);
-            event["number"] = json!(number);
-            event["at"] = json!(0);
-            conversation.apply(&serde_json::from_value::<Event>(event).unwrap());
-        }
-        conversation
-    }
 
     fn asked(id: &str, text: &str, facts: &str) -> serde_json::Value {
         let context = json!([{ "type": "text_resource", "uri": "acpd:environment", "text": facts }]);

@@ -182,14 +182,14 @@ impl AgentFailure {
 }
 
 impl AgentReport {
-    /// Whether the report is part of the child's work, and not about the child itself.
-    pub fn is_work(&self) -> bool {
+    /// Estimates how many bytes a report of the child's work takes in the log. None for a report
+    /// about the child itself, which is not part of its work.
+    pub fn work_weight(&self) -> Option<usize> {
         match self {
-            AgentReport::Text { .. }
-            | AgentReport::Thought { .. }
-            | AgentReport::Called { .. }
-            | AgentReport::Planned { .. }
-            | AgentReport::Relayed { .. } => true,
+            AgentReport::Text { text, .. } | AgentReport::Thought { text, .. } => Some(text.len()),
+            AgentReport::Called { fields, .. } => Some(fields.weight()),
+            AgentReport::Planned { entries, .. } => Some(entries.iter().map(|entry| entry.content.len()).sum()),
+            AgentReport::Relayed { update, .. } => Some(crate::event::json_weight(update)),
             AgentReport::Opened { .. }
             | AgentReport::Offered(_)
             | AgentReport::Titled(_)
@@ -199,27 +199,7 @@ impl AgentReport {
             | AgentReport::Waits(_)
             | AgentReport::Notice(_)
             | AgentReport::Ended { .. }
-            | AgentReport::Gone(_) => false,
-        }
-    }
-
-    /// Estimates how many bytes the report takes in the log.
-    pub fn weight(&self) -> usize {
-        match self {
-            AgentReport::Text { text, .. } | AgentReport::Thought { text, .. } => text.len(),
-            AgentReport::Called { fields, .. } => fields.weight(),
-            AgentReport::Planned { entries, .. } => entries.iter().map(|entry| entry.content.len()).sum(),
-            AgentReport::Relayed { update, .. } => crate::event::json_weight(update),
-            AgentReport::Opened { .. }
-            | AgentReport::Offered(_)
-            | AgentReport::Titled(_)
-            | AgentReport::Usage { .. }
-            | AgentReport::Asked { .. }
-            | AgentReport::Withdrew(_)
-            | AgentReport::Waits(_)
-            | AgentReport::Notice(_)
-            | AgentReport::Ended { .. }
-            | AgentReport::Gone(_) => 0,
+            | AgentReport::Gone(_) => None,
         }
     }
 }

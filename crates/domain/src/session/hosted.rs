@@ -82,7 +82,9 @@ impl SessionMachine {
         if !self.is_hosted() || matches!(self.activity, Activity::Closing) {
             return;
         }
-        if report.is_work() && !self.admit_work(&report) {
+        if let Some(weight) = report.work_weight()
+            && !self.admit_work(&report, weight)
+        {
             return;
         }
         match report {
@@ -143,7 +145,7 @@ impl SessionMachine {
 
     /// Whether this piece of the child's work is recorded. Work without a prompt is marked as such
     /// and bounded.
-    fn admit_work(&mut self, report: &AgentReport) -> bool {
+    fn admit_work(&mut self, report: &AgentReport, weight: usize) -> bool {
         if let AgentReport::Called { call, .. } = report
             && self.state.open.calls.len() >= OPEN_CALLS
             && !self.state.open.calls.contains_key(call)
@@ -158,7 +160,7 @@ impl SessionMachine {
             return false;
         }
         let before = self.unprompted;
-        self.unprompted = before.saturating_add(report.weight().max(100));
+        self.unprompted = before.saturating_add(weight.max(100));
         if before > UNPROMPTED {
             return false;
         }

@@ -208,13 +208,17 @@ pub struct NewClient {
     pub environment: Option<Arc<Environment>>,
 }
 
+/// A prompt of a client.
 pub struct Prompt {
+    /// The id of the turn that it starts, unless it joins the running one.
     pub turn: TurnId,
     pub origin: PromptOrigin,
     pub content: Vec<Content>,
+    /// The id of its message, if the client has chosen one.
     pub message: Option<MessageId>,
     /// The editor that sent it, if it offers anything to tools.
     pub editor: Option<Arc<dyn Editor>>,
+    /// The trace that the client named in its request.
     pub trace: Option<Trace>,
     /// What the client wants if the session is busy; None applies the session's policy.
     pub when_busy: Option<BusyPolicy>,

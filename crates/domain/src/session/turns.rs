@@ -11,10 +11,7 @@ use crate::event::Setting;
 use crate::model::Price;
 use crate::tool::{NotificationKind, PlanRefusal};
 use crate::turn::FailureKind;
-use crate::{
-    CallId, Content, Cost, Decision, EventKind, MessageId, ModelId, QuestionId, StopReason, ToolKind, TurnFailure,
-    TurnId, Usage,
-};
+use crate::{CallId, Cost, Decision, EventKind, ModelId, QuestionId, StopReason, ToolKind, TurnFailure, TurnId, Usage};
 
 /// How often hooks may send one turn back. A hook that always refuses must not keep the model busy
 /// forever.
@@ -128,15 +125,7 @@ impl SessionMachine {
 
     /// Continues the turn with this text as if the user had written it.
     pub(super) fn continue_with(&mut self, turn: TurnId, text: String) {
-        self.append(EventKind::UserMessage {
-            turn,
-            message: MessageId::new(),
-            content: vec![Content::text(text)],
-            aside: false,
-            stands_for: None,
-            context: Vec::new(),
-            steering: None,
-        });
+        self.append(EventKind::user_text(turn, text));
         self.insert_steering();
         let (at, conversation) = (self.sync_point, self.state.conversation.clone());
         self.send_to_turn(TurnInput::Continue { at, conversation });
