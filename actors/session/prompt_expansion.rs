@@ -2,10 +2,10 @@
 //! project and of the user, which stand for a text, and the resources and prompts of MCP servers.
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
-use domain::Content;
 use domain::instructions::{Expansion, SessionContext, SlashCommandCard, Workspace, environment_block};
 use domain::mcp::PreparedPrompt;
 use domain::session::{Input, PromptMessage, slash};
+use domain::{Content, similar_names};
 use futures_util::future::{BoxFuture, OptionFuture, join};
 
 use super::Session;
@@ -122,11 +122,9 @@ fn unknown_command(name: &str, mut custom: Vec<SlashCommandCard>, served: Vec<Sl
     }
     custom.extend(served);
     let known = offered(custom);
-    let near = slash::near(name, known.iter().map(|command| command.name.as_str()));
-    let near = match near.as_slice() {
-        [] => String::new(),
-        names => format!(" Did you mean {}?", names.join(" or ")),
-    };
+    let near = similar_names::nearest(name, known.iter().map(|command| command.name.as_str()));
+    let near: Vec<String> = near.into_iter().map(|name| format!("`/{name}`")).collect();
+    let near = if near.is_empty() { String::new() } else { format!(" Did you mean {}?", near.join(" or ")) };
     Some(format!("There is no command `/{name}`.{near} `/help` lists all of them; nothing was sent to the model."))
 }
 

@@ -9,6 +9,7 @@ pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Vec
     let alike = |name: &str| {
         let name = name.to_lowercase();
         match (lower.split_once('/'), name.split_once('/')) {
+            _ if !lower.is_empty() && name.starts_with(&lower) => 2.0,
             _ if !lower.is_empty() && name.contains(&lower) => 1.0,
             // In the id of a model, the part after the provider counts most, because all models of
             // a provider begin alike.
@@ -60,6 +61,11 @@ mod tests {
         assert_eq!(nearest("gpt5", names), ["openai/gpt-5"]);
         assert_eq!(nearest("antropic/claude-sonet", names), ["anthropic/claude-sonnet-4-5"]);
         assert_eq!(nearest("openai/xyz", names), [""; 0], "a provider's name alone is not near");
+        let commands = ["help", "compact", "mode", "model", "mcp"];
+        assert_eq!(nearest("hlep", commands), ["help"]);
+        assert_eq!(nearest("modle", commands), ["mode", "model"]);
+        assert_eq!(nearest("m", commands), ["mode", "model", "mcp"], "a name that begins like this comes first");
+        assert_eq!(nearest("bogus", commands), [""; 0]);
         assert_eq!(did_you_mean("reharsal", names).unwrap(), "did you mean `rehearsal`?");
         assert_eq!(did_you_mean("zzz", names), None);
     }

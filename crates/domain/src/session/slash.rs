@@ -139,34 +139,6 @@ pub fn is_path(name: &str) -> bool {
     name.contains('.') || ROOT_FOLDERS.contains(&name)
 }
 
-/// Returns at most three names that are similar to the typed one or begin with it, with their
-/// slash.
-pub fn near<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let far = 1 + typed.chars().count() / 4;
-    let mut near: Vec<(usize, &str)> = names
-        .map(|name| (if name.starts_with(typed) { 0 } else { distance(typed, name) }, name))
-        .filter(|(distance, _)| *distance <= far)
-        .collect();
-    near.sort_unstable();
-    near.into_iter().take(3).map(|(_, name)| format!("`/{name}`")).collect()
-}
-
-/// The edit distance: how many letters must be inserted, removed or changed to turn one word into
-/// the other.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (above, letter) in one.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], above + 1);
-        for (at, theirs) in other.iter().enumerate() {
-            let changed = diagonal + usize::from(*theirs != letter);
-            diagonal = row[at + 1];
-            row[at + 1] = changed.min(row[at] + 1).min(diagonal + 1);
-        }
-    }
-    row[other.len()]
-}
-
 pub fn listing<'a>(what: &str, current: &str, all: impl IntoIterator<Item = &'a str>) -> String {
     let all: Vec<String> = all.into_iter().map(|id| format!("`{id}`")).collect();
     format!("The {what} is `{current}`. There are {}.", all.join(", "))
@@ -239,14 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_nearly_one_is_recognised() {
-        let names = || COMMANDS.iter().map(|(name, ..)| *name);
-        assert_eq!(near("hlep", names()), ["`/help`"]);
-        assert_eq!(near("hel", names()), ["`/help`"]);
-        assert_eq!(near("modle", names()), ["`/mode`", "`/model`"]);
-        assert_eq!(near("bogus", names()), Vec::<String>::new());
-        assert_eq!(near("m", names()), ["`/mcp`", "`/mode`", "`/model`"]);
-        assert_eq!((distance("kitten", "sitting"), distance("", "ab"), distance("a", "a")), (3, 2, 0));
+    fn names_of_files_and_folders_are_no_commands() {
         assert!(is_path("tmp") && is_path("notes.txt") && !is_path("bogus"));
     }
 

@@ -284,7 +284,7 @@ impl SessionMachine {
                 sub.waiting = Some(call.clone());
                 None
             }
-            Some(_) => Some(Outcome::failed(format!("Another call waits for the report of `{id}` already."))),
+            Some(_) => Some(Outcome::failed(format!("Another call already waits for the report of `{id}`."))),
             None => Some(Outcome::failed(format!(
                 "No sub-agent `{id}` is at work, and there is no report of it that you have not had. To ask it more, give \
                  a `task`, too."
