@@ -2,7 +2,7 @@
 //! progress.
 //!
 //! The session appends, the committer's receipts settle, and any number of cursors read, each at
-//! its own pace. Uncommitted events are never dropped. Committed events stay only while the ring
+//! its own pace. Unwritten events are never dropped. Written events stay only while the ring
 //! has room, because the store has them too.
 
 use std::collections::VecDeque;
@@ -13,16 +13,16 @@ use domain::history::{CommitLevel, HistoryError};
 use domain::{Durability, Event};
 use tokio::sync::{Notify, watch};
 
-/// Committed events stay in memory up to this many bytes, so readers that keep up never touch the
+/// Written events stay in memory up to this many bytes, so readers that keep up never touch the
 /// store.
-const KEPT_COMMITTED: usize = 16 << 10;
+const KEPT_WRITTEN: usize = 16 << 10;
 
-/// Above this many uncommitted bytes of one session, its turn stops reading from its model.
-const UNCOMMITTED_LIMIT: usize = 16 << 20;
+/// Above this many unwritten bytes of one session, its turn stops reading from its model.
+const UNWRITTEN_LIMIT: usize = 16 << 20;
 
-/// Above this many uncommitted bytes of all sessions together, every turn stops reading whose
+/// Above this many unwritten bytes of all sessions together, every turn stops reading whose
 /// session has more than its share of them.
-const ALL_UNCOMMITTED_LIMIT: usize = 64 << 20;
+const ALL_UNWRITTEN_LIMIT: usize = 64 << 20;
 const SHARE: usize = 256 << 10;
 
 pub(crate) struct Tail {
@@ -31,7 +31,7 @@ pub(crate) struct Tail {
     backlog: Arc<Backlog>,
 }
 
-/// The uncommitted bytes of all sessions of a daemon, which share one committer.
+/// The unwritten bytes of all sessions of a daemon, which share one committer.
 #[derive(Debug, Default)]
 pub struct Backlog {
     bytes: AtomicUsize,
@@ -45,7 +45,7 @@ impl Backlog {
 
     fn remove(&self, bytes: usize) {
         let before = self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        if before > ALL_UNCOMMITTED_LIMIT && before - bytes <= ALL_UNCOMMITTED_LIMIT {
+        if before > ALL_UNWRITTEN_LIMIT && before - bytes <= ALL_UNWRITTEN_LIMIT {
             self.shrunk.notify_waiters();
         }
     }
@@ -55,7 +55,7 @@ impl Backlog {
             let mut shrunk = std::pin::pin!(self.shrunk.notified());
             // Registered before the check: a change between the two is not missed.
             shrunk.as_mut().enable();
-            if self.bytes.load(Ordering::Relaxed) <= ALL_UNCOMMITTED_LIMIT {
+            if self.bytes.load(Ordering::Relaxed) <= ALL_UNWRITTEN_LIMIT {
                 return;
             }
             shrunk.await;
@@ -67,10 +67,10 @@ struct Ring {
     events: VecDeque<Arc<Event>>,
     /// The number of the first event in the ring; one past the last appended if the ring is empty.
     first: u64,
-    /// Bytes of committed and uncommitted events in the ring.
-    committed: usize,
-    uncommitted: usize,
-    /// Whether the uncommitted bytes are part of the backlog. Bytes that failed are not, until they
+    /// Bytes of written and unwritten events in the ring.
+    written_bytes: usize,
+    unwritten_bytes: usize,
+    /// Whether the unwritten bytes are part of the backlog. Bytes that failed are not, until they
     /// are retried: the committer has nothing to do for them, and the turns of other sessions must
     /// not wait for them.
     counted: bool,
@@ -89,12 +89,12 @@ pub(crate) struct LogProgress {
     /// The session has left memory; nothing more is appended.
     pub(crate) ended: bool,
     /// The bytes that are appended and not written.
-    uncommitted: usize,
+    unwritten_bytes: usize,
 }
 
 impl LogProgress {
     fn is_full(&self) -> bool {
-        self.uncommitted > UNCOMMITTED_LIMIT
+        self.unwritten_bytes > UNWRITTEN_LIMIT
     }
 
     pub(crate) fn is_safe(&self, event: &Event) -> bool {
@@ -116,18 +116,24 @@ pub(crate) enum TailRead {
 }
 
 impl Tail {
-    /// Creates a tail that continues after event number `last`, which is committed.
+    /// Creates a tail that continues after event number `last`, which is written.
     pub(crate) fn after(last: u64, backlog: Arc<Backlog>) -> Self {
         let ring = Ring {
             events: VecDeque::new(),
             first: last + 1,
-            committed: 0,
-            uncommitted: 0,
+            written_bytes: 0,
+            unwritten_bytes: 0,
             counted: true,
             written: last,
         };
-        let progress =
-            LogProgress { appended: last, written: last, synced: last, failure: None, ended: false, uncommitted: 0 };
+        let progress = LogProgress {
+            appended: last,
+            written: last,
+            synced: last,
+            failure: None,
+            ended: false,
+            unwritten_bytes: 0,
+        };
         Self { ring: Mutex::new(ring), progress: watch::Sender::new(progress), backlog }
     }
 
@@ -139,35 +145,35 @@ impl Tail {
     pub(crate) fn push(&self, event: Arc<Event>) {
         let number = event.number;
         debug_assert_eq!(number, self.progress.borrow().appended + 1, "events are pushed in order");
-        let uncommitted = {
+        let unwritten_bytes = {
             let mut ring = self.ring();
             let weight = event.kind.weight();
-            ring.uncommitted += weight;
+            ring.unwritten_bytes += weight;
             if ring.counted {
                 self.backlog.add(weight);
             }
             ring.events.push_back(event);
-            ring.uncommitted
+            ring.unwritten_bytes
         };
         self.progress.send_modify(|progress| {
             progress.appended = number;
-            progress.uncommitted = uncommitted;
+            progress.unwritten_bytes = unwritten_bytes;
         });
     }
 
     /// Records that the events from `first` to `number` are as safe as `settled` says. Ignored if
     /// an earlier event is not written: they will be submitted again together with it.
     pub(crate) fn settle(&self, first: u64, number: u64, settled: CommitLevel) {
-        let uncommitted = {
+        let unwritten_bytes = {
             let mut ring = self.ring();
             if first > ring.written + 1 {
                 return;
             }
             ring.count(true, &self.backlog);
-            let before = ring.uncommitted;
-            ring.commit(number);
-            self.backlog.remove(before - ring.uncommitted);
-            ring.uncommitted
+            let before = ring.unwritten_bytes;
+            ring.mark_written(number);
+            self.backlog.remove(before - ring.unwritten_bytes);
+            ring.unwritten_bytes
         };
         self.progress.send_modify(|progress| {
             progress.written = progress.written.max(number);
@@ -175,7 +181,7 @@ impl Tail {
                 progress.synced = progress.synced.max(number);
             }
             progress.failure = None;
-            progress.uncommitted = uncommitted;
+            progress.unwritten_bytes = unwritten_bytes;
         });
     }
 
@@ -197,7 +203,7 @@ impl Tail {
         failed
     }
 
-    /// Whether this session has more uncommitted events than allowed.
+    /// Whether this session has more unwritten events than allowed.
     pub(crate) fn is_full(&self) -> bool {
         self.progress.borrow().is_full()
     }
@@ -207,7 +213,7 @@ impl Tail {
     }
 
     /// Events that no receipt has covered, oldest first.
-    pub(crate) fn uncommitted(&self) -> Vec<Arc<Event>> {
+    pub(crate) fn unwritten(&self) -> Vec<Arc<Event>> {
         let ring = self.ring();
         ring.events.range(ring.place(ring.written + 1)..).cloned().collect()
     }
@@ -260,11 +266,11 @@ impl Tail {
         }
     }
 
-    /// Resolves when there is room for more uncommitted events, of this session and of all
+    /// Resolves when there is room for more unwritten events, of this session and of all
     /// sessions. A session with less than its share never waits for the others.
     pub(crate) async fn room(&self) {
         let (mut own, mut watch) = (self.watch(), self.watch());
-        let small = own.wait_for(|progress| progress.uncommitted <= SHARE || progress.ended);
+        let small = own.wait_for(|progress| progress.unwritten_bytes <= SHARE || progress.ended);
         let room = async {
             // An error means that the tail is gone, and with it the waiting turn.
             let _ = watch.wait_for(|progress| !progress.is_full()).await;
@@ -287,8 +293,8 @@ impl Drop for Tail {
 impl Ring {
     fn count(&mut self, counted: bool, backlog: &Backlog) {
         match (std::mem::replace(&mut self.counted, counted), counted) {
-            (false, true) => backlog.add(self.uncommitted),
-            (true, false) => backlog.remove(self.uncommitted),
+            (false, true) => backlog.add(self.unwritten_bytes),
+            (true, false) => backlog.remove(self.unwritten_bytes),
             (true, true) | (false, false) => {}
         }
     }
@@ -299,21 +305,21 @@ impl Ring {
         usize::try_from(number.saturating_sub(self.first)).unwrap_or(usize::MAX).min(self.events.len())
     }
 
-    fn commit(&mut self, number: u64) {
+    fn mark_written(&mut self, number: u64) {
         if number <= self.written {
             return;
         }
         for event in self.events.range(self.place(self.written + 1)..self.place(number + 1)) {
             let weight = event.kind.weight();
-            self.uncommitted = self.uncommitted.saturating_sub(weight);
-            self.committed += weight;
+            self.unwritten_bytes = self.unwritten_bytes.saturating_sub(weight);
+            self.written_bytes += weight;
         }
         self.written = number;
-        while self.committed > KEPT_COMMITTED
+        while self.written_bytes > KEPT_WRITTEN
             && let Some(event) = self.events.front()
             && event.number <= number
         {
-            self.committed -= event.kind.weight();
+            self.written_bytes -= event.kind.weight();
             self.first = event.number + 1;
             self.events.pop_front();
         }
@@ -335,7 +341,7 @@ mod tests {
     #[tokio::test]
     async fn a_turn_pauses_its_model_while_too_much_is_unwritten() {
         let tail = Tail::after(0, Arc::default());
-        tail.push(text(1, UNCOMMITTED_LIMIT));
+        tail.push(text(1, UNWRITTEN_LIMIT));
         assert!(tail.room().now_or_never().is_none());
         tail.settle(1, 1, CommitLevel::Written);
         assert!(tail.room().now_or_never().is_some());
@@ -346,7 +352,7 @@ mod tests {
         let backlog = Arc::new(Backlog::default());
         let busy: Vec<Tail> = (0..4).map(|_| Tail::after(0, backlog.clone())).collect();
         let (greedy, modest) = (Arc::new(Tail::after(0, backlog.clone())), Tail::after(0, backlog.clone()));
-        busy.iter().for_each(|tail| tail.push(text(1, UNCOMMITTED_LIMIT - SHARE)));
+        busy.iter().for_each(|tail| tail.push(text(1, UNWRITTEN_LIMIT - SHARE)));
         greedy.push(text(1, SHARE));
         modest.push(text(1, SHARE / 2));
         assert!(greedy.room().now_or_never().is_some());
@@ -372,7 +378,7 @@ mod tests {
         let backlog = Arc::new(Backlog::default());
         let bytes = || backlog.bytes.load(Ordering::Relaxed);
         let (failed, other) = (Tail::after(0, backlog.clone()), Tail::after(0, backlog.clone()));
-        failed.push(text(1, ALL_UNCOMMITTED_LIMIT));
+        failed.push(text(1, ALL_UNWRITTEN_LIMIT));
         other.push(text(1, SHARE));
         assert!(other.room().now_or_never().is_none());
         failed.fail(HistoryError::Lost);
@@ -380,7 +386,7 @@ mod tests {
         other.settle(1, 1, CommitLevel::Written);
         assert_eq!(bytes(), 0);
         assert!(failed.is_full() && other.room().now_or_never().is_some());
-        assert!(failed.retry() && bytes() > ALL_UNCOMMITTED_LIMIT);
+        assert!(failed.retry() && bytes() > ALL_UNWRITTEN_LIMIT);
         failed.fail(HistoryError::Lost);
         // A record from before the failure wrote this event; the rest is retried.
         failed.settle(1, 1, CommitLevel::Written);

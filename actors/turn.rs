@@ -230,7 +230,7 @@ impl Turn {
     }
 
     /// Asks the model, after summarising older messages if its window is nearly full.
-    fn go_on(&mut self, ctx: &mut Context<Self>) {
+    fn ask_or_compact(&mut self, ctx: &mut Context<Self>) {
         self.apply_model_switch();
         // The count of the last request does not include what came after it, such as long outcomes.
         let expected = estimate::conversation(self.task.conversation.messages(), &self.task.tools, self.window());
@@ -420,7 +420,7 @@ impl Actor for Turn {
             return self.restore_calls(unfinished);
         }
         match self.task.purpose {
-            Purpose::Answer => self.go_on(ctx),
+            Purpose::Answer => self.ask_or_compact(ctx),
             Purpose::Compact => {
                 let kept_from = self.least_kept_from();
                 self.summarise(Purpose::Compact, kept_from, SummaryForm::Conversation, ctx);
@@ -464,7 +464,7 @@ impl Handler<Continue> for Turn {
     fn handle(&mut self, Continue { at, conversation }: Continue, ctx: &mut Context<Self>) {
         self.task.after = self.task.after.max(at);
         self.task.conversation = conversation;
-        self.go_on(ctx);
+        self.ask_or_compact(ctx);
     }
 }
 

@@ -28,15 +28,15 @@ struct Request {
     session: Option<SessionId>,
 }
 
-/// The kind of a request, by what remains of it after it is withdrawn.
+/// The kind of a request, by what happens when it is withdrawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// A prompt, which is answered as cancelled in the form of the client's protocol version.
     Prompt,
-    /// Nothing remains: the request changes nothing, or what it created is deleted.
-    Traceless,
-    /// Everything may remain: the request cannot be undone.
-    Lasting,
+    /// It can be taken back: it changes nothing, or what it created is deleted.
+    Revocable,
+    /// It cannot be taken back: its effect may remain.
+    Irrevocable,
 }
 
 impl Kind {
@@ -61,7 +61,7 @@ impl Kind {
             | ClientRequest::DescribeSessions
             | ClientRequest::DescribeConnections
             | ClientRequest::DescribeStatus
-            | ClientRequest::DescribeModels => Kind::Traceless,
+            | ClientRequest::DescribeModels => Kind::Revocable,
             ClientRequest::CloseSession { .. }
             | ClientRequest::DeleteSession { .. }
             | ClientRequest::Configure(_)
@@ -72,15 +72,15 @@ impl Kind {
             | ClientRequest::Undo { .. }
             | ClientRequest::Stop
             | ClientRequest::Reload
-            | ClientRequest::Restart { .. } => Kind::Lasting,
+            | ClientRequest::Restart { .. } => Kind::Irrevocable,
         }
     }
 
     fn withdrawn(self, version: ProtocolVersion, extras: ExtraSet) -> Result<Value, RpcError> {
         match self {
             Kind::Prompt => version.withdrawn_prompt(extras),
-            Kind::Traceless => Err(RpcError::cancelled("nothing came of it")),
-            Kind::Lasting => Err(RpcError::cancelled("it may have taken effect; look before you send it again")),
+            Kind::Revocable => Err(RpcError::cancelled("nothing came of it")),
+            Kind::Irrevocable => Err(RpcError::cancelled("it may have taken effect; look before you send it again")),
         }
     }
 }
@@ -97,7 +97,7 @@ impl Requests {
     /// Registers a request. `call` is None for a request that is answered at once, such as an
     /// invalid one.
     pub(super) fn open(&mut self, id: Id, call: Option<&ClientRequest>, trace: Option<Trace>) {
-        let kind = call.map_or(Kind::Traceless, Kind::of);
+        let kind = call.map_or(Kind::Revocable, Kind::of);
         let session = call.and_then(ClientRequest::session).cloned();
         self.0.push(Request { id, kind, work: None, trace, session });
     }

@@ -114,7 +114,7 @@ impl Session {
     /// success.
     pub(super) fn submit(&mut self, ctx: &mut Context<Self>) {
         if self.log.tail.retry() {
-            self.log.unsent = self.log.tail.uncommitted();
+            self.log.unsent = self.log.tail.unwritten();
         }
         if !self.log.unsent.is_empty() {
             let failed = ctx.address().recipient().downgrade();
@@ -135,7 +135,7 @@ impl Session {
     }
 
     fn resubmit(&mut self, ctx: &mut Context<Self>) {
-        self.log.unsent = self.log.tail.uncommitted();
+        self.log.unsent = self.log.tail.unwritten();
         self.submit(ctx);
     }
 }

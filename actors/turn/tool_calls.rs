@@ -46,7 +46,7 @@ impl Turn {
             NextStep::Wait => {}
             NextStep::StartCalls(batch) => batch.into_iter().for_each(|next| self.carry_out(next)),
             NextStep::AskModel => match std::mem::take(&mut self.endings.after_calls) {
-                AfterCalls::AskModel => self.go_on(ctx),
+                AfterCalls::AskModel => self.ask_or_compact(ctx),
                 AfterCalls::Remind(text) => self.report(TurnReport::Reminder { text }),
                 AfterCalls::End => self.end(StopReason::MaxTokens),
             },
