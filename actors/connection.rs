@@ -283,7 +283,7 @@ impl Connection {
         }
     }
 
-    /// The extensions beyond the stable protocol that are sent to this client.
+    /// The additions to the stable protocol that are sent to this client.
     fn extras(&self) -> ExtraSet {
         let ports = self.runtime.ports();
         match &self.client.phase {

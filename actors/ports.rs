@@ -65,7 +65,7 @@ pub struct RuntimeSettings {
     pub cancel_timeout: Duration,
     /// The versions of the protocol that clients may speak, lowest first.
     pub protocol_versions: Vec<u16>,
-    /// The extensions beyond the stable protocol that are sent to clients.
+    /// The additions to the stable protocol that are sent to clients.
     pub extras: ExtrasPolicy,
     pub version: &'static str,
     /// The folders of this daemon; a client that expects others is refused.

@@ -2,7 +2,7 @@
 //! connection, because a server may write at any speed and each question is a message to an actor
 //! and a line in the client's outbox.
 //!
-//! A Connection shares this with the editors that it lends to its prompts. The lock is only held
+//! A Connection shares this with the `ClientEditor` of each of its prompts. The lock is only held
 //! briefly.
 
 use std::collections::VecDeque;

@@ -1,11 +1,11 @@
-//! Extensions to the stable protocol, and the clients that do not get them.
+//! Extras: additions to the stable protocol, and the clients that do not get them.
 //!
 //! The extras are on by default. The configuration can turn off single ones or all of them. Clients
 //! that are known to fail on unknown fields or updates are excluded by name and version.
 
 use crate::ClientInfo;
 
-/// An extension that not every client of the protocol knows.
+/// An addition to the stable protocol that not every client knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extra {
     /// `models` in responses that open a session.

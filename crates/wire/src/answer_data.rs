@@ -26,7 +26,7 @@ pub struct AgentInfo {
     pub key_variables: Vec<KeyVariable>,
     /// Whether the client can run acpd's login command in a terminal.
     pub terminal_login: bool,
-    /// The extensions of the stable protocol that this client receives.
+    /// The extras that this client receives.
     pub extras: ExtraSet,
 }
 
@@ -44,6 +44,6 @@ pub struct SessionOptions {
     pub hosted: Option<Offer>,
     /// Whether the client shows options that are on or off.
     pub switches: bool,
-    /// The extensions of the stable protocol that this client receives.
+    /// The extras that this client receives.
     pub extras: ExtraSet,
 }

@@ -25,7 +25,7 @@ pub struct Viewer {
     /// of them again.
     pub with_positions: bool,
     pub capabilities: ClientCapabilities,
-    /// The extensions of the stable protocol that this client receives.
+    /// The extras that this client receives.
     pub extras: ExtraSet,
 }
 

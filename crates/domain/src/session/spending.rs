@@ -3,7 +3,7 @@
 //! continues. There is one such question at a time, and its answer applies to all work that it
 //! holds back. It is a permission question about a call that exists only in the log, so it is
 //! shown, answered and kept across restarts like every other one. If a sub-agent is the first to
-//! reach the limit, the question is one of the sub-agent, and ends with the daemon as it does.
+//! reach the limit, the question belongs to it and, like the sub-agent, ends with the daemon.
 
 use super::activity::Activity;
 use super::effect::{Effect, Purpose, StartTurn, SubAgentInput, TurnInput};

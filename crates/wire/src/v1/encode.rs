@@ -92,7 +92,7 @@ pub(crate) fn session_facts(meta: &SessionMeta, activity: ActivityCard) -> Value
     facts
 }
 
-/// The answer to `session/prompt`. `usage` is an extension of the stable protocol.
+/// The answer to `session/prompt`. `usage` is one of the extras.
 pub fn prompt_answer(reason: &StopReason, usage: Option<&Usage>) -> Result<Value, RpcError> {
     let reason = match reason {
         StopReason::EndTurn => acp::StopReason::EndTurn,
