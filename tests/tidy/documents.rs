@@ -1,5 +1,5 @@
-//! Pages that must match the code: the tests that they name, and the methods that they list. Their
-//! lines have at most 100 columns.
+//! Pages that must match the code: the tests that they name, and the methods and files that they
+//! list. Their lines have at most 100 columns.
 
 use std::collections::BTreeSet;
 
@@ -35,6 +35,28 @@ fn undocumented_methods(files: &[File]) -> Vec<String> {
     let methods = constants.filter_map(|line| line.split('"').nth(1));
     let missing = methods.filter(|method| !page.contains(&format!("`{method}`")));
     missing.map(|method| format!("docs/protocol.md: say how far `{method}` is, and which test proves it")).collect()
+}
+
+/// The tables of docs/architecture.md that begin with "file in" list every file of a folder, and no
+/// other.
+fn unlisted_files(files: &[File]) -> Vec<String> {
+    const PAGE: &str = "docs/architecture.md";
+    let page = files.iter().find(|file| file.path == PAGE).map_or("", |file| file.text.as_str());
+    let mut complaints = Vec::new();
+    for table in page.split("\n| file in `").skip(1) {
+        let Some((folder, rows)) = table.split_once('`') else { continue };
+        let rows = rows.lines().skip(2).map_while(|row| row.strip_prefix("| `"));
+        let listed: BTreeSet<&str> =
+            rows.filter_map(|row| row.split('|').next()).flat_map(|cell| cell.split('`').step_by(2)).collect();
+        let inside = files.iter().filter(|file| file.is_rust() && !file.is_test());
+        let inside = inside.filter_map(|file| file.path.strip_prefix(folder)?.strip_prefix('/')?.strip_suffix(".rs"));
+        let there: BTreeSet<&str> = inside.filter(|name| !name.contains('/')).collect();
+        let missing = there.difference(&listed).map(|name| format!("{PAGE}: say what `{folder}/{name}.rs` contains"));
+        complaints.extend(missing);
+        let gone = listed.difference(&there).map(|name| format!("{PAGE}: there is no `{folder}/{name}.rs`"));
+        complaints.extend(gone);
+    }
+    complaints
 }
 
 /// Lines of a page. Code, tables and the addresses of links cannot be wrapped.
@@ -74,6 +96,11 @@ fn every_method_is_documented() {
 }
 
 #[test]
+fn tables_of_files_list_the_files_that_exist() {
+    hold(unlisted_files(&tree()));
+}
+
+#[test]
 fn docs_are_held_against_the_code() {
     let source = file("tests/a.rs", "async fn a_test_that_is_there() {}");
     let page = |text: &str| file("docs/architecture.md", text);
@@ -82,6 +109,11 @@ fn docs_are_held_against_the_code() {
     let methods = file("crates/wire/src/method.rs", "pub const A: &str = \"a/b\";\n");
     assert_eq!(undocumented_methods(&[methods.clone(), file("docs/protocol.md", "`a/b`")]).len(), 0);
     assert_eq!(undocumented_methods(&[methods, file("docs/protocol.md", "a/b")]).len(), 1);
+    let table = page("# A\n\n| file in `src` | rules |\n|---|---|\n| `a`, `b` | `x` |\n| `c` | y |\n\n| `d` | z |\n");
+    let sources = ["src/a.rs", "src/b.rs", "src/e.rs", "src/a/f.rs", "src/tests.rs"].map(|path| file(path, "//! F."));
+    let found = unlisted_files(&[&[table][..], &sources[..]].concat());
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].contains("`src/e.rs`") && found[1].contains("`src/c.rs`"), "{found:?}");
     let wide = "word ".repeat(21);
     let count = |text: String| too_wide(&[page(&text)]).len();
     assert_eq!(count(format!("{wide}\n| {wide}\n```\n{wide}\n```\n{wide}")), 2);
