@@ -1,5 +1,5 @@
-//! Pages that must match the code: the tests that they name, and the methods and files that they
-//! list. Their lines have at most 100 columns.
+//! Pages that must match the code: the tests that they name, and the methods, files and events that
+//! they list. Their lines have at most 100 columns.
 
 use std::collections::BTreeSet;
 
@@ -59,6 +59,34 @@ fn unlisted_files(files: &[File]) -> Vec<String> {
     complaints
 }
 
+/// Every kind of event stands in the row of docs/architecture.md for its durability.
+fn events_in_wrong_rows(files: &[File]) -> Vec<String> {
+    const PAGE: &str = "docs/architecture.md";
+    let text = |path: &str| files.iter().find(|file| file.path == path).map_or("", |file| file.text.as_str());
+    let code = text("crates/domain/src/event.rs").split_once("fn durability").map_or("", |(_, rest)| rest);
+    let code = code.split_once("\n    }\n").map_or(code, |(body, _)| body);
+    if code.is_empty() {
+        return vec!["crates/domain/src/event.rs: there is no `durability`".to_owned()];
+    }
+    // The kinds of events stand before the durability that they have.
+    let mut arms = code.split("Durability::");
+    let mut before = arms.next().unwrap_or_default();
+    let mut complaints = Vec::new();
+    for arm in arms {
+        let end = match arm.split(|letter| !is_name(letter)).next() {
+            Some("Soon") => "| stored soon",
+            Some("Written") => "| written |",
+            _ => "| synced |",
+        };
+        let row = text(PAGE).lines().find(|line| line.starts_with("| `") && line.contains(end)).unwrap_or_default();
+        let kinds = before.split("::").skip(1).filter_map(|rest| rest.split(|letter| !is_name(letter)).next());
+        let missing = kinds.filter(|kind| *kind != "Hosted" && !row.contains(&format!("`{kind}`")));
+        complaints.extend(missing.map(|kind| format!("{PAGE}: name `{kind}` in the row that ends with `{end}`")));
+        before = arm;
+    }
+    complaints
+}
+
 /// Lines of a page. Code, tables and the addresses of links cannot be wrapped.
 fn too_wide(files: &[File]) -> Vec<String> {
     const WIDEST: usize = 100;
@@ -101,6 +129,11 @@ fn tables_of_files_list_the_files_that_exist() {
 }
 
 #[test]
+fn the_table_of_durability_is_right() {
+    hold(events_in_wrong_rows(&tree()));
+}
+
+#[test]
 fn docs_are_held_against_the_code() {
     let source = file("tests/a.rs", "async fn a_test_that_is_there() {}");
     let page = |text: &str| file("docs/architecture.md", text);
@@ -114,6 +147,13 @@ fn docs_are_held_against_the_code() {
     let found = unlisted_files(&[&[table][..], &sources[..]].concat());
     assert_eq!(found.len(), 2, "{found:?}");
     assert!(found[0].contains("`src/e.rs`") && found[1].contains("`src/c.rs`"), "{found:?}");
+    let source = concat!(
+        "    fn durability(&self) {\n        Self::A | Self::B => Durability::Soon,\n",
+        "        Self::Hosted { event: HostedEvent::C } => Durability::Synced,\n    }\n",
+    );
+    let events = file("crates/domain/src/event.rs", source);
+    assert!(events_in_wrong_rows(&[events.clone(), page("| `A`, `B` | stored soon |\n| `C` | synced |")]).is_empty());
+    assert_eq!(events_in_wrong_rows(&[events, page("| `A` | stored soon |\n| `B`, `C` | synced |")]).len(), 1);
     let wide = "word ".repeat(21);
     let count = |text: String| too_wide(&[page(&text)]).len();
     assert_eq!(count(format!("{wide}\n| {wide}\n```\n{wide}\n```\n{wide}")), 2);

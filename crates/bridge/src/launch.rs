@@ -41,7 +41,8 @@ const START_DEADLINE: Duration = Duration::from_secs(15);
 const RETURN_DEADLINE: Duration = Duration::from_secs(12);
 
 /// Settings of the C library's allocator: threads share a few heaps, and free memory soon returns
-/// to the system. Without them, a daemon keeps twice the memory after a busy hour.
+/// to the system. Without them, a daemon keeps much memory that it no longer needs after a busy
+/// hour.
 pub const ALLOCATOR: [(&str, &str); 3] =
     [("MALLOC_ARENA_MAX", "2"), ("MALLOC_TRIM_THRESHOLD_", "262144"), ("MALLOC_MMAP_THRESHOLD_", "262144")];
 
