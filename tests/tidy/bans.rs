@@ -7,7 +7,7 @@ pub(super) struct Ban {
     pub(super) advice: &'static str,
 }
 
-pub(super) const BANS: [Ban; 27] = [
+pub(super) const BANS: [Ban; 30] = [
     Ban {
         who: |path| path.starts_with("actors/") && !path.starts_with("actors/connection"),
         names: &["wire"],
@@ -22,6 +22,24 @@ pub(super) const BANS: [Ban; 27] = [
         who: |path| path.starts_with("actors/"),
         names: &["std::fs", "std::net", "std::os::unix::net", "tokio::fs", "tokio::net", "interprocess", "reqwest"],
         advice: "actors do no I/O; put it behind a port of `domain` and hand it in through `Ports`",
+    },
+    Ban {
+        who: |path| ["actors/", "crates/domain/", "crates/wire/"].iter().any(|folder| path.starts_with(folder)),
+        names: &[
+            "std::process::Command",
+            "std::sync::Barrier",
+            "std::sync::Condvar",
+            "std::sync::mpsc",
+            "std::thread::park",
+            "std::thread::scope",
+            "std::thread::spawn",
+        ],
+        advice: "this code runs on the threads of actors, which must not wait; put it behind a port of `domain`",
+    },
+    Ban {
+        who: |path| path.starts_with("actors/cursor"),
+        names: &["crate::connection"],
+        advice: "a cursor reads on when its `OutboxGate` has room; which client that is for, only the Connection knows",
     },
     Ban {
         who: |path| path.starts_with("crates/domain/"),
@@ -150,6 +168,11 @@ pub(super) const BANS: [Ban; 27] = [
             "std::net",
         ],
         advice: "terminal turns data into text; subcommands in src/commands fetch the data and read keys",
+    },
+    Ban {
+        who: |path| !path.starts_with("crates/domain/"),
+        names: &["jiff"],
+        advice: "times are `domain::Millis`, which reads and writes them",
     },
     Ban {
         who: |path| !path.starts_with("crates/history/"),

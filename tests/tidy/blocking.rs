@@ -1,15 +1,20 @@
 //! No blocking call is reachable from an actor, as far as text can show it. An arbiter runs many
 //! actors on one thread: one `stat` on a network folder that does not answer would freeze them all.
 //!
-//! Actors name no call that blocks, and every port method that is not async is listed here with the
-//! reason why it does not block. Ports report typed errors, because a caller can only match on
-//! those.
+//! Actors, and the crates whose code runs on their threads, name no call that blocks. Every trait
+//! of `domain` is a port, and every port method that is not async is listed here with the reason
+//! why it does not block. Ports report typed errors, because a caller can only match on those.
+//!
+//! What text cannot show is the work of a port's implementation before its first await. It belongs
+//! inside `spawn_blocking`.
 
 use crate::source::{File, code, hold, is_name, tree};
 
-/// Words that no code of an actor contains: methods of `Path` that look at the disk, and calls that
-/// park the thread.
-const BLOCKING: [&str; 15] = [
+/// The folders whose code runs on the threads of actors.
+const ON_ACTORS_THREADS: [&str; 3] = ["actors/", "crates/domain/src/", "crates/wire/src/"];
+
+/// Calls that block: methods of `Path` that look at the disk, and calls that park the thread.
+const BLOCKING: [&str; 17] = [
     "canonicalize",
     "read_dir",
     "read_link",
@@ -25,24 +30,8 @@ const BLOCKING: [&str; 15] = [
     "blocking_recv",
     "blocking_send",
     "blocking_lock",
-];
-
-/// The traits that actors call, by the file in crates/domain/src that declares them.
-const PORTS: [(&str, &str); 14] = [
-    ("account.rs", "Accounts"),
-    ("instructions.rs", "Instructions"),
-    ("budget.rs", "Ledger"),
-    ("editor.rs", "Editor"),
-    ("history.rs", "History"),
-    ("hosted/port.rs", "AgentLink"),
-    ("hosted/port.rs", "Agents"),
-    ("model.rs", "Catalogue"),
-    ("model.rs", "Model"),
-    ("site.rs", "Folders"),
-    ("tool.rs", "Job"),
-    ("tool/host.rs", "ToolHost"),
-    ("tool.rs", "Toolbox"),
-    ("worktree.rs", "Worktrees"),
+    "recv_timeout",
+    "wait_timeout",
 ];
 
 /// The methods of ports that return at once, and why they can.
@@ -87,27 +76,40 @@ const IMMEDIATE: [(&str, &str); 38] = [
     ("Toolbox::stop_background", "signals a task"),
 ];
 
-/// Calls in actors that would block their thread.
+/// The calls in a line that would block their thread. A field or a variable of such a name is no
+/// call.
+fn blocking_words(line: &str) -> impl Iterator<Item = &str> {
+    let words = line.split(|letter| !is_name(letter)).filter(|word| BLOCKING.contains(word));
+    words.filter(move |word| {
+        let mut found = line.match_indices(*word);
+        found.any(|(at, _)| line[at + word.len()..].starts_with('(') || line[..at].ends_with("::"))
+    })
+}
+
+/// Calls that would block the thread of an actor.
 pub(super) fn blocking_calls(files: &[File]) -> Vec<String> {
     let mut complaints = Vec::new();
-    for file in files.iter().filter(|file| file.is_rust() && file.path.starts_with("actors/")) {
+    let is_actors = |path: &str| ON_ACTORS_THREADS.iter().any(|folder| path.starts_with(folder));
+    for file in files.iter().filter(|file| file.is_rust() && is_actors(&file.path)) {
         for (number, line) in (1..).zip(code(&file.text).lines()) {
-            for word in line.split(|letter| !is_name(letter)).filter(|word| BLOCKING.contains(word)) {
-                complaints.push(format!(
-                    "{}:{number}: `{word}` may block the arbiter; put it behind an async port",
-                    file.path
-                ));
-            }
+            complaints.extend(blocking_words(line).map(|word| {
+                format!("{}:{number}: `{word}` may block the arbiter; put it behind an async port", file.path)
+            }));
         }
     }
     complaints
 }
 
-/// A method of a trait: its name, and all of its signature.
-fn methods(code: &str, name: &str) -> Vec<(String, String)> {
-    let Some(start) = code.find(&format!("pub trait {name}:")) else { return Vec::new() };
-    let body = &code[start..];
-    let body = &body[..body.find("\n}").unwrap_or(body.len())];
+/// The traits of a file of `domain`: the name of each, and its body.
+fn ports(code: &str) -> impl Iterator<Item = (&str, &str)> {
+    code.split("\npub trait ").skip(1).map(|declared| {
+        let name = &declared[..declared.find(|letter| !is_name(letter)).unwrap_or(declared.len())];
+        (name, &declared[..declared.find("\n}").unwrap_or(declared.len())])
+    })
+}
+
+/// The methods of a trait: the name of each, and all of its signature.
+fn methods(body: &str) -> Vec<(String, String)> {
     let mut methods = Vec::new();
     for declared in body.split("\n    fn ").skip(1) {
         let end = declared.find(['{', ';']).unwrap_or(declared.len());
@@ -122,10 +124,11 @@ fn methods(code: &str, name: &str) -> Vec<(String, String)> {
 pub(super) fn port_methods(files: &[File], immediate: &[(&str, &str)]) -> Vec<String> {
     let mut complaints = Vec::new();
     let mut listed: Vec<&str> = immediate.iter().map(|(method, _)| *method).collect();
-    for (name, port) in PORTS {
-        let path = format!("crates/domain/src/{name}");
-        let Some(file) = files.iter().find(|file| file.path == path) else { continue };
-        for (method, signature) in methods(&code(&file.text), port) {
+    let of_domain = files.iter().filter(|file| file.is_rust() && file.path.starts_with("crates/domain/src/"));
+    for file in of_domain {
+        let (path, code) = (&file.path, code(&file.text));
+        let all = ports(&code).flat_map(|(port, body)| methods(body).into_iter().map(move |method| (port, method)));
+        for (port, (method, signature)) in all {
             let method = format!("{port}::{method}");
             if signature.contains(", String>") && signature.contains("Result<") {
                 complaints.push(format!("{path}: `{method}` fails with a text; declare an error type"));
@@ -160,11 +163,14 @@ fn calls_that_block_and_ports_that_may_are_found() {
     let file = |path: &str, text: &str| vec![File { path: path.to_owned(), text: text.to_owned() }];
     let actor = |text: &str| blocking_calls(&file("actors/session.rs", text)).len();
     assert_eq!(actor("fn f(p: &Path) -> bool { p.is_dir() }"), 1);
+    assert_eq!(actor("fn f(p: &[PathBuf]) { p.iter().any(Path::exists) }"), 1);
     assert_eq!(actor("// p.is_dir() would block\nfn f() { let is_directory = 1; }"), 0);
+    assert_eq!(actor("fn f(card: &Card) -> bool { card.exists }"), 0);
+    assert_eq!(blocking_calls(&file("crates/domain/src/site.rs", "p.exists()")).len(), 1);
     assert_eq!(blocking_calls(&file("crates/process/src/lib.rs", "p.is_dir()")).len(), 0);
 
     let port =
-        |methods: &str| file("crates/domain/src/site.rs", &format!("pub trait Folders: Send {{\n{methods}\n}}\n"));
+        |methods: &str| file("crates/domain/src/new.rs", &format!("\npub trait Folders: Send {{\n{methods}\n}}\n"));
     let none: [(&str, &str); 0] = [];
     let count = |methods: &str| port_methods(&port(methods), &none).len();
     assert_eq!(count("    fn look(&self, path: &Path) -> bool;"), 1);

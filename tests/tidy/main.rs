@@ -14,6 +14,7 @@ mod manifests;
 mod names;
 mod pointers;
 mod shape;
+mod single_places;
 mod sizes;
 mod sleepers;
 mod source;

@@ -17,6 +17,11 @@ impl Millis {
         Self(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
     }
 
+    /// Returns the whole seconds since 1970.
+    pub fn seconds(self) -> u64 {
+        self.0 / 1000
+    }
+
     /// Writes the time as RFC 3339 to the millisecond, such as `2025-07-01T12:30:00.250Z`.
     pub fn to_rfc3339(self) -> String {
         format!("{:.3}", self.timestamp())

@@ -11,7 +11,8 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+
+use domain::Millis;
 
 use crate::database::{self, Database, DatabaseError, guarded};
 use crate::keys::{self, ListPosition};
@@ -170,7 +171,7 @@ fn forget_move(folder: &Path) -> Result<(), DatabaseError> {
 }
 
 fn move_aside(folder: &Path) -> Result<PathBuf, DatabaseError> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let now = Millis::now().seconds();
     let mut name = folder.as_os_str().to_owned();
     name.push(format!(".broken-{now}"));
     let mut aside = PathBuf::from(&name);

@@ -5,8 +5,9 @@
 //! in the process tree they are, even after a restart. A command can remove the tag from what it
 //! starts. The tag only stops accidents and simple tricks; the sandbox is the security boundary.
 
-use std::time::{SystemTime, UNIX_EPOCH};
 use std::{fs, io};
+
+use domain::Millis;
 
 pub const VARIABLE: &str = "ACPD_TOOL";
 
@@ -28,8 +29,8 @@ impl ProcessTag {
     /// process ids are reused.
     pub(crate) fn started(value: Option<&String>, helper: u32) -> Self {
         let owner = value.map(|value| Self::read(value).owner).unwrap_or_default();
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { start: format!("{helper}-{}", now.as_nanos()), owner }
+        let Millis(now) = Millis::now();
+        Self { start: format!("{helper}-{now}"), owner }
     }
 
     pub(crate) fn value(&self) -> String {

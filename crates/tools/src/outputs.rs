@@ -7,9 +7,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use domain::SessionId;
+use domain::{Millis, SessionId};
 
 use crate::ToolSettings;
 
@@ -35,7 +34,7 @@ pub(crate) fn next_file(settings: &ToolSettings, session: &SessionId) -> Option<
         // A file that cannot be deleted only takes up space.
         let _ = fs::remove_file(oldest);
     }
-    let millis = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
+    let Millis(millis) = Millis::now();
     // The names sort by age.
     Some(folder.join(format!("{millis:014}-{:03}.txt", COUNTER.fetch_add(1, Ordering::Relaxed) % 1000)))
 }

@@ -1,8 +1,10 @@
 //! Decides where the prompt comes from, and which files are sent with it.
 
 use std::io::{self, IsTerminal, Read};
+use std::path::Path;
 
 use anyhow::{Context, bail};
+use domain::resource_link::file_uri;
 use serde_json::{Value, json};
 
 use super::attachments;
@@ -57,5 +59,6 @@ pub(super) fn text(text: &str) -> Value {
 }
 
 fn context(text: &str) -> Value {
-    json!({ "type": "resource", "resource": { "uri": "file:///dev/stdin", "mimeType": "text/plain", "text": text } })
+    let uri = file_uri(Path::new("/dev/stdin"));
+    json!({ "type": "resource", "resource": { "uri": uri, "mimeType": "text/plain", "text": text } })
 }

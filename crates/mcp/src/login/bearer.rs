@@ -2,8 +2,9 @@
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
+use domain::Millis;
 use reqwest::Url;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use tokio::sync::watch;
@@ -59,7 +60,7 @@ impl Bearer {
         let loaded = self.logins.load(&self.server).await;
         self.set_problem(loaded.as_ref().err().map(io::Error::to_string));
         let login = loaded.ok()??;
-        if !login.is_due(SystemTime::now()) {
+        if !login.is_due(Millis::now()) {
             return Some(login.access_token);
         }
         match self.renewed(&login.access_token).await {
@@ -92,7 +93,7 @@ impl Bearer {
         // Another connection may have renewed it in the meantime, or the user may have logged in
         // again.
         let Some(login) = self.logins.load(&self.server).await? else { return Ok(Renewal::NeedsLogin) };
-        let now = SystemTime::now();
+        let now = Millis::now();
         if login.access_token != refused && !login.is_due(now) {
             return Ok(Renewal::Token(login.access_token));
         }
@@ -124,7 +125,7 @@ impl Bearer {
         Ok(login.map_or(Renewal::NeedsLogin, |login| Renewal::Token(login.access_token)))
     }
 
-    /// Returns the login that the server wants and that there is not.
+    /// Returns the login that the server demands, if it demands one.
     pub(crate) fn demand(&self) -> Option<Demand> {
         self.demand.borrow().clone()
     }

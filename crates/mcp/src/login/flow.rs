@@ -3,8 +3,8 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::SystemTime;
 
+use domain::Millis;
 use reqwest::Url;
 use rmcp::transport::auth::{AuthError, AuthorizationManager, AuthorizationMetadata, OAuthClientConfig};
 
@@ -157,7 +157,7 @@ impl PendingLogin {
         // The library's type needs its OAuth crate to be read; its JSON is that of the standard.
         let answer = serde_json::to_value(&answer).and_then(serde_json::from_value::<TokenAnswer>);
         let unusable = || LoginError::Protocol("the server's answer has no usable token".to_owned());
-        login.renew(answer.map_err(|_| unusable())?.checked()?, SystemTime::now());
+        login.renew(answer.map_err(|_| unusable())?.checked()?, Millis::now());
         Ok(login)
     }
 }

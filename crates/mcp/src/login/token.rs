@@ -2,8 +2,9 @@
 //! Pure.
 
 use std::fmt;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
+use domain::Millis;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -53,13 +54,13 @@ impl fmt::Debug for Login {
 
 impl Login {
     /// Returns whether the access token should be renewed before it is used.
-    pub(crate) fn is_due(&self, now: SystemTime) -> bool {
-        self.refresh_token.is_some() && self.renew_at.is_some_and(|at| seconds(now) >= at)
+    pub(crate) fn is_due(&self, now: Millis) -> bool {
+        self.refresh_token.is_some() && self.renew_at.is_some_and(|at| now.seconds() >= at)
     }
 
     /// Takes over the tokens of an answer. A server that sends no new refresh token lets us keep
     /// the old one.
-    pub(crate) fn renew(&mut self, answer: TokenAnswer, now: SystemTime) {
+    pub(crate) fn renew(&mut self, answer: TokenAnswer, now: Millis) {
         self.access_token = answer.access_token;
         self.refresh_token = answer.refresh_token.or(self.refresh_token.take());
         self.renew_at = answer.expires_in.map(|lifetime| renew_at(lifetime, now));
@@ -144,7 +145,7 @@ pub(crate) fn standardised(body: Vec<u8>) -> Vec<u8> {
 
 /// The answer of a token endpoint that refuses.
 #[derive(Deserialize)]
-struct Refusal {
+struct TokenErrorBody {
     error: String,
     #[serde(default)]
     error_description: Option<String>,
@@ -180,11 +181,11 @@ impl TokenAnswer {
             let read = serde_json::from_slice::<Self>(body).ok().and_then(|answer| answer.checked().ok());
             return read.ok_or_else(|| TokenFailure::Other("its answer has no usable token".to_owned()));
         }
-        match serde_json::from_slice::<Refusal>(body) {
+        match serde_json::from_slice::<TokenErrorBody>(body) {
             Ok(refusal) if ["invalid_grant", "invalid_client", "unauthorized_client"].contains(&&*refusal.error) => {
                 Err(TokenFailure::Rejected)
             }
-            Ok(Refusal { error, error_description }) => {
+            Ok(TokenErrorBody { error, error_description }) => {
                 let why = error_description.map(|text| format!(": {text}")).unwrap_or_default();
                 Err(TokenFailure::Other(format!("it answered {status}, {error}{why}")))
             }
@@ -193,23 +194,19 @@ impl TokenAnswer {
     }
 }
 
-fn seconds(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
-}
-
 /// Returns when a token of this lifetime should be renewed: a little before its end, but not before
 /// half of its time.
-pub(crate) fn renew_at(lifetime: Duration, now: SystemTime) -> u64 {
+pub(crate) fn renew_at(lifetime: Duration, now: Millis) -> u64 {
     let lifetime = lifetime.as_secs().min(LONGEST_LIFETIME);
-    seconds(now) + lifetime - RENEW_BEFORE_EXPIRY.min(lifetime / 2)
+    now.seconds() + lifetime - RENEW_BEFORE_EXPIRY.min(lifetime / 2)
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
 
-    fn at(seconds: u64) -> SystemTime {
-        UNIX_EPOCH + Duration::from_secs(seconds)
+    fn at(seconds: u64) -> Millis {
+        Millis(seconds * 1000)
     }
 
     pub(crate) fn login() -> Login {
