@@ -36,7 +36,7 @@ pub struct ShellScript {
     pub commands: Vec<SimpleCommand>,
     /// Whether the text ends inside a construct or is nested too deeply, so that there may be more
     /// commands.
-    pub is_torn: bool,
+    pub is_incomplete: bool,
 }
 
 /// A program with its arguments, as far as they are known, without redirections.
@@ -177,7 +177,7 @@ impl Reader {
         loop {
             while self.skip(" ") || self.skip("\t") || self.skip("\\\n") {}
             let Some(c) = self.peek() else {
-                self.script.is_torn |= end.is_some();
+                self.script.is_incomplete |= end.is_some();
                 break;
             };
             match c {
@@ -192,7 +192,7 @@ impl Reader {
                 }
                 // What looks like arithmetic may be a group after all, and `#` may begin a comment.
                 '#' if self.arithmetic > 0 => {
-                    self.script.is_torn = true;
+                    self.script.is_incomplete = true;
                     self.at += 1;
                 }
                 '#' => while self.peek().is_some_and(|c| c != '\n') && self.next().is_some() {},
@@ -233,7 +233,7 @@ impl Reader {
     fn descend(&mut self) {
         self.depth += 1;
         if self.depth > MAX_NESTING {
-            self.script.is_torn = true;
+            self.script.is_incomplete = true;
             self.at = self.chars.len();
         }
     }
@@ -335,6 +335,6 @@ impl Reader {
 
     fn adopt(&mut self, script: ShellScript) {
         self.script.commands.extend(script.commands);
-        self.script.is_torn |= script.is_torn;
+        self.script.is_incomplete |= script.is_incomplete;
     }
 }

@@ -203,13 +203,13 @@ impl Editor {
     /// Expects an answer to a request that was sent elsewhere, such as over a connection that was
     /// cut.
     pub fn expect(&mut self, id: u64, method: &str) {
-        self.replies.owe(&id.to_string(), Some(method.to_owned()));
+        self.replies.expect(&id.to_string(), Some(method.to_owned()));
     }
 
     /// Lists what has not been answered: ids as written, with methods, which are empty for messages
     /// that are not requests.
     pub fn unanswered(&self) -> Vec<(String, String)> {
-        self.replies.unpaid()
+        self.replies.unanswered()
     }
 
     /// Returns the number of messages received.

@@ -33,7 +33,8 @@ struct ExpectedReplies {
     /// one id for several requests at a time, an answer must fit one of them. None stands for a
     /// message that is not a request, which only an error can answer.
     methods: Vec<Option<String>>,
-    owed: usize,
+    /// How many answers are still expected.
+    missing: usize,
 }
 
 /// An answer that a frame requires.
@@ -45,32 +46,32 @@ struct ExpectedReply {
 
 /// Returns the ids, as written, that the reader of this frame must answer.
 pub fn expected_reply_ids(frame: &[u8]) -> Vec<String> {
-    owed(frame).into_iter().map(|owed| owed.id).collect()
+    expected_replies(frame).into_iter().map(|reply| reply.id).collect()
 }
 
 /// Returns one expected reply per message of a batch that has an id or is invalid, and at most one
 /// for any other frame.
-fn owed(frame: &[u8]) -> Vec<ExpectedReply> {
+fn expected_replies(frame: &[u8]) -> Vec<ExpectedReply> {
     let text = std::str::from_utf8(frame).unwrap_or_default();
     match serde_json::from_str::<Vec<&RawValue>>(text) {
-        Ok(batch) if !batch.is_empty() => batch.iter().filter_map(|message| owed_by_one(message.get())).collect(),
-        Ok(_) | Err(_) => owed_by_one(text).into_iter().collect(),
+        Ok(batch) if !batch.is_empty() => batch.iter().filter_map(|message| expected_by_one(message.get())).collect(),
+        Ok(_) | Err(_) => expected_by_one(text).into_iter().collect(),
     }
 }
 
-fn owed_by_one(text: &str) -> Option<ExpectedReply> {
-    let owed = |id: &str, method, fields| Some(ExpectedReply { id: id.to_owned(), method, fields });
-    let Ok(fields) = serde_json::from_str::<Fields>(text) else { return owed("null", None, Fields::new()) };
+fn expected_by_one(text: &str) -> Option<ExpectedReply> {
+    let reply = |id: &str, method, fields| Some(ExpectedReply { id: id.to_owned(), method, fields });
+    let Ok(fields) = serde_json::from_str::<Fields>(text) else { return reply("null", None, Fields::new()) };
     let id = fields.get("id").map(|id| id.get().to_owned());
     if id.as_ref().is_some_and(|id| id.starts_with(['{', '[', 't', 'f'])) {
-        return owed("null", None, fields);
+        return reply("null", None, fields);
     }
     let method = fields.get("method").map(|method| serde_json::from_str::<String>(method.get()));
     let is_reply = fields.contains_key("result") || fields.get("error").is_some_and(|error| error.get() != "null");
     match (method, id) {
-        (Some(Ok(method)), Some(id)) => owed(&id, Some(method), fields),
-        (Some(Err(_)), id) => owed(id.as_deref().unwrap_or("null"), None, fields),
-        (None, id) if !is_reply => owed(id.as_deref().unwrap_or("null"), None, fields),
+        (Some(Ok(method)), Some(id)) => reply(&id, Some(method), fields),
+        (Some(Err(_)), id) => reply(id.as_deref().unwrap_or("null"), None, fields),
+        (None, id) if !is_reply => reply(id.as_deref().unwrap_or("null"), None, fields),
         (Some(Ok(_)), None) | (None, _) => None,
     }
 }
@@ -78,29 +79,29 @@ fn owed_by_one(text: &str) -> Option<ExpectedReply> {
 impl ReplyTracker {
     /// Records a sent frame, as far as it requires an answer.
     pub(crate) fn sent(&mut self, frame: &[u8]) {
-        for ExpectedReply { id, method, fields } in owed(frame) {
+        for ExpectedReply { id, method, fields } in expected_replies(frame) {
             if let Some(method) = &method {
                 self.note_session(method, &fields);
             }
-            self.owe(&id, method);
+            self.expect(&id, method);
         }
     }
 
     /// Records that an answer is expected to a request which this editor did not send itself.
-    pub(crate) fn owe(&mut self, id: &str, method: Option<String>) {
-        match self.expected.iter_mut().find(|debt| debt.id == id) {
-            Some(debt) => {
-                debt.methods.push(method);
-                debt.owed += 1;
+    pub(crate) fn expect(&mut self, id: &str, method: Option<String>) {
+        match self.expected.iter_mut().find(|replies| replies.id == id) {
+            Some(replies) => {
+                replies.methods.push(method);
+                replies.missing += 1;
             }
-            None => self.expected.push(ExpectedReplies { id: id.to_owned(), methods: vec![method], owed: 1 }),
+            None => self.expected.push(ExpectedReplies { id: id.to_owned(), methods: vec![method], missing: 1 }),
         }
     }
 
     /// Removes one expected answer under an id.
     fn settle(&mut self, at: usize) {
-        self.expected[at].owed -= 1;
-        if self.expected[at].owed == 0 {
+        self.expected[at].missing -= 1;
+        if self.expected[at].missing == 0 {
             self.expected.remove(at);
         }
     }
@@ -151,7 +152,7 @@ impl ReplyTracker {
 
     fn pay(&mut self, id: &str, result: &Value) -> Result<(), String> {
         let mut why = format!("nobody waits for an answer to {id}");
-        let Some(at) = self.expected.iter().position(|debt| debt.id == id) else { return Err(why) };
+        let Some(at) = self.expected.iter().position(|replies| replies.id == id) else { return Err(why) };
         for method in self.expected[at].methods.iter().flatten() {
             let agrees = method == "initialize" && result["protocolVersion"] == 2;
             let version = if agrees { Version::V2 } else { self.version };
@@ -170,7 +171,7 @@ impl ReplyTracker {
 
     fn default_on(&mut self, id: &str, error: &Value) -> Result<(), String> {
         self.version.error(error)?;
-        match self.expected.iter().position(|debt| debt.id == id) {
+        match self.expected.iter().position(|replies| replies.id == id) {
             Some(at) => self.settle(at),
             None if id == "null" => self.strays += 1,
             None => return Err(format!("nobody waits for an answer to {id}")),
@@ -180,10 +181,10 @@ impl ReplyTracker {
 
     /// Lists the expected answers: ids as written, with methods, which are empty for messages that
     /// are not requests.
-    pub(crate) fn unpaid(&self) -> Vec<(String, String)> {
-        let each = |debt: &ExpectedReplies| {
-            let methods = debt.methods[debt.methods.len() - debt.owed..].to_vec();
-            let id = debt.id.clone();
+    pub(crate) fn unanswered(&self) -> Vec<(String, String)> {
+        let each = |replies: &ExpectedReplies| {
+            let methods = replies.methods[replies.methods.len() - replies.missing..].to_vec();
+            let id = replies.id.clone();
             methods.into_iter().map(move |method| (id.clone(), method.unwrap_or_default()))
         };
         self.expected.iter().flat_map(each).collect()
@@ -205,43 +206,43 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_request_is_paid_once_with_its_own_id() {
-        let mut accounts = ReplyTracker::default();
-        accounts.sent(br#"{"id":1.0,"method":"session/set_mode"}"#);
-        assert!(accounts.received(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#).is_err());
-        assert_eq!(accounts.unpaid(), [("1.0".to_owned(), "session/set_mode".to_owned())]);
-        accounts.received(r#"{"jsonrpc":"2.0","id":1.0,"result":{}}"#).unwrap();
-        assert!(accounts.received(r#"{"jsonrpc":"2.0","id":1.0,"result":{}}"#).is_err());
-        assert_eq!(accounts.unpaid(), []);
+    fn each_request_is_answered_once_under_its_own_id() {
+        let mut tracker = ReplyTracker::default();
+        tracker.sent(br#"{"id":1.0,"method":"session/set_mode"}"#);
+        assert!(tracker.received(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#).is_err());
+        assert_eq!(tracker.unanswered(), [("1.0".to_owned(), "session/set_mode".to_owned())]);
+        tracker.received(r#"{"jsonrpc":"2.0","id":1.0,"result":{}}"#).unwrap();
+        assert!(tracker.received(r#"{"jsonrpc":"2.0","id":1.0,"result":{}}"#).is_err());
+        assert_eq!(tracker.unanswered(), []);
     }
 
     #[test]
-    fn an_invalid_request_is_owed_exactly_one_error() {
-        let mut accounts = ReplyTracker::default();
+    fn an_invalid_request_gets_exactly_one_error() {
+        let mut tracker = ReplyTracker::default();
         for frame in [&b"rubbish"[..], b"[]", b"\xff", b"{}", br#"{"id":{},"method":"a"}"#, br#"{"method":1}"#] {
-            accounts.sent(frame);
+            tracker.sent(frame);
         }
-        accounts.sent(br#"{"method":"session/cancel"}"#);
-        accounts.sent(br#"{"id":1,"result":null}"#);
-        assert_eq!(accounts.unpaid().len(), 6);
+        tracker.sent(br#"{"method":"session/cancel"}"#);
+        tracker.sent(br#"{"id":1,"result":null}"#);
+        assert_eq!(tracker.unanswered().len(), 6);
         assert_eq!(
             expected_reply_ids(br#"[{"id":1,"method":"a"},{"method":"a"},{"id":"b"},7]"#),
             ["1", "\"b\"", "null"]
         );
-        assert!(accounts.received(r#"{"jsonrpc":"2.0","id":null,"result":{}}"#).is_err());
+        assert!(tracker.received(r#"{"jsonrpc":"2.0","id":null,"result":{}}"#).is_err());
         let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no","data":{}}}"#;
-        (0..6).for_each(|_| accounts.received(error).unwrap());
-        assert_eq!((accounts.unpaid().len(), accounts.strays()), (0, 0));
-        accounts.received(error).unwrap();
-        assert_eq!(accounts.strays(), 1);
+        (0..6).for_each(|_| tracker.received(error).unwrap());
+        assert_eq!((tracker.unanswered().len(), tracker.strays()), (0, 0));
+        tracker.received(error).unwrap();
+        assert_eq!(tracker.strays(), 1);
     }
 
     #[test]
     fn updates_of_a_session_reach_only_clients_that_opened_it() {
         let update = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"plan","entries":[]}}}"#;
-        let mut accounts = ReplyTracker::default();
-        assert!(accounts.received(update).is_err());
-        accounts.sent(br#"{"id":1,"method":"session/load","params":{"sessionId":"s"}}"#);
-        accounts.received(update).unwrap();
+        let mut tracker = ReplyTracker::default();
+        assert!(tracker.received(update).is_err());
+        tracker.sent(br#"{"id":1,"method":"session/load","params":{"sessionId":"s"}}"#);
+        tracker.received(update).unwrap();
     }
 }

@@ -10,8 +10,8 @@ mod tables;
 
 use super::{MAX_COMMAND_BYTES, ShellScript, SimpleCommand, Word, has_substitution, read, read_quoted};
 use tables::{
-    COMMAND_OPTIONS, EVALUATORS, FEEDERS, RUN_OPTIONS, SHELLS, SPEAKERS, STARTS_SHELL, UNCERTAIN, WRAPPERS,
-    WRAPPING_SUBCOMMANDS,
+    APPENDING_PROGRAMS, COMMAND_OPTIONS, EVALUATORS, RUN_OPTIONS, SHELL_TEXT_PROGRAMS, SHELLS, STARTS_SHELL, UNCERTAIN,
+    WRAPPERS, WRAPPING_SUBCOMMANDS,
 };
 
 /// The deepest nesting of wrappers that is followed.
@@ -55,7 +55,7 @@ pub fn base(program: &str) -> &str {
 
 impl Programs {
     fn add_script(&mut self, script: ShellScript, depth: usize) {
-        self.hides_some |= script.is_torn;
+        self.hides_some |= script.is_incomplete;
         for SimpleCommand { words, is_fed, is_arithmetic } in script.commands {
             if is_arithmetic {
                 self.add_evaluated(&words, depth);
@@ -91,7 +91,7 @@ impl Programs {
         if let Some(before) = number(WRAPPERS, name).or(is_loader.then_some(0)) {
             self.add_wrapped(name, arguments, before, is_fed, depth);
         }
-        if let Some(before) = number(SPEAKERS, name) {
+        if let Some(before) = number(SHELL_TEXT_PROGRAMS, name) {
             let starts = starts(arguments, before);
             // Without a program these read commands from their input.
             self.hides_some |= starts.len() <= before && (is_fed || name == "parallel");
@@ -161,7 +161,7 @@ impl Programs {
                 return;
             }
             let mut words = arguments[start..].to_vec();
-            if FEEDERS.contains(&name) {
+            if APPENDING_PROGRAMS.contains(&name) {
                 // A placeholder is replaced with unknown text too.
                 words.iter_mut().for_each(|word| word.expands |= word.text.contains("{}"));
                 words.push(Word::unknown());

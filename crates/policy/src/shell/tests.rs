@@ -6,7 +6,7 @@ fn found(text: &str) -> String {
     let script = read(text);
     let word = |word: &Word| if word.expands { format!("{}?", word.text) } else { word.text.clone() };
     let command = |command: &SimpleCommand| command.words.iter().map(word).collect::<Vec<_>>().join(" ");
-    let torn = if script.is_torn { " (torn)" } else { "" };
+    let torn = if script.is_incomplete { " (torn)" } else { "" };
     script.commands.iter().map(command).collect::<Vec<_>>().join(" | ") + torn
 }
 
@@ -65,10 +65,10 @@ fn quotes_go_and_what_the_shell_would_expand_is_marked() {
 #[test]
 fn incomplete_text_is_marked_and_nesting_is_limited() {
     for text in ["a 'b", "a \"b", "a $(b", "a `b", "(a", "a ${b", "a $'b"] {
-        assert!(read(text).is_torn, "{text}");
+        assert!(read(text).is_incomplete, "{text}");
     }
     for piece in ["$(", "${", "\"${", "(", "`\\`", "<("] {
-        assert!(read(&piece.repeat(20_000)).is_torn, "{piece}");
+        assert!(read(&piece.repeat(20_000)).is_incomplete, "{piece}");
     }
 }
 

@@ -52,7 +52,7 @@ impl Reader {
             match self.next() {
                 Some('\'') => return,
                 Some(c) => word.text.push(c),
-                None => return self.script.is_torn = true,
+                None => return self.script.is_incomplete = true,
             }
         }
     }
@@ -80,7 +80,7 @@ impl Reader {
                 }
             }
         }
-        self.script.is_torn |= end.is_some();
+        self.script.is_incomplete |= end.is_some();
     }
 
     /// Parses an expansion, which begins with a dollar sign or a backtick.
@@ -140,7 +140,7 @@ impl Reader {
                 _ => word.text.push(c),
             }
         }
-        self.script.is_torn = true;
+        self.script.is_incomplete = true;
     }
 
     /// Returns the meaning of an escape in `$'...'` if it is certain. The backslash has been
@@ -199,7 +199,7 @@ impl Reader {
                 }
             }
         }
-        self.script.is_torn = true;
+        self.script.is_incomplete = true;
     }
 
     fn backticks(&mut self) {
@@ -210,7 +210,7 @@ impl Reader {
                 Some('\\') if self.peek().is_some_and(|c| "`\\$".contains(c)) => inner.extend(self.next()),
                 Some(c) => inner.push(c),
                 None => {
-                    self.script.is_torn = true;
+                    self.script.is_incomplete = true;
                     break;
                 }
             }

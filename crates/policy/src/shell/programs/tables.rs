@@ -104,11 +104,11 @@ pub(super) const SHELLS: &[&str] = &[
 
 /// Programs that join their arguments and pass them to a shell. The first argument of `ssh` is the
 /// host.
-pub(super) const SPEAKERS: &[(&str, usize)] =
+pub(super) const SHELL_TEXT_PROGRAMS: &[(&str, usize)] =
     &[("eval", 0), ("watch", 0), ("parallel", 0), ("ssh", 1), ("hyperfine", 0), ("tmux", 1)];
 
 /// Programs that append arguments that the text does not show.
-pub(super) const FEEDERS: &[&str] = &["xargs", "parallel"];
+pub(super) const APPENDING_PROGRAMS: &[&str] = &["xargs", "parallel"];
 
 /// Options whose value is a command: each program with its option letters and full option names.
 pub(super) const COMMAND_OPTIONS: &[(&str, &str, &[&str])] = &[
