@@ -30,7 +30,7 @@ use crate::paths::Paths;
 use self::check::shell_line;
 pub use check::log_in;
 
-/// The bytes of an agent's description.
+/// The largest description of an agent, in bytes.
 const DESCRIPTION_LIMIT: u64 = 1 << 20;
 
 pub fn run(places: &Paths, args: &AgentsArgs) -> anyhow::Result<Ending> {

@@ -355,9 +355,11 @@ struct Limits {
     idle: Duration,
 }
 
-/// How a running server and the host know of each other.
+/// The signals between a running server and the host.
 struct Control {
+    /// Set by the server once it has started.
     has_started: watch::Sender<bool>,
+    /// Resolves when the host wants the server to end.
     stopped: oneshot::Receiver<()>,
 }
 

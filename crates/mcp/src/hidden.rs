@@ -116,7 +116,7 @@ fn guard(list: &Mutex<Vec<String>>) -> MutexGuard<'_, Vec<String>> {
 }
 
 /// Removes these secrets from a text, also in the encodings of headers and forms, and every key
-/// that is named like in an `Authorization` header.
+/// that follows the name of a scheme, as in an `Authorization` header.
 pub(crate) fn scrub<'a>(text: &str, secrets: impl IntoIterator<Item = &'a str>) -> String {
     let mut forms: Vec<String> = secrets.into_iter().filter(|secret| !secret.is_empty()).flat_map(forms).collect();
     // A secret may be part of another.

@@ -10,7 +10,7 @@ use crate::prompts::as_content;
 
 /// The most bytes of base64 of all images of one call, because providers refuse more. Also the
 /// limit for content that only users get.
-const MAX_IMAGES: usize = 5 << 20;
+const MAX_IMAGE_BYTES: usize = 5 << 20;
 
 pub(crate) fn of(result: CallToolResult, limit: usize) -> Outcome {
     let CallToolResult { content, structured_content, is_error, .. } = result;
@@ -101,7 +101,7 @@ impl ResultReader {
 
     fn image(&mut self, data: String, mime: String) {
         self.image_bytes += data.len();
-        if self.image_bytes > MAX_IMAGES {
+        if self.image_bytes > MAX_IMAGE_BYTES {
             self.text(format!("[image: {mime}, left out because it is too large]"));
         } else {
             self.shown.push(ToolContent::Image { data, mime });
@@ -111,7 +111,7 @@ impl ResultReader {
     /// Adds a block for users. If it is too large, they get only what the model gets.
     fn block(&mut self, block: Content) {
         self.block_bytes += block.weight();
-        if self.block_bytes > MAX_IMAGES {
+        if self.block_bytes > MAX_IMAGE_BYTES {
             self.plain.extend(self.for_model.last().cloned());
         } else {
             self.shown.push(ToolContent::Block { block: block.into() });
@@ -176,12 +176,12 @@ mod tests {
     fn a_long_result_is_cut_in_the_middle() {
         let outcome = of(result(json!({ "content": [{ "type": "text", "text": "x".repeat(5000) }] })), 1000);
         assert!(outcome.text.len() < 1200 && outcome.text.contains("bytes of output cut here"), "{}", outcome.text);
-        let large = "A".repeat(MAX_IMAGES + 1);
+        let large = "A".repeat(MAX_IMAGE_BYTES + 1);
         let outcome =
             of(result(json!({ "content": [{ "type": "image", "data": large, "mimeType": "image/png" }] })), 1000);
         assert_eq!(outcome.text, "[image: image/png, left out because it is too large]");
         assert_eq!(outcome.content.len(), 1);
-        let sound = json!({ "type": "audio", "data": "A".repeat(MAX_IMAGES + 1), "mimeType": "audio/wav" });
+        let sound = json!({ "type": "audio", "data": "A".repeat(MAX_IMAGE_BYTES + 1), "mimeType": "audio/wav" });
         let outcome = of(result(json!({ "content": [sound] })), 1000);
         assert_eq!(outcome.content, [ToolContent::text("[audio: audio/wav]")]);
     }

@@ -180,11 +180,11 @@ impl Exchange {
     async fn ask(&mut self) -> Result<(Response, Box<dyn Fold>), Failure> {
         let ExchangeRequest { service, spec, request } = &self.question;
         let (service, spec) = (service.clone(), spec.clone());
-        let line = service.reach(&request.environment).await?;
-        let dialect = service.dialect(line.base(), &spec);
-        let body = self.body(dialect, &line).await?;
-        self.key = line.key().cloned();
-        let request = service.post(&line, &dialect.path(&spec), body)?.send();
+        let endpoint = service.reach(&request.environment).await?;
+        let dialect = service.dialect(endpoint.base(), &spec);
+        let body = self.body(dialect, &endpoint).await?;
+        self.key = endpoint.key().cloned();
+        let request = service.post(&endpoint, &dialect.path(&spec), body)?.send();
         let response = match tokio::time::timeout(service.timeouts.first(), request).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return Err(Failure::unreachable(causes(error))),
@@ -193,10 +193,10 @@ impl Exchange {
         let status = response.status();
         debug!(provider = service.name, model = spec.api_name, status = status.as_u16(), "model answers");
         if !status.is_success() {
-            return Err(self.read_refusal(response, &line, dialect).await);
+            return Err(self.read_refusal(response, &endpoint, dialect).await);
         }
         // Only a change that has helped is worth remembering.
-        self.adjusted_for.drain(..).for_each(|refusal| service.note_refused(&line, &spec.api_name, refusal));
+        self.adjusted_for.drain(..).for_each(|refusal| service.note_refused(&endpoint, &spec.api_name, refusal));
         if content_type(&response).starts_with("text/html") {
             return Err(Failure::garbled());
         }
@@ -204,7 +204,7 @@ impl Exchange {
     }
 
     /// Builds the body off the caller's thread, because a conversation may be long.
-    async fn body(&mut self, dialect: Dialect, line: &ProviderEndpoint) -> Result<Bytes, Failure> {
+    async fn body(&mut self, dialect: Dialect, endpoint: &ProviderEndpoint) -> Result<Bytes, Failure> {
         if let Some((of, body)) = &self.body
             && *of == dialect
         {
@@ -212,7 +212,7 @@ impl Exchange {
         }
         let ExchangeRequest { service, spec, request } = &self.question;
         let (service, spec, request) = (service.clone(), spec.clone(), request.clone());
-        let (refused, base) = (service.refused(line, &spec.api_name), line.base().to_owned());
+        let (refused, base) = (service.refused(endpoint, &spec.api_name), endpoint.base().to_owned());
         let unbuilt = || Failure::setting("the request could not be built".to_owned(), "report it");
         let prepared = service.conversions.prepare(&request.messages, Accepted::by(&spec, dialect)).await;
         let ConvertedMessages { messages, documents, text } = prepared.ok_or_else(unbuilt)?;
@@ -237,21 +237,21 @@ impl Exchange {
         Ok(body)
     }
 
-    async fn read_refusal(&mut self, response: Response, line: &ProviderEndpoint, dialect: Dialect) -> Failure {
+    async fn read_refusal(&mut self, response: Response, endpoint: &ProviderEndpoint, dialect: Dialect) -> Failure {
         let status = response.status().as_u16();
         let after = retry_after(response.headers(), SystemTime::now());
         let refusal = ErrorBody::read(&read_some(response).await);
         let mut failure = Failure::of_status(status, &refusal, after);
         let service = self.question.service.clone();
         let speaks_otherwise = matches!(status, 400 | 404 | 405)
-            && service.note_dialect(dialect, line.base(), &self.question.spec.api_name, &refusal);
+            && service.note_dialect(dialect, endpoint.base(), &self.question.spec.api_name, &refusal);
         // OpenRouter answers 404 if no provider of the model takes images, and llama.cpp 500 if the
         // model takes none.
         let may_adjust =
             matches!(status, 400 | 422) || (matches!(status, 404 | 500) && is_about_images(&refusal.message));
         if speaks_otherwise || (may_adjust && self.adjust(&refusal.message).await) {
             failure.again = RetryAdvice::Changed;
-        } else if status == 401 && !self.rekeyed && line.key().is_some() {
+        } else if status == 401 && !self.rekeyed && endpoint.key().is_some() {
             // The output of a key command may have expired. The command runs once more before the
             // user sees an error.
             self.rekeyed = true;

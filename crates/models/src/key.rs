@@ -111,7 +111,7 @@ pub(crate) struct KeySources {
     stored: Option<PathBuf>,
     /// `$CREDENTIALS_DIRECTORY` of this process.
     credentials: Option<PathBuf>,
-    said: CommandOutputs,
+    outputs: CommandOutputs,
     /// The result of the last check of the files.
     looked: watch::Sender<FileCheckState>,
     /// Held while the files are read, so that a folder that does not answer blocks only one thread.
@@ -160,12 +160,12 @@ const MAX_ENVIRONMENTS: usize = 64;
 impl CommandOutputs {
     fn of(&self, environment: &Environment) -> Arc<CommandOutput> {
         let name = self.hashing.hash_one(environment.iter().collect::<Vec<_>>());
-        let mut answers = self.by_environment.lock().unwrap_or_else(PoisonError::into_inner);
-        if answers.len() >= MAX_ENVIRONMENTS && !answers.contains_key(&name) {
+        let mut outputs = self.by_environment.lock().unwrap_or_else(PoisonError::into_inner);
+        if outputs.len() >= MAX_ENVIRONMENTS && !outputs.contains_key(&name) {
             // Entries in use stay. Which of the others will be needed next is unknown.
-            answers.retain(|_, answer| Arc::strong_count(answer) > 1);
+            outputs.retain(|_, output| Arc::strong_count(output) > 1);
         }
-        answers.entry(name).or_default().clone()
+        outputs.entry(name).or_default().clone()
     }
 }
 
@@ -173,7 +173,7 @@ impl KeySources {
     pub(crate) fn new(config: KeyConfig, stored: Option<PathBuf>) -> Self {
         let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
         let (looked, reading) = (watch::Sender::default(), Arc::default());
-        Self { config, also: None, stored, credentials, said: CommandOutputs::default(), looked, reading }
+        Self { config, also: None, stored, credentials, outputs: CommandOutputs::default(), looked, reading }
     }
 
     /// Adds a second variable to check after the first.
@@ -270,7 +270,7 @@ impl KeySources {
     /// Forgets the command's output in this environment, after the provider refused it. Returns
     /// whether there was any.
     pub(crate) async fn forget(&self, environment: &Environment) -> bool {
-        self.said.of(environment).lock().await.take().is_some()
+        self.outputs.of(environment).lock().await.take().is_some()
     }
 
     fn variable<'a>(&'a self, environment: &'a Environment) -> Option<(&'a str, &'a str)> {
@@ -290,9 +290,9 @@ impl KeySources {
     }
 
     async fn ask_command(&self, command: &str, environment: &Environment) -> Result<Secret, KeyError> {
-        let answer = self.said.of(environment);
-        let mut said = answer.lock().await;
-        if let Some((at, secret)) = &*said
+        let output = self.outputs.of(environment);
+        let mut output = output.lock().await;
+        if let Some((at, secret)) = &*output
             && at.elapsed() < COMMAND_COUNTS_FOR
         {
             return Ok(secret.clone());
@@ -300,7 +300,7 @@ impl KeySources {
         let deadline = Duration::from_secs(self.config.command_seconds.unwrap_or(30));
         let secret = run(command, environment, deadline).await;
         let secret = secret.map_err(|why| KeyError::Command(program(command).to_owned(), why))?;
-        *said = Some((Instant::now(), secret.clone()));
+        *output = Some((Instant::now(), secret.clone()));
         Ok(secret)
     }
 }

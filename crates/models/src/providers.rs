@@ -2,8 +2,9 @@
 //! key makes usable, servers that answer on this machine, and the built-in models.
 //!
 //! `list`, `find` and `default_model` never wait. Each provider is asked for its models in the
-//! background (`provider`). The list is kept, and fetched again when it is read later. `settle`
-//! waits for the first answers. The dialects know how to send a request to a model.
+//! background (`provider`). The list is kept, and fetched again when it is read later.
+//! `wait_for_lists` waits for the first answers. The dialects know how to send a request to a
+//! model.
 
 mod check;
 mod key_variables;

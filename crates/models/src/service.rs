@@ -154,16 +154,16 @@ impl Service {
     }
 
     /// Returns the recent refusals of the server at this address about this model.
-    pub(crate) fn refused(&self, line: &ProviderEndpoint, model: &str) -> Vec<String> {
+    pub(crate) fn refused(&self, endpoint: &ProviderEndpoint, model: &str) -> Vec<String> {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(refusals) = refused.get_mut(&(line.base.clone(), model.to_owned())) else { return Vec::new() };
+        let Some(refusals) = refused.get_mut(&(endpoint.base.clone(), model.to_owned())) else { return Vec::new() };
         refusals.retain(|(at, _)| at.elapsed() < REMEMBERED);
         refusals.iter().map(|(_, refusal)| refusal.clone()).collect()
     }
 
-    pub(crate) fn note_refused(&self, line: &ProviderEndpoint, model: &str, refusal: String) {
+    pub(crate) fn note_refused(&self, endpoint: &ProviderEndpoint, model: &str, refusal: String) {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        refused.entry((line.base.clone(), model.to_owned())).or_default().push((Instant::now(), refusal));
+        refused.entry((endpoint.base.clone(), model.to_owned())).or_default().push((Instant::now(), refusal));
     }
 
     /// Returns the dialect for this model at this address: what the provider itself asked for, the
@@ -210,22 +210,22 @@ impl Service {
         *dialects.entry((base.to_owned(), model.to_owned())).or_insert(other) == other
     }
 
-    pub(crate) fn get(&self, line: &ProviderEndpoint, path: &str) -> Result<RequestBuilder, Failure> {
-        let address = if path.starts_with("http") { path.to_owned() } else { below(&line.base, path) };
-        Ok(line.client.get(address).headers(self.all_headers(line)?))
+    pub(crate) fn get(&self, endpoint: &ProviderEndpoint, path: &str) -> Result<RequestBuilder, Failure> {
+        let address = if path.starts_with("http") { path.to_owned() } else { below(&endpoint.base, path) };
+        Ok(endpoint.client.get(address).headers(self.all_headers(endpoint)?))
     }
 
     pub(crate) fn post(
         &self,
-        line: &ProviderEndpoint,
+        endpoint: &ProviderEndpoint,
         path: &str,
         body: bytes::Bytes,
     ) -> Result<RequestBuilder, Failure> {
-        let request = line.client.post(below(&line.base, path)).headers(self.all_headers(line)?);
+        let request = endpoint.client.post(below(&endpoint.base, path)).headers(self.all_headers(endpoint)?);
         Ok(request.header(CONTENT_TYPE, "application/json").body(body))
     }
 
-    fn all_headers(&self, line: &ProviderEndpoint) -> Result<HeaderMap, Failure> {
+    fn all_headers(&self, endpoint: &ProviderEndpoint) -> Result<HeaderMap, Failure> {
         let mut headers = HeaderMap::new();
         let (name, prefix) = match self.kind {
             ProviderKind::Anthropic => {
@@ -233,16 +233,16 @@ impl Service {
                 (HeaderName::from_static("x-api-key"), "")
             }
             ProviderKind::Gemini => (HeaderName::from_static("x-goog-api-key"), ""),
-            ProviderKind::OpenAi | ProviderKind::Responses if line.is_azure() => {
+            ProviderKind::OpenAi | ProviderKind::Responses if endpoint.is_azure() => {
                 (HeaderName::from_static("api-key"), "")
             }
             ProviderKind::OpenAi | ProviderKind::Responses | ProviderKind::Ollama | ProviderKind::Vertex => {
                 (AUTHORIZATION, "Bearer ")
             }
         };
-        let is_token = self.kind == ProviderKind::Anthropic && line.key.as_ref().is_some_and(|key| key.is_token);
+        let is_token = self.kind == ProviderKind::Anthropic && endpoint.key.as_ref().is_some_and(|key| key.is_token);
         let (name, prefix) = if is_token { (AUTHORIZATION, "Bearer ") } else { (name, prefix) };
-        if let Some(key) = &line.key {
+        if let Some(key) = &endpoint.key {
             let value = HeaderValue::from_str(&format!("{prefix}{}", key.secret.expose()));
             let mut value = value.map_err(|_| {
                 Failure::key("the key holds letters that no key has".to_owned(), "check where the key is kept")

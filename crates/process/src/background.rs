@@ -250,7 +250,7 @@ impl BackgroundCommands {
     }
 
     /// Returns the commands of a session whose end this conversation (None is the main one) is to
-    /// be informed of. Each is returned once to each.
+    /// be informed of. No conversation gets a command twice.
     pub fn take_ended(&self, session: &SessionId, reader: Option<&AgentId>) -> Vec<Arc<BackgroundCommand>> {
         let state = self.lock();
         let kept = state.sessions.get(session).into_iter().flat_map(|session| &session.kept);

@@ -332,7 +332,7 @@ impl Repository {
         }
     }
 
-    /// Makes an existing worktree that of this session.
+    /// Assigns an existing worktree to this session.
     async fn adopt(&self, worktree: &Worktree, entry: &Entry, branch: &str) -> Result<(), WorktreeError> {
         let owner = format!("{OWNER}{}", self.request.session);
         if entry.locked.as_ref() == Some(&owner) {

@@ -1,5 +1,5 @@
-//! What acpd asks of the operating system beyond POSIX: processes, sockets, files in memory and
-//! notices about a folder.
+//! What acpd asks of the operating system beyond POSIX: facts about processes and sockets, files in
+//! memory, and changes in a folder.
 //!
 //! Each function has two implementations. `linux` uses /proc and system calls that only Linux has.
 //! `elsewhere` returns what is true without them: nothing, or an error of kind `Unsupported`. A
@@ -49,7 +49,7 @@ pub fn resident_memory(pid: u32) -> Option<u64> {
 ///
 /// # Errors
 ///
-/// If there is no such process, if it belongs to another user, or if the system does not tell.
+/// If there is no such process, if it belongs to another user, or if the system does not report it.
 pub fn program_of(pid: u32) -> io::Result<PathBuf> {
     native::program_of(pid)
 }

@@ -10,7 +10,7 @@ use syntect::parsing::{ParseState, Scope, ScopeStack, SyntaxSet};
 
 use crate::style::{Colors, Style};
 
-/// The longest line in bytes that is highlighted. Grammars are slow on longer lines, and these are
+/// The longest line that is highlighted, in bytes. Grammars are slow on longer lines, and these are
 /// seldom read.
 const MAX_LINE_CHARS: usize = 2000;
 

@@ -1,6 +1,7 @@
 //! The registry: all tools, which of them a mode offers, and which tool handles a request.
 //!
-//! It owns no files and no processes except the background commands of sessions.
+//! It owns no files. Background commands, MCP servers and language servers run behind the hosts
+//! that it holds, and end with their sessions.
 
 mod modes;
 

@@ -42,7 +42,7 @@ pub struct ToolSettings {
     pub hooks: Hooks,
     pub notify: Notify,
     pub mcp: McpSettings,
-    /// The file for MCP servers that clients passed for sessions; None keeps them in memory only.
+    /// The folder for MCP servers that clients passed for sessions; None keeps them in memory only.
     pub stored_servers: Option<PathBuf>,
     /// The folder for the user's logins at MCP servers; None disables them.
     pub mcp_logins: Option<PathBuf>,

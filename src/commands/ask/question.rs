@@ -18,14 +18,15 @@ const KEYS: [(&str, char, &str, &str); 4] = [
 pub(super) struct Question {
     id: Id,
     pub(super) consent: Consent,
-    options: Vec<Choice>,
+    options: Vec<QuestionOption>,
     /// Whether the question accepts an answer in the user's own words.
     free_text: bool,
     /// The parameters as the agent sent them.
     pub(super) params: Value,
 }
 
-struct Choice {
+/// One option of a question, as the agent sent it.
+struct QuestionOption {
     kind: String,
     id: String,
     /// The agent's own label, which describes what `always` would cover.
@@ -53,7 +54,7 @@ impl Question {
     pub(super) fn read(id: Id, params: Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let options = params["options"].as_array().into_iter().flatten();
-        let read = |option: &Value| Choice {
+        let read = |option: &Value| QuestionOption {
             kind: text(&option["kind"]),
             id: text(&option["optionId"]),
             name: text(&option["name"]),
@@ -77,7 +78,7 @@ impl Question {
     }
 
     /// The choices of an inquiry, each with its key.
-    fn choices(&self) -> impl Iterator<Item = (char, &Choice)> {
+    fn choices(&self) -> impl Iterator<Item = (char, &QuestionOption)> {
         let allowed = self.options.iter().filter(|option| self.is_inquiry() && option.kind == "allow_once");
         ('1'..='9').zip(allowed)
     }
@@ -144,7 +145,7 @@ impl Question {
         self.option(kind).map(|option| option.id.as_str())
     }
 
-    fn option(&self, kind: &str) -> Option<&Choice> {
+    fn option(&self, kind: &str) -> Option<&QuestionOption> {
         self.options.iter().find(|option| option.kind == kind)
     }
 }

@@ -62,7 +62,7 @@ fn scopes(params: &WWWAuthenticateParams) -> Vec<String> {
     if fits && scopes.iter().all(is_safe) { scopes } else { Vec::new() }
 }
 
-/// Returns whether no shell finds a meaning in the text.
+/// Returns whether every shell takes the text as one word, and not as an option.
 fn is_word(text: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._:/@+,-".contains(&byte);
     text.bytes().all(is_plain) && !text.starts_with('-')

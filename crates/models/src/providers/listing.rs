@@ -42,11 +42,11 @@ const NOT_CHAT: [&str; 17] = [
 const NEVER_CHAT: [&str; 7] = ["embed", "embedding", "embeddings", "rerank", "reranker", "tts", "whisper"];
 
 pub(super) async fn fetch(service: &Service, path: &str, environment: &Environment) -> Result<Vec<Spec>, ModelError> {
-    let line = service.reach(environment).await.map_err(|failure| service.error("", failure, None, 1))?;
-    let list = ask(service, &line, path).await;
-    let mut list = list.map_err(|failure| service.error("", failure, line.key(), 1))?;
-    loaded_window::add_windows(service, &line, &mut list).await;
-    let names = if line.is_openai() { Names::OpenAi } else { Names::Any };
+    let endpoint = service.reach(environment).await.map_err(|failure| service.error("", failure, None, 1))?;
+    let list = ask(service, &endpoint, path).await;
+    let mut list = list.map_err(|failure| service.error("", failure, endpoint.key(), 1))?;
+    loaded_window::add_windows(service, &endpoint, &mut list).await;
+    let names = if endpoint.is_openai() { Names::OpenAi } else { Names::Any };
     Ok(read(service, &list, names))
 }
 
@@ -60,21 +60,21 @@ enum Names {
 /// Returns the number of models that the provider lists for this key.
 pub(super) async fn check(service: &Service, path: &str, key: &Secret) -> Result<usize, ModelError> {
     let key = Key { secret: key.clone(), source: "the key given".to_owned(), from_environment: false, is_token: false };
-    let line = service.reach_with(Some(key), &Environment::default()).await;
-    let line = line.map_err(|failure| service.error("", failure, None, 1))?;
-    let list = ask(service, &line, path).await.map_err(|failure| service.error("", failure, line.key(), 1))?;
+    let endpoint = service.reach_with(Some(key), &Environment::default()).await;
+    let endpoint = endpoint.map_err(|failure| service.error("", failure, None, 1))?;
+    let list = ask(service, &endpoint, path).await.map_err(|failure| service.error("", failure, endpoint.key(), 1))?;
     Ok(read(service, &list, Names::Any).len())
 }
 
-async fn ask(service: &Service, line: &ProviderEndpoint, path: &str) -> Result<Value, Failure> {
-    let list = get_json(service, line, path).await?;
+async fn ask(service: &Service, endpoint: &ProviderEndpoint, path: &str) -> Result<Value, Failure> {
+    let list = get_json(service, endpoint, path).await?;
     // Anything else that listens at this address is not a provider.
     if rows(&list).is_some() { Ok(list) } else { Err(Failure::garbled()) }
 }
 
 /// Fetches a JSON document from the provider, within the size limit of a list of models.
-pub(super) async fn get_json(service: &Service, line: &ProviderEndpoint, path: &str) -> Result<Value, Failure> {
-    let request = service.get(line, path)?.send();
+pub(super) async fn get_json(service: &Service, endpoint: &ProviderEndpoint, path: &str) -> Result<Value, Failure> {
+    let request = service.get(endpoint, path)?.send();
     let response = tokio::time::timeout(service.timeouts.idle(), request).await;
     let response = response.map_err(|_| Failure::stalled(service.timeouts.idle()))?;
     let mut response = response.map_err(|error| Failure::unreachable(causes(error)))?;

@@ -204,8 +204,8 @@ impl ProviderBuilder<'_> {
     }
 }
 
-/// Returns the deployment that an address such as
-/// `https://NAME.openai.azure.com/openai/deployments/ DEPLOYMENT?api-version=...` names.
+/// Returns the deployment that an address names:
+/// `https://NAME.openai.azure.com/openai/deployments/DEPLOYMENT?api-version=...`.
 fn azure_deployment(address: &str) -> Option<&str> {
     let path = address.split('?').next().unwrap_or(address);
     let (_, name) = path.split_once("/openai/deployments/")?;

@@ -1,4 +1,4 @@
-//! What lies on the disk where a worktree is or should be. Everything here may block.
+//! Inspects the disk where a worktree is or should be. Everything here may block.
 
 use std::fs;
 use std::io;
