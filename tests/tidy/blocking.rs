@@ -5,8 +5,9 @@
 //! of `domain` is a port, and every port method that is not async is listed here with the reason
 //! why it does not block. Ports report typed errors, because a caller can only match on those.
 //!
-//! What text cannot show is the work of a port's implementation before its first await. It belongs
-//! inside `spawn_blocking`.
+//! The future of an async port is polled on the thread of its actor, so an implementation names no
+//! call that blocks either. Such work is in a function of its own, and text cannot show that the
+//! function is called inside `spawn_blocking`.
 
 use crate::source::{File, code, hold, is_name, tree};
 
@@ -119,6 +120,39 @@ fn methods(body: &str) -> Vec<(String, String)> {
     methods
 }
 
+/// Blocking calls in the implementations of ports.
+pub(super) fn blocking_implementations(files: &[File]) -> Vec<String> {
+    let of_domain = files.iter().filter(|file| file.is_rust() && file.path.starts_with("crates/domain/src/"));
+    let declared: Vec<String> = of_domain.map(|file| code(&file.text)).collect();
+    let names: Vec<&str> = declared.iter().flat_map(|code| ports(code)).map(|(name, _)| name).collect();
+    let is_program = |file: &&File| {
+        let folders = ["src/", "actors/", "crates/"];
+        file.is_rust() && !file.is_test() && folders.iter().any(|folder| file.path.starts_with(folder))
+    };
+    let mut complaints = Vec::new();
+    for file in files.iter().filter(is_program).filter(|file| !file.path.starts_with("crates/testkit/")) {
+        let code = code(&file.text);
+        let mut port = None;
+        for (number, line) in (1..).zip(code.lines()) {
+            if let Some(header) = line.strip_prefix("impl").and_then(|rest| Some(rest.split_once(" for ")?.0)) {
+                port = header.split(|letter| !is_name(letter)).last().filter(|name| names.contains(name));
+            } else if line.starts_with('}') {
+                port = None;
+            }
+            let Some(port) = port else { continue };
+            let calls = blocking_words(line).chain(["fs::", "File::"].into_iter().filter(|name| line.contains(name)));
+            complaints.extend(calls.map(|call| {
+                format!(
+                    "{}:{number}: `{call}` in an implementation of `{port}` may block the arbiter; call it in a \
+                     function that runs inside `spawn_blocking`",
+                    file.path
+                )
+            }));
+        }
+    }
+    complaints
+}
+
 /// Port methods that are not async and not listed, list entries that name none, and errors that are
 /// only text.
 pub(super) fn port_methods(files: &[File], immediate: &[(&str, &str)]) -> Vec<String> {
@@ -154,6 +188,11 @@ fn no_actor_blocks_its_thread() {
 }
 
 #[test]
+fn no_port_blocks_the_thread_that_polls_it() {
+    hold(blocking_implementations(&tree()));
+}
+
+#[test]
 fn ports_are_async_or_return_at_once_and_report_typed_errors() {
     hold(port_methods(&tree(), &IMMEDIATE));
 }
@@ -168,6 +207,18 @@ fn calls_that_block_and_ports_that_may_are_found() {
     assert_eq!(actor("fn f(card: &Card) -> bool { card.exists }"), 0);
     assert_eq!(blocking_calls(&file("crates/domain/src/site.rs", "p.exists()")).len(), 1);
     assert_eq!(blocking_calls(&file("crates/process/src/lib.rs", "p.is_dir()")).len(), 0);
+
+    let implemented = |header: &str, body: &str| {
+        let port = "\npub trait Folders: Send {\n    fn look(&self) -> BoxFuture<'static, bool>;\n}\n";
+        let domain = File { path: "crates/domain/src/site.rs".to_owned(), text: port.to_owned() };
+        let text =
+            format!("{header} {{\n    fn look(&self) {{\n        {body}\n    }}\n}}\nfn look() {{ fs::read(p) }}\n");
+        blocking_implementations(&[domain, File { path: "src/assemble/folders.rs".to_owned(), text }]).len()
+    };
+    assert_eq!(implemented("impl Folders for Local", "Box::pin(async move { fs::read(path) })"), 1);
+    assert_eq!(implemented("impl<T: Clone> domain::Folders for Local<T>", "Box::pin(async { p.exists() })"), 1);
+    assert_eq!(implemented("impl Folders for Local", "Box::pin(spawn_blocking(move || look(&path)))"), 0);
+    assert_eq!(implemented("impl Local", "fs::read(path)"), 0);
 
     let port =
         |methods: &str| file("crates/domain/src/new.rs", &format!("\npub trait Folders: Send {{\n{methods}\n}}\n"));

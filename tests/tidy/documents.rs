@@ -1,5 +1,5 @@
-//! Pages that must match the code: the tests that they name, and the methods, files and events that
-//! they list. Their lines have at most 100 columns.
+//! Pages that must match the code: the tests that they name, and the methods, files, events and
+//! variables that they list. Their lines have at most 100 columns.
 
 use std::collections::BTreeSet;
 
@@ -87,6 +87,18 @@ fn events_in_wrong_rows(files: &[File]) -> Vec<String> {
     complaints
 }
 
+/// Variables in which two sessions that share an MCP server may differ, and that the page about
+/// these servers does not list.
+fn unlisted_variables(files: &[File]) -> Vec<String> {
+    let text = |path: &str| files.iter().find(|file| file.path == path).map_or("", |file| file.text.as_str());
+    let page = text("docs/mcp.md");
+    let table = text("crates/process/src/environment.rs").split_once("const VOLATILE:").map_or("", |(_, rest)| rest);
+    let table = table.split_once("];").map_or("", |(table, _)| table);
+    let names = table.split('"').skip(1).step_by(2);
+    let missing = names.filter(|name| !page.contains(&format!("`{name}`")));
+    missing.map(|name| format!("docs/mcp.md: list `{name}` among the variables that are not compared")).collect()
+}
+
 /// Lines of a page. Code, tables and the addresses of links cannot be wrapped.
 fn too_wide(files: &[File]) -> Vec<String> {
     const WIDEST: usize = 100;
@@ -134,6 +146,11 @@ fn the_table_of_durability_is_right() {
 }
 
 #[test]
+fn every_variable_that_is_not_compared_is_documented() {
+    hold(unlisted_variables(&tree()));
+}
+
+#[test]
 fn docs_are_held_against_the_code() {
     let source = file("tests/a.rs", "async fn a_test_that_is_there() {}");
     let page = |text: &str| file("docs/architecture.md", text);
@@ -154,6 +171,10 @@ fn docs_are_held_against_the_code() {
     let events = file("crates/domain/src/event.rs", source);
     assert!(events_in_wrong_rows(&[events.clone(), page("| `A`, `B` | stored soon |\n| `C` | synced |")]).is_empty());
     assert_eq!(events_in_wrong_rows(&[events, page("| `A` | stored soon |\n| `B`, `C` | synced |")]).len(), 1);
+    let variables =
+        file("crates/process/src/environment.rs", "const VOLATILE: [&str; 2] = [\n    \"PWD\",\n    \"_\",\n];\n\"X\"");
+    assert_eq!(unlisted_variables(&[variables.clone(), file("docs/mcp.md", "`PWD` and `_`")]).len(), 0);
+    assert_eq!(unlisted_variables(&[variables, file("docs/mcp.md", "`_`")]).len(), 1);
     let wide = "word ".repeat(21);
     let count = |text: String| too_wide(&[page(&text)]).len();
     assert_eq!(count(format!("{wide}\n| {wide}\n```\n{wide}\n```\n{wide}")), 2);
