@@ -135,7 +135,7 @@ pub(super) fn blocking_implementations(files: &[File]) -> Vec<String> {
         let mut port = None;
         for (number, line) in (1..).zip(code.lines()) {
             if let Some(header) = line.strip_prefix("impl").and_then(|rest| Some(rest.split_once(" for ")?.0)) {
-                port = header.split(|letter| !is_name(letter)).last().filter(|name| names.contains(name));
+                port = header.rsplit(|letter| !is_name(letter)).next().filter(|name| names.contains(name));
             } else if line.starts_with('}') {
                 port = None;
             }
