@@ -12,6 +12,7 @@ pub mod doctor;
 mod file_replacement;
 mod history_search;
 pub mod install;
+mod json_output;
 pub mod login;
 pub mod man;
 pub mod models;

@@ -22,6 +22,7 @@ use toml::{Table, Value};
 
 use self::known::{KNOWN_AGENTS, KnownAgent};
 use crate::cli::{AgentsAction, AgentsArgs};
+use crate::commands::json_output::print_indented;
 use crate::commands::{Ending, file_replacement};
 use crate::config::{self, Config};
 use crate::launch;
@@ -197,7 +198,7 @@ fn list(places: &Paths, json: bool) -> anyhow::Result<Ending> {
         });
         let (configured, known): (Vec<_>, Vec<_>) = (configured.collect(), known.collect());
         let all = json!({ "default": default, "configured": configured, "known": known });
-        println!("{}", serde_json::to_string_pretty(&all)?);
+        print_indented(&all);
         return Ok(Ending::Done);
     }
     let mark = |name: &str| if name == default { "*" } else { " " };

@@ -10,6 +10,7 @@ use terminal::style::{Colors, Style, visible_text};
 
 use crate::cli::{ConfigAction, ConfigArgs};
 use crate::commands::Ending;
+use crate::commands::json_output::print_indented;
 use crate::config::ResolvedNetwork;
 use crate::config::{self, Layers, ShownSetting};
 use crate::daemon::login_shell;
@@ -33,7 +34,7 @@ fn show(places: &Paths, changed: bool, json: bool) -> anyhow::Result<()> {
     outbound(places, &config)?.describe(&mut overview);
     overview.retain(|shown| !changed || shown.source != "default");
     if json {
-        println!("{}", serde_json::to_string_pretty(&overview)?);
+        print_indented(&overview);
         return Ok(());
     }
     if overview.is_empty() {

@@ -35,12 +35,12 @@ use std::path::PathBuf;
 use anyhow::Context;
 use serde::Serialize;
 use serde_json::{Value, json};
-use terminal::style::json_line;
 use wire::method;
 
 use self::answer::Permission;
 use crate::cli::{CtlAction, CtlArgs};
 use crate::client::Client;
+use crate::commands::json_output::print_indented;
 use crate::commands::{Ending, session_lookup};
 use crate::paths::Paths;
 use bridge::socket;
@@ -141,8 +141,7 @@ impl DaemonClient {
 /// Prints the result as JSON for scripts, or as text.
 fn print(json: bool, found: &impl Serialize, text: impl FnOnce() -> String) {
     if json {
-        let text = serde_json::to_string_pretty(found).unwrap_or_default();
-        println!("{}", json_line(&text));
+        print_indented(found);
     } else {
         println!("{}", text().trim_end());
     }

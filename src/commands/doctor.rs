@@ -29,6 +29,7 @@ use self::finding::{Finding, State};
 use crate::assemble::accounts;
 use crate::cli::DoctorArgs;
 use crate::commands::Ending;
+use crate::commands::json_output::print_indented;
 use crate::config::ResolvedNetwork;
 use crate::config::{Config, Layers, ShownSetting};
 use crate::launch;
@@ -44,7 +45,7 @@ pub fn run(places: &Paths, args: &DoctorArgs) -> anyhow::Result<Ending> {
     runtime.shutdown_background();
     let failed = findings.iter().filter(|finding| finding.state == State::Fail).count();
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&json!({ "ok": failed == 0, "checks": findings }))?);
+        print_indented(&json!({ "ok": failed == 0, "checks": findings }));
     } else {
         let colors = Colors::stdout();
         findings.iter().for_each(|finding| println!("{}", finding.render(colors)));

@@ -19,10 +19,12 @@ use domain::similar_names;
 use domain::{Content, Environment, MessageId, ModelId, ThoughtLevel, Usage};
 use futures_util::StreamExt;
 use serde_json::json;
+use terminal::style::visible_text;
 
 use crate::assemble::accounts::{self, CatalogueVersion, OfferedModel, Providers};
 use crate::cli::{ModelsAction, ModelsArgs};
 use crate::commands::Ending;
+use crate::commands::json_output::print_indented;
 use crate::config::{Layers, ResolvedNetwork};
 use crate::launch;
 use crate::paths::Paths;
@@ -117,22 +119,22 @@ fn list(known: &AvailableModels<'_>, filter: Option<&str>, json: bool) -> anyhow
         let unavailable: Vec<_> =
             unavailable.iter().map(|(provider, why)| json!({ "provider": provider, "why": why })).collect();
         let found = json!({ "table": table(), "models": models, "unavailable": unavailable });
-        println!("{}", serde_json::to_string_pretty(&found)?);
+        print_indented(&found);
         return Ok(Ending::Done);
     }
     for offered in &shown {
-        println!("{}", line(offered, &default));
+        println!("{}", visible_text(&line(offered, &default)));
     }
     if !shown.is_empty() {
         let CatalogueVersion { version, date } = CatalogueVersion::get();
         eprintln!("Values that no provider reports come from the bundled table, version {version}, of {date}.");
     }
     for remark in known.providers.remarks(&default, known.environment) {
-        eprintln!("{remark}");
+        eprintln!("{}", visible_text(&remark));
     }
     if !unavailable.is_empty() {
         eprintln!("not available:");
-        unavailable.iter().for_each(|(provider, why)| eprintln!("  {provider}: {why}"));
+        unavailable.iter().for_each(|(provider, why)| eprintln!("{}", visible_text(&format!("  {provider}: {why}"))));
     }
     match (shown.is_empty(), known.near(filter)) {
         (false, _) => Ok(Ending::Done),
@@ -198,18 +200,21 @@ async fn test(known: &AvailableModels<'_>, wanted: Option<&str>) -> anyhow::Resu
         bail!("no provider can be used; `acpd login` adds one, and `acpd doctor` shows why the others cannot be used");
     }
     for why in &unusable {
-        println!("fail  {why}");
+        println!("{}", visible_text(&format!("fail  {why}")));
     }
     let mut failed = unusable.len();
     for id in chosen {
         let Some(model) = providers.find(&id) else { return Err(known.unknown(id.as_str())) };
         let result = tokio::time::timeout(ANSWERED_WITHIN, hello(&*model, environment)).await;
         match result.unwrap_or_else(|_| Err(format!("no answer within {} s", ANSWERED_WITHIN.as_secs()))) {
-            Ok(hello) => println!("ok    {id}: {}", hello.describe(model.info().price.as_ref())),
+            Ok(hello) => {
+                let described = hello.describe(model.info().price.as_ref());
+                println!("{}", visible_text(&format!("ok    {id}: {described}")));
+            }
             Err(why) => {
                 failed += 1;
                 let near = known.near(id.as_str()).filter(|_| !known.has(&id)).map(|near| format!("; {near}"));
-                println!("fail  {id}: {why}{}", near.unwrap_or_default());
+                println!("{}", visible_text(&format!("fail  {id}: {why}{}", near.unwrap_or_default())));
             }
         }
     }
@@ -263,7 +268,7 @@ async fn hello(model: &dyn Model, environment: &Environment) -> Result<Hello, St
             }
             Delta::Usage(more) => usage += more,
             Delta::Abandoned => text.clear(),
-            Delta::Notice(notice) => eprintln!("{notice}"),
+            Delta::Notice(notice) => eprintln!("{}", visible_text(&notice)),
             Delta::Thought(_)
             | Delta::Seal(_)
             | Delta::CallBegun { .. }

@@ -31,6 +31,7 @@ mod hosted;
 mod hosted_requests;
 mod http;
 mod install;
+mod json_output;
 mod login;
 mod login_shell;
 mod lost_socket;

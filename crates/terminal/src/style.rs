@@ -1,7 +1,6 @@
 //! Colours for terminal output. They are off in a pipe, with NO_COLOR, and on a terminal without
 //! colours.
 
-use std::borrow::Cow;
 use std::env;
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
@@ -101,12 +100,6 @@ impl Colors {
 /// and tabs stay.
 pub fn visible_text(text: &str) -> String {
     escape::text(text).into_owned()
-}
-
-/// Prepares a line of JSON for stdout. On a terminal, invisible characters become JSON escapes,
-/// which do not change the value.
-pub fn json_line(text: &str) -> Cow<'_, str> {
-    if io::stdout().is_terminal() { escape::json(text) } else { Cow::Borrowed(text) }
 }
 
 /// Returns the width of the terminal in columns, if stdout is one.

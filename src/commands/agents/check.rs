@@ -17,6 +17,7 @@ use wire::RpcError;
 use wire::child::{AuthMethod, ChildCapabilities, LoginBy, read_auth_methods};
 
 use crate::commands::Ending;
+use crate::commands::json_output::print_indented;
 use crate::paths::Paths;
 use crate::{assemble, launch};
 
@@ -39,7 +40,7 @@ pub(super) fn run(places: &Paths, name: &str, json: bool) -> anyhow::Result<Endi
     })?;
     let methods = read_auth_methods(&capabilities.auth_methods);
     if json {
-        println!("{}", serde_json::to_string_pretty(&as_json(name, &capabilities, &methods, &opened))?);
+        print_indented(&as_json(name, &capabilities, &methods, &opened));
     } else {
         print!("{}", visible_text(&report(name, &capabilities, &methods, &opened)));
     }

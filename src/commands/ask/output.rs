@@ -1,5 +1,4 @@
 //! The output of `ask`: text for users through the printer, or lines of JSON for scripts.
-#![allow(clippy::print_stdout, reason = "lines for scripts are printed")]
 
 use std::path::Path;
 
@@ -8,10 +7,10 @@ use terminal::consent::Consent;
 use terminal::picker::Picker;
 use terminal::session_printer::SessionPrinter;
 use terminal::status_line::StatusLine;
-use terminal::style::json_line;
 use wire::method;
 
 use crate::client::Refused;
+use crate::commands::json_output::print_line;
 
 pub(super) enum Output {
     Text(Box<SessionPrinter>),
@@ -223,8 +222,4 @@ impl Output {
         }
         Ok(())
     }
-}
-
-fn print_line(line: &Value) {
-    println!("{}", json_line(&line.to_string()));
 }

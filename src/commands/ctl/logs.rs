@@ -22,6 +22,7 @@ use terminal::style::visible_text;
 use super::{DaemonClient, status};
 use crate::cli::LogsArgs;
 use crate::commands::Ending;
+use crate::commands::json_output::print_line;
 use crate::paths::Paths;
 
 const UNIT: &str = "acpd.service";
@@ -96,7 +97,7 @@ struct Printer {
 impl Printer {
     fn print(&self, line: &str) {
         match (self.json, self.terminal) {
-            (true, _) => println!("{}", json!({ "line": line })),
+            (true, _) => print_line(&json!({ "line": line })),
             (false, true) => println!("{}", visible_text(line)),
             (false, false) => println!("{line}"),
         }

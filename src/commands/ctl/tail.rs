@@ -1,6 +1,5 @@
 //! `ctl tail`: follows a session live. It attaches like an editor, answers no questions, and exits
 //! on Ctrl-C or when the session ends.
-#![allow(clippy::print_stdout, reason = "with --json every update is printed")]
 
 use std::time::Duration;
 
@@ -12,13 +11,13 @@ use signal_hook_tokio::Signals;
 use terminal::consent::Consent;
 use terminal::excerpt::more_lines;
 use terminal::session_printer::SessionPrinter;
-use terminal::style::json_line;
 use tokio::time::{Instant, MissedTickBehavior};
 use wire::method;
 
 use super::DaemonClient;
 use crate::client::Message;
 use crate::commands::Ending;
+use crate::commands::json_output::print_line;
 
 /// The interval between two checks of the terminal's size.
 const FRAME: Duration = Duration::from_millis(200);
@@ -89,7 +88,7 @@ struct View {
 impl View {
     fn end(&mut self, ended: &Value) -> anyhow::Result<()> {
         if self.json {
-            println!("{}", json_line(&json!({ "method": method::WAIT, "params": ended }).to_string()));
+            print_line(&json!({ "method": method::WAIT, "params": ended }));
             return Ok(());
         }
         self.printer.end()?;
@@ -99,7 +98,7 @@ impl View {
 
     fn show(&mut self, method: &str, params: &Value) -> anyhow::Result<()> {
         if self.json {
-            println!("{}", json_line(&json!({ "method": method, "params": params }).to_string()));
+            print_line(&json!({ "method": method, "params": params }));
             return Ok(());
         }
         match method {

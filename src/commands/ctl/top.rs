@@ -3,7 +3,7 @@
 //! A single loop queries the daemon, draws, and waits for a key until the next query is due. If the
 //! daemon goes away, the loop keeps trying to reconnect. The terminal is restored on every exit,
 //! including a panic.
-#![allow(clippy::print_stdout, reason = "with --json each look is a line")]
+#![allow(clippy::print_stdout, reason = "the heading of a followed session is printed")]
 
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
@@ -23,13 +23,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use terminal::style::{Colors, json_line};
+use terminal::style::Colors;
 use terminal::table::one_line;
 use terminal::top::{QuestionPager, Snapshot, TopState};
 use wire::method;
 
 use super::{DaemonClient, status, tail};
 use crate::cli;
+use crate::commands::json_output::print_line;
 use crate::commands::{Ending, session_lookup};
 use crate::paths::Paths;
 
@@ -479,7 +480,7 @@ impl Top<'_> {
     /// Prints one line per query, until a signal.
     async fn print(&mut self, every: Duration) -> anyhow::Result<Ending> {
         while !self.stop.any() {
-            println!("{}", json_line(&serde_json::to_string(&self.snapshot().await?)?));
+            print_line(&self.snapshot().await?);
             let next = Instant::now() + every;
             while !self.stop.any() && Instant::now() < next {
                 tokio::time::sleep(POLL_INTERVAL.min(every)).await;
