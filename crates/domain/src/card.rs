@@ -12,7 +12,7 @@ use crate::permission::RuleTexts;
 use crate::tool::Location;
 use crate::{
     Approval, CallId, ClientInfo, ConnectionId, Cost, Grant, Millis, Mode, ModelId, QuestionId, SessionId, ToolCard,
-    ToolContent, ToolKind, Usage, Worktree,
+    ToolContent, ToolKind, Usage, Worktree, escape,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -199,9 +199,11 @@ fn unseen(input: &Value, preview: &[ToolContent]) -> Option<Value> {
     }
     let is_shown = |value: &Value| {
         let shown = |content: &ToolContent| match content {
-            // The comparison is exact, because two different texts may look alike once their
-            // control characters are written out.
-            ToolContent::Text { text } => value.as_str() == Some(text),
+            // What is compared is how both look: the invisible characters of a preview are written
+            // out, in a form that no other text has.
+            ToolContent::Text { text } => {
+                value.as_str().is_some_and(|value| escape::visible(value) == escape::text(text))
+            }
             ToolContent::Diff { .. }
             | ToolContent::Image { .. }
             | ToolContent::Block { .. }
@@ -319,8 +321,12 @@ mod tests {
         assert_eq!((whole.cut, &whole.input), (0, &command));
         assert_eq!(whole.arguments(), Some(json!({ "timeout_ms": 5 })));
 
-        let alike = card(json!({ "command": "a\u{202e}b" }), vec![ToolContent::text("a\\u{202e}b")]);
-        assert!(Proposal::of(&alike, 1000).arguments().is_some(), "another text that looks the same");
+        for command in ["a\u{202e}b", "a\\u{202e}b", "one\r\ntwo"] {
+            let written_out = card(json!({ "command": command }), vec![ToolContent::text(command)]).visible();
+            assert_eq!(Proposal::of(&written_out, 1000).arguments(), None, "the preview shows {command:?}");
+        }
+        let another = card(json!({ "command": "a\\u{202e}b" }), vec![ToolContent::text("a\u{202e}b")]).visible();
+        assert!(Proposal::of(&another, 1000).arguments().is_some(), "the preview shows another text");
 
         let long = "ä".repeat(100);
         let part = Proposal::of(&card(json!({ "command": long }), vec![ToolContent::text(&long)]), 33);

@@ -41,6 +41,12 @@ pub fn text(text: &str) -> Cow<'_, str> {
     written(text, |c| is_unseen(c) && c != '\n' && c != '\t')
 }
 
+/// Returns a text as a card shows it: with invisible characters written out, in a form that no
+/// other text has.
+pub(crate) fn visible(shown: &str) -> String {
+    text(&mark_literals(shown)).into_owned()
+}
+
 /// Escapes invisible characters in one line, including line breaks.
 pub fn line(text: &str) -> Cow<'_, str> {
     written(text, is_unseen)
@@ -103,7 +109,7 @@ impl ToolCard {
         let mut notes = Vec::new();
         for content in &mut self.preview {
             match content {
-                ToolContent::Text { text: shown } => *shown = text(&mark_literals(shown)).into_owned(),
+                ToolContent::Text { text } => *text = visible(text),
                 ToolContent::Diff { old, new, .. } => notes.extend(brought_in(old.as_deref().unwrap_or_default(), new)),
                 ToolContent::Image { .. } | ToolContent::Block { .. } | ToolContent::Terminal { .. } => {}
             }
@@ -163,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_literal_escape_differs_from_the_character_that_it_names() {
-        let shown = |command: &str| text(&mark_literals(command)).into_owned();
+        let shown = visible;
         let cases = [
             ("echo \u{202e}", "echo \\u{202e}"),
             ("echo \\u{202e}", "echo \\\\u{202e}"),
