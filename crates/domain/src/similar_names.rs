@@ -1,5 +1,7 @@
 //! Finds the names most similar to one that does not exist. Pure.
 
+use std::collections::BTreeSet;
+
 /// The letters of a name that are compared.
 const COMPARED: usize = 200;
 
@@ -18,7 +20,9 @@ pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Vec
             (_, None) => ratio(&lower, &name),
         }
     };
-    let mut found: Vec<(f32, &str)> = names.into_iter().map(|name| (alike(name), name)).collect();
+    let mut known = BTreeSet::new();
+    let names = names.into_iter().filter(|name| known.insert(*name));
+    let mut found: Vec<(f32, &str)> = names.map(|name| (alike(name), name)).collect();
     found.retain(|(ratio, _)| *ratio > 0.6);
     found.sort_by(|(one, _), (other, _)| other.total_cmp(one));
     found.into_iter().take(3).map(|(_, name)| name).collect()
@@ -59,6 +63,7 @@ mod tests {
         let names = ["anthropic/claude-sonnet-4-5", "openai/gpt-5", "rehearsal"];
         assert_eq!(nearest("claude-sonet-4.5", names), ["anthropic/claude-sonnet-4-5"]);
         assert_eq!(nearest("gpt5", names), ["openai/gpt-5"]);
+        assert_eq!(nearest("gpt5", [names, names].concat()), ["openai/gpt-5"], "each name is suggested once");
         assert_eq!(nearest("antropic/claude-sonet", names), ["anthropic/claude-sonnet-4-5"]);
         assert_eq!(nearest("openai/xyz", names), [""; 0], "a provider's name alone is not near");
         let commands = ["help", "compact", "mode", "model", "mcp"];
