@@ -15,13 +15,16 @@ pub(crate) struct LiveArea {
 impl LiveArea {
     /// Returns the text that erases the rows. A terminal that became narrower since has wrapped
     /// them.
+    ///
+    /// The first row is erased alone, and the others from the second one on: tmux copies the whole
+    /// screen to its history when everything below the upper left corner is erased.
     pub(crate) fn erase(&mut self, columns: usize) -> String {
         let rows: usize = self.drawn.iter().map(|width| width.div_ceil(columns.max(1)).max(1)).sum();
         self.drawn.clear();
         match rows {
             0 => String::new(),
-            1 => "\r\u{1b}[J".to_owned(),
-            rows => format!("\r\u{1b}[{}A\u{1b}[J", rows - 1),
+            1 => "\r\u{1b}[K".to_owned(),
+            rows => format!("\r\u{1b}[{}A\u{1b}[K\u{1b}[B\u{1b}[J\u{1b}[A", rows - 1),
         }
     }
 
@@ -85,9 +88,9 @@ mod tests {
         assert_eq!(area.erase(80), "");
         assert_eq!(area.draw(&["one".to_owned(), "x".repeat(60)], 80), format!("one\r\n{}", "x".repeat(60)));
         // 60 letters are three rows at 20 columns.
-        assert_eq!(area.erase(20), "\r\u{1b}[3A\u{1b}[J");
+        assert_eq!(area.erase(20), "\r\u{1b}[3A\u{1b}[K\u{1b}[B\u{1b}[J\u{1b}[A");
         area.draw(&["one".to_owned()], 80);
-        assert_eq!(area.erase(80), "\r\u{1b}[J");
+        assert_eq!(area.erase(80), "\r\u{1b}[K");
         assert_eq!(area.erase(80), "");
     }
 }
