@@ -44,12 +44,20 @@ fn mentioned(text: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for (at, word) in words(text) {
         let path = match word.strip_prefix('@') {
-            Some(path) if at => Some(PathBuf::from(path)),
+            Some(path) if at => Some(expanded(path)),
             _ => pasted_image(&word),
         };
         found.extend(path.filter(|path| path.exists()));
     }
     found
+}
+
+/// Returns the words of a prompt that look like `@path` but name no file. A word without a slash or
+/// a dot may be the name of a person.
+pub(super) fn missing(prompt: &[Value]) -> Vec<String> {
+    let texts = prompt.iter().filter(|block| block["type"] == "text").filter_map(|block| block["text"].as_str());
+    let named = texts.flat_map(words).filter(|(at, word)| *at && word.contains(['/', '.']));
+    named.map(|(_, word)| word).filter(|word| !expanded(word.trim_start_matches('@')).exists()).collect()
 }
 
 /// Splits a text into words as a shell would, and reports whether each begins with an unquoted `@`.
@@ -76,9 +84,17 @@ fn words(text: &str) -> Vec<(bool, String)> {
     // A full stop or comma at the end belongs to the sentence, unless a file has that name.
     let tidy = |word: String| {
         let bare = word.trim_end_matches([',', '.', ';', ':', '?', '!', ')']);
-        if Path::new(word.trim_start_matches('@')).exists() { word } else { bare.to_owned() }
+        if expanded(word.trim_start_matches('@')).exists() { word } else { bare.to_owned() }
     };
     words.into_iter().map(|(at, word)| (at, tidy(word))).filter(|(_, word)| !word.is_empty()).collect()
+}
+
+/// Returns the path that a text names; `~/` stands for the user's home folder.
+fn expanded(path: &str) -> PathBuf {
+    match (path.strip_prefix("~/"), std::env::var_os("HOME")) {
+        (Some(below), Some(home)) => Path::new(&home).join(below),
+        _ => PathBuf::from(path),
+    }
 }
 
 fn pasted_image(word: &str) -> Option<PathBuf> {
@@ -127,23 +143,64 @@ fn address(path: &Path) -> anyhow::Result<String> {
     Ok(file_uri(path))
 }
 
-/// Completes a path after `@`. Each candidate is a whole path.
-pub(super) fn complete(typed: &str) -> Vec<String> {
-    let (folder, start) = typed.rsplit_once('/').map_or(("", typed), |(folder, start)| (folder, start));
-    let place = if typed.starts_with('/') && folder.is_empty() {
-        "/"
-    } else if folder.is_empty() {
-        "."
-    } else {
-        folder
+/// Completes the last word of a line if it begins with `@`. Returns where the path begins in the
+/// line, and the candidates: whole paths, quoted or escaped as the word is.
+pub(super) fn complete(line: &str) -> Option<(usize, Vec<String>)> {
+    let begins_a_word = |at: usize| at == 0 || line[..at].ends_with(char::is_whitespace);
+    let (at, _) = line.rmatch_indices('@').find(|(at, _)| begins_a_word(*at))?;
+    let after = &line[at + 1..];
+    let quote = after.chars().next().filter(|letter| ['"', '\''].contains(letter));
+    if let Some(quote) = quote {
+        let typed = after[1..].to_owned();
+        let quoted = |path: String| if path.ends_with('/') { path } else { format!("{path}{quote} ") };
+        let found = paths(&typed).into_iter().filter(|path| !path.contains(quote));
+        return (!typed.contains(quote)).then(|| (at + 2, found.map(quoted).collect()));
+    }
+    let typed = unescaped(after)?;
+    let finished = |path: String| {
+        let space = if path.ends_with('/') { "" } else { " " };
+        format!("{}{space}", escaped(&path))
     };
+    Some((at + 1, paths(&typed).into_iter().map(finished).collect()))
+}
+
+/// Removes the backslashes before single letters. Returns None if there is a blank without a
+/// backslash, because the word ends there.
+fn unescaped(word: &str) -> Option<String> {
+    let mut path = String::new();
+    let mut letters = word.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => path.extend(letters.next()),
+            letter if letter.is_whitespace() => return None,
+            letter => path.push(letter),
+        }
+    }
+    Some(path)
+}
+
+fn escaped(path: &str) -> String {
+    let mut text = String::new();
+    for letter in path.chars() {
+        if letter.is_whitespace() || ['\\', '"', '\''].contains(&letter) {
+            text.push('\\');
+        }
+        text.push(letter);
+    }
+    text
+}
+
+/// Returns the paths that begin with this text; folders end with a slash.
+fn paths(typed: &str) -> Vec<String> {
+    let start = typed.rsplit('/').next().unwrap_or(typed);
     let prefix = typed.strip_suffix(start).unwrap_or_default();
-    let entries = fs::read_dir(place).into_iter().flatten().filter_map(Result::ok);
+    let folder = if prefix.is_empty() { PathBuf::from(".") } else { expanded(prefix) };
+    let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
     let mut found: Vec<String> = entries
         .filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
             let shown = name.starts_with(start) && (start.starts_with('.') || !name.starts_with('.'));
-            let slash = if entry.path().is_dir() { "/" } else { " " };
+            let slash = if entry.path().is_dir() { "/" } else { "" };
             shown.then(|| format!("{prefix}{name}{slash}"))
         })
         .collect();
@@ -173,6 +230,8 @@ mod tests {
         assert!(blocks[0]["resource"]["uri"].as_str().unwrap().ends_with("/a%20b.txt"));
         assert_eq!((&blocks[1]["data"], &blocks[1]["mimeType"]), (&json!("iVA="), &json!("image/png")));
         assert_eq!(blocks[3]["text"], text);
+        assert_eq!(missing(&blocks), [format!("@{root}/missing")]);
+        assert!(missing(&[prompt_source::text("ask @alice, me@home.example or @.")]).is_empty());
     }
 
     #[test]
@@ -182,10 +241,37 @@ mod tests {
         fs::write(folder.path().join("some.txt"), "").unwrap();
         fs::write(folder.path().join(".hidden"), "").unwrap();
         let root = folder.path().display();
-        assert_eq!(complete(&format!("{root}/so")), [format!("{root}/some.txt "), format!("{root}/source/")]);
-        assert_eq!(complete(&format!("{root}/.h")), [format!("{root}/.hidden ")]);
-        assert_eq!(complete(&format!("{root}/")).len(), 2);
-        assert!(complete(&format!("{root}/none/x")).is_empty());
+        let complete = |line: &str| complete(line).unwrap();
+        assert_eq!(complete(&format!("@{root}/so")), (1, vec![format!("{root}/some.txt "), format!("{root}/source/")]));
+        assert_eq!(complete(&format!("see @{root}/.h")), (5, vec![format!("{root}/.hidden ")]));
+        assert_eq!(complete(&format!("@{root}/")).1.len(), 2);
+        assert!(complete(&format!("@{root}/none/x")).1.is_empty());
+        assert_eq!(super::complete("me@home and done"), None);
+        assert_eq!(super::complete("@a and b"), None);
+    }
+
+    #[test]
+    fn a_completed_path_names_the_file_whatever_its_name_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let scope = folder.path().join("@scope");
+        fs::create_dir(&scope).unwrap();
+        let root = folder.path().display();
+        for name in ["a b.txt", "it's.txt", "say \"hi\".txt", "back\\slash.txt", "@at.txt"] {
+            fs::write(scope.join(name), "text").unwrap();
+            let start: String = name.chars().take(3).collect();
+            let bare = format!("@{root}/@scope/{}", escaped(&start));
+            let quoted = format!("@\"{root}/@scope/{}", &name[..1]);
+            for typed in [bare, quoted] {
+                let (at, candidates) = complete(&typed).unwrap();
+                if name.contains('"') && typed.starts_with("@\"") {
+                    assert!(candidates.is_empty(), "no quoted path contains its quote");
+                    continue;
+                }
+                let line = format!("{}{}please", &typed[..at], candidates.join("|"));
+                assert_eq!(mentioned(&line), [scope.join(name)], "{line}");
+            }
+            fs::remove_file(scope.join(name)).unwrap();
+        }
     }
 
     #[test]

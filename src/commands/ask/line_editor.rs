@@ -127,8 +127,8 @@ impl Completer for Slash {
     type Candidate = String;
 
     fn complete(&self, line: &str, cursor: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
-        if let Some((start, path)) = mention(&line[..cursor]) {
-            return Ok((start, attachments::complete(path)));
+        if let Some(found) = attachments::complete(&line[..cursor]) {
+            return Ok(found);
         }
         let typed = line[..cursor].strip_prefix('/').filter(|typed| !typed.contains(char::is_whitespace));
         let Some(typed) = typed else { return Ok((cursor, Vec::new())) };
@@ -137,13 +137,6 @@ impl Completer for Slash {
         let fitting: BTreeSet<&str> = all.filter(|command| command.starts_with(typed)).collect();
         Ok((0, fitting.into_iter().map(|command| format!("/{command} ")).collect()))
     }
-}
-
-/// Returns the path after the last `@` of a line, and the position where it begins.
-fn mention(line: &str) -> Option<(usize, &str)> {
-    let start = line.rfind('@').filter(|at| *at == 0 || line[..*at].ends_with(char::is_whitespace))? + 1;
-    let path = &line[start..];
-    (!path.contains(char::is_whitespace)).then_some((start, path))
 }
 
 impl Highlighter for Slash {

@@ -6,6 +6,7 @@
 //! before the line is sent or set aside, because the next letter of a word must not allow anything.
 
 use serde_json::{Value, json};
+use terminal::table::one_line;
 use wire::method;
 use wire::rpc::Id;
 
@@ -30,6 +31,9 @@ pub(super) fn edit(line: &mut String, key: Key) {
 
 impl Conversation {
     pub(in crate::commands::ask) async fn send_prompt(&mut self, prompt: Vec<Value>) -> anyhow::Result<Id> {
+        for word in attachments::missing(&prompt) {
+            self.output.remark(&format!("`{}` names no file and is sent as text", one_line(&word)))?;
+        }
         let meta = json!({ "acpd": { "whenBusy": "steer" } });
         let params = json!({ "sessionId": self.session, "prompt": prompt, "_meta": meta });
         self.client.send(method::SESSION_PROMPT, params).await
