@@ -153,13 +153,20 @@ struct Conversation {
 }
 
 impl Conversation {
-    /// Runs one prompt. Text that was typed but not sent is shown, because it will not be sent.
+    /// Runs one prompt.
     async fn once(&mut self, prompt: Vec<Value>) -> anyhow::Result<Ending> {
         let ending = self.turn(prompt).await;
-        if !self.draft.trim().is_empty() {
-            self.output.remark(&format!("not sent: {}", self.draft.trim()))?;
-        }
+        self.show_unsent()?;
         ending
+    }
+
+    /// Shows the text that was typed and will not be sent, because this client exits.
+    fn show_unsent(&mut self) -> anyhow::Result<()> {
+        let draft = std::mem::take(&mut self.draft);
+        for line in self.queued.drain(..).chain([draft]).filter(|line| !line.trim().is_empty()) {
+            self.output.remark(&format!("not sent: {}", line.trim()))?;
+        }
+        Ok(())
     }
 
     /// Reads prompts from the terminal until the end of its input.
@@ -184,6 +191,7 @@ impl Conversation {
                 Typed::Line(line) => {
                     interrupted = false;
                     if !line.trim().is_empty() && !self.say(&line, endpoint, &lines).await? {
+                        self.show_unsent()?;
                         return Ok(Ending::Cancelled);
                     }
                 }

@@ -132,7 +132,7 @@ fn leaving_a_turn_says_that_the_daemon_goes_on() {
     terminal.type_in(CTRL_C);
     assert_eq!(terminal.wait().code(), Some(130));
     assert!(
-        terminal.screen().contains("the turn continues in the daemon; `acpd ask --session "),
+        terminal.screen().contains("the daemon is still ending the turn; `acpd ask --session "),
         "{}",
         terminal.screen()
     );

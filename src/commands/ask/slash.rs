@@ -160,6 +160,7 @@ impl Conversation {
         }
         match &details.card.cost {
             Some(cost) => text.push_str(&format!("; {:.4} {}", cost.amount, cost.currency)),
+            None if usage.total() == 0 => {}
             None => text.push_str("; the price of the model is not known"),
         }
         self.output.remark(&text)

@@ -159,7 +159,7 @@ impl Conversation {
                 },
                 key = waiting.next_key() => match key {
                     Some(key) => self.take_key(key, waiting).await?,
-                    None => return self.leave_early(),
+                    None => return self.leave_early(false),
                 },
             }
         }
@@ -168,7 +168,7 @@ impl Conversation {
     /// Handles a signal. Returns how the turn ends, if it ends here.
     async fn take_signal(&mut self, signal: Option<i32>, waiting: &mut Waiting) -> anyhow::Result<Option<Ending>> {
         match signal {
-            Some(SIGHUP) => return self.leave_early().map(Some),
+            Some(SIGHUP) => return self.leave_early(false).map(Some),
             Some(SIGCONT) => {
                 // A process in the background would be stopped if it touched the terminal.
                 if let Some(keys) = waiting.keys.as_ref().filter(|_| keys::can_type()) {
@@ -184,7 +184,7 @@ impl Conversation {
         self.output.interrupted()?;
         // The first Ctrl-C cancels the turn; a second one exits without waiting for its end.
         if waiting.asked_to_stop || signal != Some(SIGINT) {
-            return self.leave_early().map(Some);
+            return self.leave_early(true).map(Some);
         }
         waiting.asked_to_stop = true;
         self.output.remark("cancelling; press Ctrl-C again to leave at once")?;
@@ -210,15 +210,15 @@ impl Conversation {
     }
 
     /// Exits from a turn that does not end, or whose terminal is gone. The turn continues in the
-    /// daemon, and its questions wait there.
-    fn leave_early(&mut self) -> anyhow::Result<Ending> {
+    /// daemon until it is done or, if it was cancelled, until its tools have stopped.
+    fn leave_early(&mut self, is_cancelled: bool) -> anyhow::Result<Ending> {
         self.insisted = true;
         self.output.abandon()?;
+        let goes_on =
+            if is_cancelled { "the daemon is still ending the turn" } else { "the turn continues in the daemon" };
         let id = &self.session;
         let short = id.get(id.len().saturating_sub(12)..).unwrap_or(id);
-        self.output.remark(&format!(
-            "the turn continues in the daemon; `acpd ask --session {short}` returns to the session"
-        ))?;
+        self.output.remark(&format!("{goes_on}; `acpd ask --session {short}` returns to the session"))?;
         Ok(Ending::Cancelled)
     }
 
