@@ -15,6 +15,7 @@ use clap_complete::env::{Bash, EnvCompleter, Fish, Zsh};
 use clap_complete::{CompleteEnv, CompletionCandidate};
 use domain::model::Catalogue;
 use serde_json::{Value, json};
+use terminal::table::one_line;
 use wire::extension::ModelsResult;
 use wire::method;
 
@@ -53,13 +54,16 @@ pub fn answer_shell() {
     }
 }
 
-/// Returns the sessions whose ids begin with the typed text: those in memory, and the newest stored
-/// ones.
+/// Returns the sessions whose ids begin with the typed text, or else whose ids' last groups, which
+/// tables show, begin with it: those in memory, and the newest stored ones.
 pub(crate) fn session_ids(typed: &OsStr) -> Vec<CompletionCandidate> {
     let Some(typed) = typed.to_str() else { return Vec::new() };
     let found = sessions_of_daemon().unwrap_or_default();
-    let fitting = found.into_iter().filter(|(id, _)| id.starts_with(typed));
-    fitting.map(|(id, title)| CompletionCandidate::new(id).help(Some(title.into()))).collect()
+    let is_whole = found.iter().any(|(id, _)| id.starts_with(typed));
+    let part = |id: &str| if is_whole { id.to_owned() } else { id.rsplit('-').next().unwrap_or(id).to_owned() };
+    let parts = found.into_iter().map(|(id, title)| (part(&id), title));
+    let fitting = parts.filter(|(id, _)| id.starts_with(typed));
+    fitting.map(|(id, title)| CompletionCandidate::new(id).help(Some(one_line(&title).into()))).collect()
 }
 
 /// Returns the models whose ids begin with the typed text or contain it: those that the daemon
@@ -128,7 +132,7 @@ fn fitting(typed: &OsStr, names: impl Iterator<Item = (String, String)>) -> Vec<
     let begins = all.iter().any(|(name, _)| name.starts_with(typed));
     let fits = |name: &str| if begins { name.starts_with(typed) } else { name.contains(typed) };
     let found = all.into_iter().filter(|(name, _)| fits(name));
-    let described = |about: String| (!about.is_empty()).then(|| about.into());
+    let described = |about: String| (!about.is_empty()).then(|| one_line(&about).into());
     found.map(|(name, about)| CompletionCandidate::new(name).help(described(about))).collect()
 }
 

@@ -1,4 +1,5 @@
-//! Finds a session by its id, or by a unique prefix or suffix of it.
+//! Finds a session by its id, by a unique prefix or suffix of it, or by a prefix of its last group,
+//! which tables show.
 //!
 //! It searches the sessions in memory and then the stored ones, page by page, and changes nothing.
 //! To search the stored ones, the connection must be initialized.
@@ -100,7 +101,8 @@ pub(super) async fn find(client: &mut Client, given: &str) -> anyhow::Result<Str
 }
 
 pub(super) fn fits(id: &str, given: &str) -> bool {
-    !given.is_empty() && (id.starts_with(given) || id.ends_with(given))
+    let begins_last_group = || id.rsplit('-').next().is_some_and(|group| group.starts_with(given));
+    !given.is_empty() && (id.starts_with(given) || id.ends_with(given) || begins_last_group())
 }
 
 /// Whether a session with exactly this id is stored. Reading the whole list instead would be slow.
@@ -137,8 +139,9 @@ mod tests {
 
     #[test]
     fn an_id_is_found_by_its_start_or_end_but_not_when_empty() {
-        assert!(fits("0193-ab", "0193") && fits("0193-ab", "ab") && fits("0193-ab", "0193-ab"));
-        assert!(!fits("0193-ab", "93") && !fits("0193-ab", ""));
+        assert!(fits("0193-abc", "0193") && fits("0193-abc", "bc") && fits("0193-abc", "0193-abc"));
+        assert!(fits("0193-12-abc", "ab"), "tables show the last group");
+        assert!(!fits("0193-12-abc", "93") && !fits("0193-12-abc", "12") && !fits("0193-abc", ""));
     }
 
     #[test]

@@ -157,6 +157,10 @@ fn completions_list_the_commands_and_the_existing_sessions() {
     assert!(complete(&["acpd", "ctl", "tail", ""]).contains(&session));
     assert!(complete(&["acpd", "ask", "--session", &session[..20]]).contains(&session));
     assert!(!complete(&["acpd", "ctl", "tail", "nobody"]).contains(&session));
+    // Tables show the last group of an id, so that is what a user begins to type.
+    let end = session.rsplit('-').next().unwrap();
+    let offered = complete(&["acpd", "ctl", "tail", &end[..6]]);
+    assert!(offered.lines().any(|line| line.split('\t').next() == Some(end)), "{offered}");
     // The script itself, in the shell that is everywhere.
     let mut bash = home.bare("bash");
     let ask = "source <(\"$1\" completions bash); COMP_WORDS=(acpd ctl tail ''); COMP_CWORD=3; COMP_TYPE=9; \

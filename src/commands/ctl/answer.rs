@@ -82,7 +82,9 @@ pub(super) async fn reply(daemon: &mut DaemonClient, args: &AnswerArgs) -> anyho
     if !daemon.json {
         println!("{}", consent.title());
         let viewport = Viewport::stdout();
-        consent.rows(viewport.width, viewport.colors).into_iter().for_each(|row| println!("{row}"));
+        let rest = format!("acpd ctl export {session}");
+        let rows = consent.rows(viewport.width, viewport.colors);
+        rows.into_iter().chain(consent.missing(&rest)).for_each(|row| println!("{row}"));
     }
     let answer = json!({ "sessionId": session, "questionId": asked.id, "optionId": option, "words": args.text });
     let _: Value = daemon.client.call(method::ANSWER, &answer).await?;

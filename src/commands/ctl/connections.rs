@@ -19,11 +19,11 @@ fn render(connections: &[ConnectionCard]) -> String {
     let mut table = Table::new([
         Column::id("ID"),
         Column::keeping_start("CLIENT"),
-        Column::fixed("VERSION"),
-        Column::fixed("VIA"),
-        Column::fixed("PID"),
+        Column::fixed("VERSION").optional(4),
+        Column::fixed("VIA").optional(2),
+        Column::fixed("PID").optional(1),
         Column::fixed("SINCE"),
-        Column::fixed("SESSIONS"),
+        Column::fixed("SESSIONS").optional(3),
         Column::fixed("UNREAD"),
     ]);
     for connection in connections {
