@@ -7,7 +7,7 @@ pub(super) struct Ban {
     pub(super) advice: &'static str,
 }
 
-pub(super) const BANS: [Ban; 30] = [
+pub(super) const BANS: [Ban; 31] = [
     Ban {
         who: |path| path.starts_with("actors/") && !path.starts_with("actors/connection"),
         names: &["wire"],
@@ -202,6 +202,14 @@ pub(super) const BANS: [Ban; 30] = [
         },
         names: &["models"],
         advice: "src/assemble.rs alone chooses the models; only accounts and their configuration know providers",
+    },
+    Ban {
+        who: |path| {
+            let printers = ["src/commands/json_output.rs", "src/commands/setup/jsonc.rs"];
+            path.starts_with("src/commands") && !printers.contains(&path)
+        },
+        names: &["serde_json::to_string", "serde_json::to_string_pretty"],
+        advice: "src/commands/json_output.rs alone prints JSON, because a terminal must not get control characters",
     },
     Ban {
         who: |path| !path.starts_with("actors/"),

@@ -200,9 +200,9 @@ fn unseen(input: &Value, preview: &[ToolContent]) -> Option<Value> {
     let is_shown = |value: &Value| {
         let shown = |content: &ToolContent| match content {
             // What is compared is how both look: the invisible characters of a preview are written
-            // out, in a form that no other text has.
+            // out, in a form that no other text has, and blanks at the end cannot be seen.
             ToolContent::Text { text } => {
-                value.as_str().is_some_and(|value| escape::visible(value) == escape::text(text))
+                value.as_str().is_some_and(|value| escape::visible(value).trim_end() == escape::text(text).trim_end())
             }
             ToolContent::Diff { .. }
             | ToolContent::Image { .. }
@@ -321,8 +321,9 @@ mod tests {
         assert_eq!((whole.cut, &whole.input), (0, &command));
         assert_eq!(whole.arguments(), Some(json!({ "timeout_ms": 5 })));
 
-        for command in ["a\u{202e}b", "a\\u{202e}b", "one\r\ntwo"] {
-            let written_out = card(json!({ "command": command }), vec![ToolContent::text(command)]).visible();
+        for command in ["a\u{202e}b", "a\\u{202e}b", "one\r\ntwo", "one\n"] {
+            let written_out =
+                card(json!({ "command": command }), vec![ToolContent::text(command.trim_end())]).visible();
             assert_eq!(Proposal::of(&written_out, 1000).arguments(), None, "the preview shows {command:?}");
         }
         let another = card(json!({ "command": "a\\u{202e}b" }), vec![ToolContent::text("a\u{202e}b")]).visible();
