@@ -23,11 +23,13 @@ use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use serde_json::Value;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook_tokio::Signals;
 use terminal::picker::Picker;
 use terminal::session_printer::SessionPrinter;
+use terminal::style::is_dumb;
 use wire::method;
 
 use self::endpoint::Endpoint;
@@ -49,6 +51,9 @@ const ARRIVAL_WAIT: Duration = Duration::from_millis(1);
 
 /// The id of the built-in model.
 const REHEARSAL: &str = "rehearsal";
+
+/// Shown at the first Ctrl-C between two turns.
+const LEAVING: &str = "press Ctrl-C again or Ctrl-D to leave; the session stays in the daemon";
 
 /// Words that end a conversation.
 const GOODBYES: [&str; 4] = ["exit", "quit", "/exit", "/quit"];
@@ -185,7 +190,11 @@ impl Conversation {
                 Typed::Interrupted if interrupted => return Ok(Ending::Cancelled),
                 Typed::Interrupted => {
                     interrupted = true;
-                    self.output.remark("press Ctrl-C again or Ctrl-D to leave; the session stays in the daemon")?;
+                    self.output.remark(LEAVING)?;
+                }
+                Typed::Left => {
+                    lines.give_back_terminal();
+                    return Ok(Ending::Cancelled);
                 }
                 Typed::Line(line) if GOODBYES.contains(&line.trim()) => return Ok(Ending::Done),
                 Typed::Line(line) => {
@@ -215,10 +224,28 @@ impl Conversation {
     /// Waits for a line. Messages from the daemon are kept meanwhile, because they must not be
     /// written into the line that the user is typing.
     async fn listen(&mut self, lines: &LineEditor) -> anyhow::Result<Typed> {
-        let mut line = lines.next(std::mem::take(&mut self.draft));
+        let initial = std::mem::take(&mut self.draft);
+        let mut line = lines.next(initial.clone());
+        let mut interrupted = false;
         loop {
             tokio::select! {
-                typed = &mut line => return Ok(typed.unwrap_or(Typed::End)),
+                typed = &mut line => return Ok(match typed {
+                    Ok(Typed::Line(line)) if interrupted && is_dumb() => {
+                        Typed::Line(line.strip_prefix(&initial).unwrap_or(&line).to_owned())
+                    }
+                    Ok(typed) => typed,
+                    Err(_) => Typed::End,
+                }),
+                signal = self.signals.next() => match signal {
+                    // While a line is edited, Ctrl-C is a key. A dumb terminal sends a signal.
+                    Some(SIGINT) if !interrupted => {
+                        interrupted = true;
+                        self.output.interrupted()?;
+                        self.output.remark(LEAVING)?;
+                    }
+                    Some(SIGCONT) => {}
+                    Some(_) | None => return Ok(Typed::Left),
+                },
                 message = self.client.next(), if !self.gone && self.kept.len() < MAX_HELD_MESSAGES => match message {
                     Ok(Some(message)) => {
                         offer_commands(&message, lines);

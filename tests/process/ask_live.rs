@@ -139,6 +139,25 @@ fn leaving_a_turn_says_that_the_daemon_goes_on() {
 }
 
 #[test]
+fn leaving_a_conversation_says_which_lines_were_not_sent() {
+    let home = Home::new();
+    let mut terminal = ask(&home, &["--allow"]);
+    terminal.shows("Type /help for commands");
+    terminal.type_in("run the command: trap '' INT TERM; touch began; sleep 100; sleep 100\r");
+    began(&home);
+    terminal.type_in("/cost\r");
+    terminal.shows("after this turn: /cost");
+    terminal.type_in("half a line");
+    terminal.shows("» half a line");
+    terminal.type_in(CTRL_C);
+    terminal.shows("press Ctrl-C again to leave at once");
+    terminal.type_in(CTRL_C);
+    assert_eq!(terminal.wait().code(), Some(130));
+    let screen = terminal.screen();
+    assert!(screen.contains("not sent: /cost\nnot sent: half a line"), "{screen}");
+}
+
+#[test]
 fn a_turn_goes_on_when_its_terminal_is_closed() {
     let home = Home::new();
     let mut terminal = ask(&home, &[&format!("{WAITS}, then run the command: touch made")]);
@@ -254,6 +273,8 @@ fn files_are_attached_by_an_at_sign_an_option_and_with_completion() {
         let prompt = log.lines().find(|line| line.contains("\"user_message\"")).unwrap();
         assert!(prompt.contains("the contents"), "{prompt}");
     }
+    let unnamed = home.run(&["ask", "list the files of @missing.txt"]);
+    assert!(String::from_utf8(unnamed.stderr).unwrap().contains("`@missing.txt` names no file and is sent as text"));
     let wrong = home.run(&["ask", "--image", "notes.txt", "hello"]);
     assert!(String::from_utf8(wrong.stderr).unwrap().contains("is not a PNG"));
 }
@@ -331,6 +352,26 @@ fn a_dumb_terminal_gets_text_alone_and_options_decide_about_colours() {
     assert!(!has_colours(&never.seen()) && never.screen().contains("| one | first |"), "{:?}", never.seen());
     let page = |when: &str| home.stdout(&["--color", when, "ctl", "sessions", "--all"]);
     assert!(has_colours(&page("always")) && !has_colours(&page("auto")));
+}
+
+#[test]
+fn a_dumb_terminal_keeps_what_is_typed_during_a_turn_out_of_the_answer() {
+    let home = Home::new();
+    let mut dumb = Terminal::start(home.acpd(&["ask", "--allow"]).env("TERM", "dumb"));
+    dumb.shows("Type /help for commands");
+    dumb.type_in(&format!("{WAITS}\r"));
+    began(&home);
+    assert!(!dumb.echoes(), "what is typed is not written into the answer");
+    dumb.type_in("why\r");
+    dumb.shows("\n> why");
+    dumb.type_in("list");
+    go(&home);
+    // What was not sent is part of the next line.
+    dumb.shows("\n> list");
+    dumb.type_in(" the files\r");
+    until("the next prompt", || prompts(&home).contains(&("list the files".to_owned(), false)).then_some(()));
+    assert_eq!(prompts(&home)[1], ("why".to_owned(), true));
+    assert!(!dumb.seen().contains('\u{1b}'), "{:?}", dumb.seen());
 }
 
 fn has_colours(text: &str) -> bool {

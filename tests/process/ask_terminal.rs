@@ -4,7 +4,9 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-use crate::harness::{Home, Terminal};
+use rustix::process::Signal;
+
+use crate::harness::{Home, Terminal, signal};
 
 const CTRL_C: &str = "\u{3}";
 const CTRL_D: &str = "\u{4}";
@@ -126,6 +128,36 @@ fn a_second_ctrl_c_leaves_at_once() {
     terminal.type_in(CTRL_C);
     assert_eq!(terminal.wait().code(), Some(130));
     assert!(!terminal.screen().contains("\ncancelled"), "{}", terminal.screen());
+}
+
+#[test]
+fn a_signal_ends_a_conversation_that_waits_for_a_line() {
+    let home = Home::new();
+    let mut terminal = ask(&home, &[]);
+    terminal.shows("\n>");
+    terminal.type_in("half a line");
+    terminal.shows("> half a line");
+    signal(terminal.id(), Signal::TERM);
+    assert_eq!(terminal.wait().code(), Some(130));
+    assert!(terminal.is_as_usual() && !terminal.marks_pastes());
+}
+
+#[test]
+fn ctrl_c_at_the_prompt_of_a_dumb_terminal_cancels_no_later_turn() {
+    let home = Home::new();
+    let mut terminal = Terminal::start(home.acpd(&["ask"]).env("TERM", "dumb"));
+    terminal.shows("\n>");
+    terminal.type_in("half");
+    terminal.shows("> half");
+    terminal.type_in(CTRL_C);
+    terminal.shows("press Ctrl-C again or Ctrl-D to leave");
+    terminal.type_in("list the files\r");
+    terminal.shows("[the folder is empty]");
+    terminal.shows_that("the next prompt", |screen| screen.ends_with("\n>"));
+    terminal.type_in(CTRL_C);
+    terminal.shows_that("the hint again", |screen| screen.matches("press Ctrl-C again").count() == 2);
+    terminal.type_in(CTRL_C);
+    assert_eq!(terminal.wait().code(), Some(130));
 }
 
 #[test]

@@ -163,6 +163,22 @@ impl Drop for Keys {
     }
 }
 
+/// The settings of the terminal before this process changed them, if stdin is a terminal.
+pub(super) struct UsualTerminal(Option<Termios>);
+
+impl UsualTerminal {
+    pub(super) fn remember() -> Self {
+        Self(rustix::termios::tcgetattr(io::stdin()).ok())
+    }
+
+    pub(super) fn restore(&self) {
+        if let Some(usual) = &self.0 {
+            mark_pastes(io::stdin(), false);
+            let _ = rustix::termios::tcsetattr(io::stdin(), OptionalActions::Now, usual);
+        }
+    }
+}
+
 /// Asks the terminal to mark pasted text, or to stop that. A terminal that cannot do it ignores
 /// this.
 fn mark_pastes(terminal: impl AsFd, mark: bool) {

@@ -18,10 +18,11 @@ use rustyline::hint::Hinter;
 use rustyline::history::FileHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Behavior, Config, Context, Editor, Helper};
-use terminal::style::{Colors, Style};
+use terminal::style::{Colors, Style, is_dumb};
 use tokio::sync::oneshot;
 
 use super::attachments;
+use super::keys::UsualTerminal;
 use super::slash::LOCAL;
 use crate::paths::{Paths, private_folder};
 
@@ -32,6 +33,8 @@ pub(super) enum Typed {
     Line(String),
     /// Ctrl-C.
     Interrupted,
+    /// A signal asked this process to exit.
+    Left,
     /// Ctrl-D, or the terminal is gone.
     End,
 }
@@ -39,6 +42,7 @@ pub(super) enum Typed {
 pub(super) struct LineEditor {
     wanted: mpsc::Sender<LineRequest>,
     commands: Commands,
+    terminal: UsualTerminal,
 }
 
 /// A request for a line.
@@ -66,8 +70,15 @@ impl LineEditor {
         let history = history_file(places)?;
         let _ = editor.load_history(&history);
         let (wanted, requests) = mpsc::channel();
+        let terminal = UsualTerminal::remember();
         thread::spawn(move || serve(editor, &history, &requests));
-        Ok(Self { wanted, commands })
+        Ok(Self { wanted, commands, terminal })
+    }
+
+    /// Gives the terminal its usual settings although a line is being read. No further line can be
+    /// requested.
+    pub(super) fn give_back_terminal(&self) {
+        self.terminal.restore();
     }
 
     /// Requests the next line, which begins with `initial`. Dropping the receiver does not cancel
@@ -86,7 +97,13 @@ impl LineEditor {
 
 fn serve(mut editor: Editor<Slash, FileHistory>, history: &Path, requests: &mpsc::Receiver<LineRequest>) {
     for LineRequest { initial, reply } in requests {
-        let typed = match editor.readline_with_initial("> ", (&initial, "")) {
+        // A dumb terminal cannot show text that can be edited, so there it belongs to the prompt.
+        let read = if is_dumb() {
+            editor.readline(&format!("> {initial}")).map(|line| initial + &line)
+        } else {
+            editor.readline_with_initial("> ", (&initial, ""))
+        };
+        let typed = match read {
             Ok(line) => {
                 if editor.add_history_entry(&line).unwrap_or(false) {
                     let _ = editor.append_history(history);

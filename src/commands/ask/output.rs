@@ -1,5 +1,6 @@
 //! The output of `ask`: text for users through the printer, or lines of JSON for scripts.
 
+use std::io::{self, IsTerminal};
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -56,6 +57,12 @@ impl Output {
     /// Whether progress and input are shown at a terminal.
     pub(super) fn is_live(&self) -> bool {
         matches!(self, Self::Text(printer) if printer.is_live())
+    }
+
+    /// Whether what the user types during a turn is for the turn. Without a terminal for the
+    /// answer, it is for whatever runs next. A dumb terminal shows a line when it is sent.
+    pub(super) fn takes_input(&self) -> bool {
+        matches!(self, Self::Text(_)) && io::stdout().is_terminal()
     }
 
     pub(super) fn begin_turn(&mut self) -> anyhow::Result<()> {

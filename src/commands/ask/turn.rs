@@ -107,7 +107,7 @@ impl Waiting {
 impl Conversation {
     pub(super) async fn turn(&mut self, prompt: Vec<Value>) -> anyhow::Result<Ending> {
         let id = self.send_prompt(prompt).await?;
-        let typing = self.output.is_live() && keys::can_type();
+        let typing = self.output.takes_input() && keys::can_type();
         let mut waiting = Waiting {
             prompts: vec![SentPrompt { id, typed: None }],
             ended: None,
