@@ -62,6 +62,22 @@ fn a_rejection_is_reported_and_nothing_runs() {
 }
 
 #[test]
+fn words_for_a_rejection_are_typed_in_place_of_its_keys() {
+    let home = Home::new();
+    let mut terminal = ask(&home, &["run the command: touch made"]);
+    terminal.shows("[r]eason");
+    terminal.type_in("r");
+    let screen = terminal.shows("type it; Enter sends it");
+    assert!(!screen.contains("thinking") && !screen.contains("[y]es"), "{screen}");
+    terminal.type_in("not now");
+    terminal.shows("» not now");
+    terminal.type_in("\r");
+    terminal.shows("sent: not now");
+    assert_eq!(terminal.wait().code(), Some(0));
+    assert!(!home.work().join("made").exists());
+}
+
+#[test]
 fn an_always_answer_is_not_asked_again() {
     let home = Home::new();
     let mut terminal = ask(&home, &["run the command: touch made, then run the command: touch made"]);

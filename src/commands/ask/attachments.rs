@@ -29,9 +29,10 @@ pub(super) fn blocks(text: &str) -> anyhow::Result<Vec<Value>> {
     let mut blocks = Vec::new();
     let mut seen = Vec::new();
     for path in mentioned(text) {
-        if !seen.contains(&path) {
+        let whole = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
+        if !seen.contains(&whole) {
             blocks.push(file(&path)?);
-            seen.push(path);
+            seen.push(whole);
         }
     }
     blocks.push(prompt_source::text(text));
@@ -221,7 +222,9 @@ mod tests {
         fs::write(place("data"), [0xff, 0xfe]).unwrap();
         let root = folder.path().display();
         let text = format!(
-            "see @\"{root}/a b.txt\", @{root}/missing and me@{root}/data\n{root}/shot.png? {root}/a\\ b.txt @{root}/data."
+            "see @\"{root}/a b.txt\", @{root}/missing and me@{root}/data\n{root}/shot.png? {root}/a\\ b.txt @{root}/data. \
+             @{root}/../{}/data",
+            folder.path().file_name().unwrap().display()
         );
         let blocks = blocks(&text).unwrap();
         let kinds: Vec<&str> = blocks.iter().map(|block| block["type"].as_str().unwrap()).collect();

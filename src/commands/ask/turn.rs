@@ -32,6 +32,9 @@ const STILL_TYPING: &str = "  Enter sends the line that you were typing, Esc kee
 /// Shown if text is pasted while a question is open and no line can be typed.
 const PASTED: &str = "  pasted text is no answer; press one key after a moment";
 
+/// The keys while the user types words for an answer.
+const WRITING_KEYS: [&str; 2] = ["type it; Enter sends it", "Esc goes back to the question"];
+
 /// The interval between two redraws of the progress.
 const FRAME: Duration = Duration::from_millis(100);
 
@@ -417,8 +420,7 @@ impl Conversation {
             }
             Meaning::Write { option } => {
                 waiting.writing = Some(Writing { option: option.to_owned(), text: String::new() });
-                self.output.decided("")?;
-                return self.output.remark("  type it; Enter sends it, Esc goes back to the question");
+                return self.output.keys(&WRITING_KEYS.map(str::to_owned));
             }
             Meaning::Explain => {
                 for line in question.explanation() {
