@@ -1,5 +1,7 @@
 //! A list from which the user chooses one entry by typing some of its letters. Pure; reads no keys.
 
+use unicode_width::UnicodeWidthStr;
+
 use crate::fuzzy;
 use crate::style::{Colors, Style};
 use crate::table::{cut_end, one_line};
@@ -68,12 +70,13 @@ impl Picker {
         let first = (self.row + 1).saturating_sub(room);
         let shown = fitting.iter().enumerate().skip(first).take(room);
         let labels: Vec<String> = shown.clone().map(|(_, at)| one_line(&self.items[*at].label)).collect();
-        let widest = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
+        let widest = labels.iter().map(|label| label.width()).max().unwrap_or(0);
         let label_width = widest.min(width.saturating_sub(4) * 2 / 3);
         let mut rows = Vec::new();
         for ((row, at), label) in shown.zip(&labels) {
             let mark = if row == self.row { "▸ " } else { "  " };
-            let label = format!("{:label_width$}", cut_end(label, label_width));
+            let label = cut_end(label, label_width);
+            let label = format!("{label}{}", " ".repeat(label_width.saturating_sub(label.width())));
             let left = width.saturating_sub(label_width + 4);
             let detail = cut_end(&one_line(&self.items[*at].detail), left);
             let style = if row == self.row { Style::Bold } else { Style::Plain };
@@ -130,6 +133,13 @@ mod tests {
         picker.erase();
         picker.move_by(isize::MAX);
         assert_eq!(picker.chosen(), Some(2));
+    }
+
+    #[test]
+    fn the_details_of_wide_labels_are_in_one_column() {
+        let item = |label: &str| PickerItem { label: label.to_owned(), detail: "1m".to_owned() };
+        let picker = Picker::new("Resume", vec![item("日本語"), item("Tidy")]);
+        assert_eq!(picker.rows(60, 10, Colors::Off)[1..3], ["▸ 日本語  1m", "  Tidy    1m"]);
     }
 
     #[test]
