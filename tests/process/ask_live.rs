@@ -123,6 +123,23 @@ fn pasted_text_answers_no_question_and_is_sent_as_a_whole() {
 }
 
 #[test]
+fn pasted_lines_take_one_row_of_the_screen_during_a_turn() {
+    let home = Home::new();
+    let mut terminal = ask(&home, &["--allow", WAITS]);
+    began(&home);
+    terminal.shows("Ctrl-C cancels");
+    terminal.type_in("\u{1b}[200~one\rtwo\rthree\u{1b}[201~");
+    terminal.shows("» one ⏎ two ⏎ three");
+    terminal.resize(60, 24);
+    terminal.type_in("\r");
+    terminal.shows("> one\ntwo\nthree");
+    go(&home);
+    terminal.wait();
+    assert!(!terminal.screen().contains('»'), "no row is left behind: {}", terminal.screen());
+    assert_eq!(prompts(&home)[1], ("one\ntwo\nthree".to_owned(), true));
+}
+
+#[test]
 fn leaving_a_turn_says_that_the_daemon_goes_on() {
     let home = Home::new();
     let mut terminal = ask(&home, &["--allow", "run the command: trap '' INT TERM; touch began; sleep 100; sleep 100"]);

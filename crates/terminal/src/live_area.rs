@@ -38,7 +38,8 @@ impl LiveArea {
     }
 }
 
-/// Cuts a styled row to a width, and returns it with its width. Styles have no width.
+/// Cuts a styled row to a width, and returns it with its width. Styles have no width. Control
+/// characters become blanks.
 pub(crate) fn fit(row: &str, limit: usize) -> (String, usize) {
     let mut out = String::new();
     let (mut width, mut styled) = (0, false);
@@ -57,6 +58,8 @@ pub(crate) fn fit(row: &str, limit: usize) -> (String, usize) {
         }
         let (text, wide) = match letter {
             '\t' => ("    ".to_owned(), 4),
+            // A line end would move the cursor off the row.
+            control if control.is_control() => (" ".to_owned(), 1),
             other => (other.to_string(), other.width().unwrap_or(0)),
         };
         if width + wide > limit {
@@ -80,6 +83,7 @@ mod tests {
         assert_eq!(fit("abc", 2), ("ab".to_owned(), 2));
         assert_eq!(fit("\u{1b}[1mabc\u{1b}[0md", 2), ("\u{1b}[1mab\u{1b}[0m".to_owned(), 2));
         assert_eq!(fit("日本", 3), ("日".to_owned(), 2));
+        assert_eq!(fit("a\nb\tc", 8), ("a b    c".to_owned(), 8));
     }
 
     #[test]

@@ -45,6 +45,9 @@ const PLAN_INDENT: usize = 4;
 /// The mark before the user's input during a turn.
 const INPUT: &str = "» ";
 
+/// The mark at a line end in the user's input during a turn.
+const LINE_END: &str = " ⏎ ";
+
 pub struct SessionPrinter {
     screen: Screen,
     colors: Colors,
@@ -330,7 +333,9 @@ impl SessionPrinter {
         }
         let width = self.width();
         let room = width.saturating_sub(INPUT.chars().count() + 1);
-        let input = (!self.input.is_empty()).then(|| format!("{INPUT}{}", end_of(&self.input, room)));
+        // Pasted text may have several lines, but the input has one row.
+        let input = visible_text(&self.input.replace('\n', LINE_END));
+        let input = (!input.is_empty()).then(|| format!("{INPUT}{}", end_of(&input, room)));
         if !self.keys.is_empty() {
             let mut rows: Vec<String> = input.into_iter().chain(self.key_rows()).collect();
             rows.truncate(self.screen.size().1.saturating_sub(1).max(1));
