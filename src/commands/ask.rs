@@ -21,6 +21,8 @@ mod turn;
 use std::collections::VecDeque;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -66,6 +68,10 @@ pub fn run(places: &Paths, args: &AskArgs) -> anyhow::Result<Ending> {
         let once = matches!(source, PromptSource::Once(_));
         let mut client = opening::connect(&endpoint, once).await?;
         let mut output = if args.json { Output::Json } else { Output::Text(Box::new(SessionPrinter::stdio())) };
+        // A flag, because the stream of signals may report SIGCONT only after the next redraw.
+        let resumed = Arc::<AtomicBool>::default();
+        signal_hook::flag::register(SIGCONT, resumed.clone())?;
+        output.forget_when(resumed);
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCONT])?;
         let wanted = if args.resume {
             match slash::pick_session(&mut client, &mut output, &mut signals, "", &places.home).await? {

@@ -2,6 +2,8 @@
 //! cursor.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::live_area::LiveArea;
 use crate::style::{is_dumb, size_of};
@@ -20,6 +22,8 @@ pub(crate) struct Screen {
     area: LiveArea,
     /// The drawn rows and the width of the screen. While both are the same, nothing is redrawn.
     last: (Vec<String>, usize),
+    /// Set after something else has written to the terminal, so what is drawn is not where it was.
+    pub(crate) resumed: Arc<AtomicBool>,
 }
 
 impl Screen {
@@ -37,6 +41,7 @@ impl Screen {
             live,
             area: LiveArea::default(),
             last: (Vec::new(), 0),
+            resumed: Arc::default(),
         }
     }
 
@@ -58,6 +63,7 @@ impl Screen {
     /// the text must be whole lines.
     pub(crate) fn write(&mut self, to: Stream, text: &str, rows: Vec<String>) -> io::Result<()> {
         let Some(live) = self.live.filter(|_| self.is_terminal(to)) else { return write_to(to, text) };
+        self.forget_if_resumed();
         let (columns, _) = self.size();
         let erased = self.area.erase(columns);
         let drawn = self.area.draw(&rows, columns);
@@ -73,6 +79,7 @@ impl Screen {
     /// Redraws the live area if it has changed.
     pub(crate) fn redraw(&mut self, rows: Vec<String>) -> io::Result<()> {
         let Some(live) = self.live else { return Ok(()) };
+        self.forget_if_resumed();
         let (columns, _) = self.size();
         if self.last.1 == columns && self.last.0 == rows {
             return Ok(());
@@ -83,10 +90,11 @@ impl Screen {
         write_to(live, &format!("{erased}{drawn}"))
     }
 
-    /// Forgets what is drawn, because something else has written to the terminal since.
-    pub(crate) fn forget(&mut self) {
-        self.area = LiveArea::default();
-        self.last = (Vec::new(), 0);
+    fn forget_if_resumed(&mut self) {
+        if self.resumed.swap(false, Ordering::Relaxed) {
+            self.area = LiveArea::default();
+            self.last = (Vec::new(), 0);
+        }
     }
 
     fn is_terminal(&self, stream: Stream) -> bool {

@@ -11,6 +11,8 @@ mod thoughts;
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use serde_json::Value;
@@ -160,10 +162,10 @@ impl SessionPrinter {
         self.screen.redraw(rows)
     }
 
-    /// Draws the live area again after a shell has written to the terminal.
-    pub fn resumed(&mut self) -> io::Result<()> {
-        self.screen.forget();
-        self.tick()
+    /// Forgets what is drawn whenever the flag is set. The handler of SIGCONT sets it, because a
+    /// shell has written to the terminal meanwhile.
+    pub fn forget_when(&mut self, resumed: Arc<AtomicBool>) {
+        self.screen.resumed = resumed;
     }
 
     /// Prints one update of the session.
@@ -353,6 +355,8 @@ impl SessionPrinter {
         let room = self.screen.size().1.saturating_sub(below.len() + 2);
         rows.drain(..rows.len().saturating_sub(room));
         rows.extend(below);
+        // Rows that have left the screen could not be erased.
+        rows.drain(..rows.len().saturating_sub(self.screen.size().1.saturating_sub(1).max(1)));
         rows
     }
 

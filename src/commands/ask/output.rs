@@ -2,6 +2,8 @@
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use serde_json::{Value, json};
 use terminal::consent::Consent;
@@ -80,12 +82,11 @@ impl Output {
         Ok(())
     }
 
-    /// Draws the progress again after a shell has used the terminal.
-    pub(super) fn resumed(&mut self) -> anyhow::Result<()> {
+    /// Draws the progress afresh whenever the flag is set, because a shell has used the terminal.
+    pub(super) fn forget_when(&mut self, resumed: Arc<AtomicBool>) {
         if let Self::Text(printer) = self {
-            printer.resumed()?;
+            printer.forget_when(resumed);
         }
-        Ok(())
     }
 
     /// Shows what the user has typed during the turn.

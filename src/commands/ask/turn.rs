@@ -176,7 +176,7 @@ impl Conversation {
                 // A process in the background would be stopped if it touched the terminal.
                 if let Some(keys) = waiting.keys.as_ref().filter(|_| keys::can_type()) {
                     keys.resume()?;
-                    self.output.resumed()?;
+                    self.output.tick()?;
                 }
                 return Ok(None);
             }
