@@ -25,30 +25,40 @@ pub use notify::{Notify, When};
 
 const OUTPUT_LIMIT: usize = 16 * 1024;
 const LONGEST_REASON: usize = 2000;
+const DEFAULT_TIMEOUT_MS: u64 = 30_000;
 
 /// The configured hooks.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Hooks {
-    pub before_tool: Vec<Hook>,
-    pub after_tool: Vec<Hook>,
-    pub turn_end: Vec<Hook>,
+    pub before_tool: Vec<ToolHook>,
+    pub after_tool: Vec<ToolHook>,
+    pub turn_end: Vec<TurnEndHook>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Hook {
+pub struct ToolHook {
     /// The shell command, which runs in the session's folder.
-    pub command: String,
+    command: String,
     /// The tools to which it applies, with `*` for any letters; None for all.
     #[serde(default)]
-    pub tool: Option<ToolName>,
+    tool: Option<ToolName>,
     #[serde(default = "default_timeout")]
-    pub timeout_ms: u64,
+    timeout_ms: u64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TurnEndHook {
+    /// The shell command, which runs in the session's folder.
+    command: String,
+    #[serde(default = "default_timeout")]
+    timeout_ms: u64,
 }
 
 fn default_timeout() -> u64 {
-    30_000
+    DEFAULT_TIMEOUT_MS
 }
 
 /// A glob of tool names.
@@ -77,28 +87,26 @@ pub struct HookOutcome {
 impl Hooks {
     /// Returns the hooks for a hook point with their input; None if there are none.
     pub fn pick(&self, point: HookPoint<'_>, site: &CallSite) -> Option<HookRun> {
-        let hooks: Vec<Hook> = self.at(point).cloned().collect();
+        let hooks = match point {
+            HookPoint::BeforeTool { card } => for_tool(&self.before_tool, &card.tool),
+            HookPoint::AfterTool { card, .. } => for_tool(&self.after_tool, &card.tool),
+            HookPoint::TurnEnd { .. } => {
+                self.turn_end.iter().map(|hook| HookCommand::new(&hook.command, hook.timeout_ms)).collect()
+            }
+        };
         let guards = matches!(point, HookPoint::BeforeTool { .. });
         (!hooks.is_empty()).then(|| HookRun { hooks, input: describe(point, site).to_string(), guards })
     }
+}
 
-    fn at(&self, point: HookPoint<'_>) -> impl Iterator<Item = &Hook> {
-        let (hooks, tool) = match point {
-            HookPoint::BeforeTool { card } => (&self.before_tool, Some(card.tool.as_str())),
-            HookPoint::AfterTool { card, .. } => (&self.after_tool, Some(card.tool.as_str())),
-            HookPoint::TurnEnd { .. } => (&self.turn_end, None),
-        };
-        hooks.iter().filter(move |hook| match (&hook.tool, tool) {
-            (Some(ToolName(wanted)), Some(tool)) => wanted.is_match(tool),
-            (Some(_), None) => false,
-            (None, _) => true,
-        })
-    }
+fn for_tool(hooks: &[ToolHook], tool: &str) -> Vec<HookCommand> {
+    let fits = |hook: &&ToolHook| hook.tool.as_ref().is_none_or(|ToolName(wanted)| wanted.is_match(tool));
+    hooks.iter().filter(fits).map(|hook| HookCommand::new(&hook.command, hook.timeout_ms)).collect()
 }
 
 /// The hooks of one hook point, ready to run.
 pub struct HookRun {
-    hooks: Vec<Hook>,
+    hooks: Vec<HookCommand>,
     input: String,
     /// Whether a hook that fails refuses.
     guards: bool,
@@ -159,9 +167,15 @@ pub(crate) enum HookReply {
     Failed(String),
 }
 
-impl Hook {
-    pub(crate) fn new(command: &str) -> Self {
-        Self { command: command.to_owned(), tool: None, timeout_ms: default_timeout() }
+/// The command of a hook, and how long it may take.
+pub(crate) struct HookCommand {
+    command: String,
+    timeout_ms: u64,
+}
+
+impl HookCommand {
+    pub(crate) fn new(command: &str, timeout_ms: u64) -> Self {
+        Self { command: command.to_owned(), timeout_ms }
     }
 
     pub(crate) async fn run(&self, input: &str, site: &CallSite, launcher: &Launcher) -> HookReply {

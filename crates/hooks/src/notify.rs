@@ -9,7 +9,7 @@ use serde::de::IntoDeserializer;
 use serde::{Deserialize, Deserializer, de};
 use serde_json::json;
 
-use crate::{Hook, HookReply};
+use crate::{DEFAULT_TIMEOUT_MS, HookCommand, HookReply};
 
 /// The section of the configuration.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -51,7 +51,7 @@ impl Notify {
             "cwd": site.cwd,
             "attended": notification.attended,
         });
-        let hook = Hook::new(&self.command);
+        let hook = HookCommand::new(&self.command, DEFAULT_TIMEOUT_MS);
         let (site, launcher) = (Arc::clone(site), launcher.clone());
         tokio::spawn(async move {
             match hook.run(&input.to_string(), &site, &launcher).await {

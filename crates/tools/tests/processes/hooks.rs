@@ -116,6 +116,7 @@ pub(super) async fn a_broken_hook_configuration_is_an_error() {
         json!({"before": []}),
         json!({"before_tool": [{"comand": "x"}]}),
         json!({"after_tool": [{"command": "x", "tool": "["}]}),
+        json!({"turn_end": [{"command": "x", "tool": "*"}]}),
     ] {
         assert!(serde_json::from_value::<Hooks>(config.clone()).is_err(), "{config}");
     }
