@@ -31,10 +31,11 @@ const REASONS: [Reason; 10] = [
     Reason {
         rows: &["prompt to model asked after 1,000 turns (10 MB), median"],
         title: "Prompt to model after 1,000 turns",
-        text: "the whole conversation is escaped and copied into a new buffer for each request, and again \
-               by the kernel on both sides of the socket. Keeping the bytes of earlier messages would avoid \
-               the first copy but double the memory of a session. The bench turns summaries off; by default \
-               they keep a conversation below 0.8 MB, a tenth of this one.",
+        text: "the whole conversation is read twice: to count its bytes with their escapes, because a request \
+               begins with its length, and to encode it while the kernel copies it on both sides of the \
+               socket. Keeping the encoded bytes of earlier messages would avoid both but double the memory \
+               of a session. The bench turns summaries off; by default they keep a conversation below 0.8 MB, \
+               a tenth of this one.",
     },
     Reason {
         rows: &["chunk latency, 100 streams, median", "chunk latency, 100 streams, 99th percentile"],

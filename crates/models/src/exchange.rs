@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use self::reader::{ReadProgress, ResponseReader};
+use crate::body::{BodySource, EncodedBody};
 use crate::conversion::{Accepted, ConvertedMessages};
 use crate::failure::{ErrorBody, Failure, RetryAdvice};
 use crate::json::Json;
@@ -110,7 +111,7 @@ pub(crate) fn stream(question: ExchangeRequest) -> BoxStream<'static, Result<Del
 struct Exchange {
     question: ExchangeRequest,
     /// The last body that was sent, and its API.
-    body: Option<(Dialect, Bytes)>,
+    body: Option<(Dialect, SentBody)>,
     retry: Retry,
     /// The refusals that led to changes in this body. They are remembered if the provider accepts
     /// it.
@@ -127,6 +128,15 @@ struct Exchange {
     /// Whether part of the answer was emitted. If so, another request makes it void.
     shown: bool,
     phase: Phase,
+}
+
+/// A body as it is kept for another try.
+#[derive(Clone)]
+enum SentBody {
+    /// A short body, or one that was changed after a refusal.
+    Bytes(Bytes),
+    /// A long body, which is encoded again.
+    Source(Arc<BodySource>),
 }
 
 enum Phase {
@@ -203,37 +213,54 @@ impl Exchange {
         Ok((response, dialect.fold(&service.name)))
     }
 
-    /// Builds the body off the caller's thread, because a conversation may be long.
-    async fn body(&mut self, dialect: Dialect, endpoint: &ProviderEndpoint) -> Result<Bytes, Failure> {
-        if let Some((of, body)) = &self.body
-            && *of == dialect
-        {
-            return Ok(body.clone());
+    /// Encodes the body, or sends the last one again.
+    async fn body(&mut self, dialect: Dialect, endpoint: &ProviderEndpoint) -> Result<EncodedBody, Failure> {
+        let unbuilt = || Failure::setting("the request could not be built".to_owned(), "report it");
+        match &self.body {
+            Some((of, SentBody::Bytes(bytes))) if *of == dialect => return Ok(EncodedBody::Whole(bytes.clone())),
+            Some((of, SentBody::Source(source))) if *of == dialect => {
+                return source.clone().encode().await.ok_or_else(unbuilt);
+            }
+            Some(_) | None => {}
         }
         let ExchangeRequest { service, spec, request } = &self.question;
-        let (service, spec, request) = (service.clone(), spec.clone(), request.clone());
+        let (service, spec) = (service.clone(), spec.clone());
         let (refused, base) = (service.refused(endpoint, &spec.api_name), endpoint.base().to_owned());
-        let unbuilt = || Failure::setting("the request could not be built".to_owned(), "report it");
         let prepared = service.conversions.prepare(&request.messages, Accepted::by(&spec, dialect)).await;
         let ConvertedMessages { messages, documents, text } = prepared.ok_or_else(unbuilt)?;
         // A body that is built again, for another API, carries the same conversation.
         if documents > 0 && self.body.is_none() {
             self.attached = Some(Delta::DocumentsAsText { documents, bytes: text });
         }
-        let built = tokio::task::spawn_blocking(move || {
-            let request = ModelRequest { messages, ..(*request).clone() };
-            let body = dialect.body(&spec, &service, &base, &request);
-            if refused.is_empty() {
-                return body.to_bytes();
-            }
-            let mut body = Value::from(body);
-            refused.iter().for_each(|refusal| {
-                dialect.adjust(&mut body, refusal);
+        let request = ModelRequest {
+            messages,
+            system: request.system.clone(),
+            tools: request.tools.clone(),
+            thought: request.thought,
+            environment: request.environment.clone(),
+            cache_key: request.cache_key.clone(),
+            tool_use: request.tool_use,
+        };
+        let source = Arc::new(BodySource { dialect, spec, service, base, request });
+        let body = if refused.is_empty() {
+            source.clone().encode().await
+        } else {
+            let source = source.clone();
+            let changed = tokio::task::spawn_blocking(move || {
+                let mut body = source.to_value();
+                refused.iter().for_each(|refusal| {
+                    dialect.adjust(&mut body, refusal);
+                });
+                EncodedBody::Whole(Json::from(body).to_bytes())
             });
-            Json::from(body).to_bytes()
-        });
-        let body = built.await.ok().and_then(Result::ok).ok_or_else(unbuilt)?;
-        self.body = Some((dialect, body.clone()));
+            changed.await.ok()
+        };
+        let body = body.ok_or_else(unbuilt)?;
+        let sent = match &body {
+            EncodedBody::Whole(bytes) => SentBody::Bytes(bytes.clone()),
+            EncodedBody::Frames { .. } => SentBody::Source(source),
+        };
+        self.body = Some((dialect, sent));
         Ok(body)
     }
 
@@ -268,15 +295,15 @@ impl Exchange {
         if self.adjustments == ADJUSTMENTS {
             return false;
         }
-        let Some((dialect, bytes)) = self.body.clone() else { return false };
+        let Some((dialect, sent)) = self.body.clone() else { return false };
         let reason = refusal.to_owned();
-        let work = tokio::task::spawn_blocking(move || change(dialect, &bytes, &reason));
+        let work = tokio::task::spawn_blocking(move || change(dialect, &sent, &reason));
         let Ok(Some((bytes, adjustment))) = work.await else { return false };
         if adjustment == Adjustment::Lasting {
             self.adjusted_for.push(refusal.to_owned());
         }
         self.adjustments += 1;
-        self.body = Some((dialect, bytes));
+        self.body = Some((dialect, SentBody::Bytes(bytes)));
         true
     }
 
@@ -334,15 +361,17 @@ impl Exchange {
 
 /// Changes a body to avoid a refusal, or returns None if no change can help. It takes a while for a
 /// long conversation.
-fn change(dialect: Dialect, bytes: &[u8], refusal: &str) -> Option<(Bytes, Adjustment)> {
-    let mut body = serde_json::from_slice::<Value>(bytes).ok()?;
+fn change(dialect: Dialect, sent: &SentBody, refusal: &str) -> Option<(Bytes, Adjustment)> {
+    let mut body = match sent {
+        SentBody::Bytes(bytes) => serde_json::from_slice::<Value>(bytes).ok()?,
+        SentBody::Source(source) => source.to_value(),
+    };
     let adjustment = dialect.adjust(&mut body, refusal);
     debug!(?adjustment, "the provider refuses part of the request");
     if adjustment == Adjustment::Nothing {
         return None;
     }
-    let bytes = Json::from(body).to_bytes().ok()?;
-    Some((bytes, adjustment))
+    Some((Json::from(body).to_bytes(), adjustment))
 }
 
 /// Returns whether a delta is part of the answer, which is void if the answer breaks off. Other

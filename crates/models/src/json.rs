@@ -1,12 +1,14 @@
 //! JSON that borrows the texts of a conversation.
 //!
 //! A long conversation is sent whole with every request. As a `Value`, its texts would be copied
-//! once into the value and once more into the body; this type is written into the body directly.
+//! once into the value and once more into the body; this type is written into the body directly
+//! (`encode`).
+
+mod encode;
+mod escape;
 
 use std::borrow::Cow;
 
-use bytes::Bytes;
-use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 #[derive(Clone, Debug)]
@@ -55,42 +57,6 @@ impl<'a> Json<'a> {
             Self::Text(_) | Self::Value(_) | Self::List(_) => debug_assert!(false, "{name} is added to no object"),
         }
     }
-
-    /// Returns the JSON as a request's body.
-    pub(crate) fn to_bytes(&self) -> Result<Bytes, serde_json::Error> {
-        let mut bytes = Vec::with_capacity(self.expected_len());
-        serde_json::to_writer(&mut bytes, self)?;
-        Ok(bytes.into())
-    }
-
-    /// Returns about how many bytes the JSON has. A buffer that has to grow is copied.
-    fn expected_len(&self) -> usize {
-        match self {
-            Self::Text(text) => text_len(text),
-            Self::Value(value) => value_len(value),
-            Self::List(items) => items.iter().map(|item| item.expected_len() + 1).sum::<usize>() + 2,
-            Self::Object(fields) => {
-                fields.iter().map(|(name, value)| text_len(name) + value.expected_len()).sum::<usize>() + 2
-            }
-        }
-    }
-}
-
-/// Returns about how many bytes a text has with its quotes, its escapes, and a colon or comma.
-fn text_len(text: &str) -> usize {
-    text.len() + text.len() / 16 + 4
-}
-
-/// Returns about how many bytes a value has, such as a number or the schema of a tool.
-fn value_len(value: &Value) -> usize {
-    match value {
-        Value::String(text) => text_len(text),
-        Value::Array(items) => items.iter().map(|item| value_len(item) + 1).sum::<usize>() + 2,
-        Value::Object(fields) => {
-            fields.iter().map(|(name, value)| text_len(name) + value_len(value)).sum::<usize>() + 2
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => 24,
-    }
 }
 
 #[cfg(test)]
@@ -101,20 +67,9 @@ impl Json<'_> {
         match self {
             Self::Text(text) => of(text),
             Self::Value(Cow::Borrowed(_)) => 0,
-            Self::Value(Cow::Owned(value)) => value_len(value),
+            Self::Value(Cow::Owned(value)) => value.to_string().len(),
             Self::List(items) => items.iter().map(Self::copied).sum(),
             Self::Object(fields) => fields.iter().map(|(name, value)| of(name) + value.copied()).sum(),
-        }
-    }
-}
-
-impl Serialize for Json<'_> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Text(text) => to.serialize_str(text),
-            Self::Value(value) => value.serialize(to),
-            Self::List(items) => to.collect_seq(items),
-            Self::Object(fields) => to.collect_map(fields.iter().map(|(name, value)| (name, value))),
         }
     }
 }
@@ -218,23 +173,9 @@ mod tests {
         let mut built = object! { "z": &text, "schema": &schema, "list": vec![Json::from(true), 7.into()] };
         built.add("own", String::from("x"));
         let value = json!({ "z": text, "schema": schema, "list": [true, 7], "own": "x" });
-        assert_eq!(built.to_bytes().unwrap(), value.to_string());
+        assert_eq!(built.to_bytes(), value.to_string());
         assert!(built.has("own", "x") && !built.has("schema", "x") && built.get("other").is_none());
         assert_eq!(Value::from(built), value);
-    }
-
-    #[test]
-    fn the_expected_length_is_enough_and_not_far_too_much() {
-        let property = json!({ "type": "string", "description": "The path of a file. ".repeat(10) });
-        let large = json!({ "type": "object", "properties": vec![property; 50], "required": ["a", "b"] });
-        for (name, built) in [
-            ("large schema", object! { "parameters": &large }),
-            ("small values", vec![Json::from(&json!({ "a": [] })); 100].into()),
-            ("text", object! { "text": "a line of some source code\n".repeat(1_000) }),
-        ] {
-            let (expected, len) = (built.expected_len(), built.to_bytes().unwrap().len());
-            assert!((len..=len * 2).contains(&expected), "{name}: {expected} for {len}");
-        }
     }
 
     #[test]

@@ -3,10 +3,12 @@
 //! This crate knows nothing of ACP, of actix, or of how tools run: a model takes a request and
 //! streams an answer. `Providers` is the catalogue. Each API has a module (`anthropic`,
 //! `responses`, `openai`, `gemini`, `ollama`), which `remote` selects. `exchange` carries out a
-//! request: it prepares images and PDFs (`conversion`), finds the key (`key`), sends the request
-//! (`service`, `http`), reads the answer (`sse`, `ndjson`) and retries (`retry`, `failure`).
+//! request: it prepares images and PDFs (`conversion`), finds the key (`key`), encodes and sends
+//! the request (`body`, `service`, `http`), reads the answer (`sse`, `ndjson`) and retries
+//! (`retry`, `failure`).
 
 mod anthropic;
+mod body;
 mod catalogue;
 mod config;
 mod conversion;

@@ -14,6 +14,7 @@ use reqwest::{Client, RequestBuilder, Url};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
+use crate::body::EncodedBody;
 use crate::catalogue;
 use crate::config::{CacheTtl, ModelApi, ProviderKind};
 use crate::conversion::Conversions;
@@ -219,10 +220,10 @@ impl Service {
         &self,
         endpoint: &ProviderEndpoint,
         path: &str,
-        body: bytes::Bytes,
+        body: EncodedBody,
     ) -> Result<RequestBuilder, Failure> {
         let request = endpoint.client.post(below(&endpoint.base, path)).headers(self.all_headers(endpoint)?);
-        Ok(request.header(CONTENT_TYPE, "application/json").body(body))
+        Ok(body.add_to(request.header(CONTENT_TYPE, "application/json")))
     }
 
     fn all_headers(&self, endpoint: &ProviderEndpoint) -> Result<HeaderMap, Failure> {

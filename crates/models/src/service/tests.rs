@@ -147,7 +147,7 @@ async fn azure_gets_its_key_in_its_own_header_below_the_deployments_path() {
     let request = async |base: &str| {
         let line = service.reach(&environment(&[("P_BASE_URL", base), ("P_KEY", "k")])).await.unwrap();
         let path = Dialect::Chat.path(&spec::spec("p", "m"));
-        service.post(&line, &path, bytes::Bytes::new()).unwrap().build().unwrap()
+        service.post(&line, &path, EncodedBody::Whole(bytes::Bytes::new())).unwrap().build().unwrap()
     };
     let deployment = "https://x.openai.azure.com/openai/deployments/d";
     let sent = request(&format!("{deployment}?api-version=2024-10-21")).await;
@@ -170,7 +170,8 @@ async fn an_anthropic_token_is_a_bearer_and_an_anthropic_key_is_not() {
     let service = Service { keys: keys.or_variable("P_TOKEN", true), ..Service::stub(ProviderKind::Anthropic) };
     for (variable, header, value) in [("P_TOKEN", "authorization", "Bearer k"), ("P_KEY", "x-api-key", "k")] {
         let line = service.reach(&environment(&[(variable, "k")])).await.unwrap();
-        let sent = service.post(&line, "/v1/messages", bytes::Bytes::new()).unwrap().build().unwrap();
+        let sent =
+            service.post(&line, "/v1/messages", EncodedBody::Whole(bytes::Bytes::new())).unwrap().build().unwrap();
         assert_eq!(sent.headers().get(header).unwrap(), value, "{variable}");
         let other = if header == "x-api-key" { "authorization" } else { "x-api-key" };
         assert_eq!(sent.headers().get(other), None, "{variable}");

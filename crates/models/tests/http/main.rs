@@ -15,6 +15,7 @@ mod failures;
 mod guesses;
 mod keys;
 mod limits;
+mod long_requests;
 mod refusals;
 mod shapes;
 mod support;
