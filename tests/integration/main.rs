@@ -8,6 +8,7 @@
 #[allow(dead_code, unused_imports, reason = "shared with the process tests, which use the rest of it")]
 mod harness;
 mod hosted_agent;
+mod http2_provider;
 mod installed;
 mod language_server;
 mod local_model;

@@ -120,6 +120,28 @@ pub struct Server {
     _end: oneshot::Sender<()>,
 }
 
+/// A certificate for 127.0.0.1, of an authority that only a test trusts.
+pub struct TestCertificate {
+    /// The authority's certificate as PEM.
+    pub authority: String,
+    pub certificate: rcgen::Certificate,
+    pub key: rcgen::KeyPair,
+}
+
+impl TestCertificate {
+    pub fn issue() -> Self {
+        let authority_key = rcgen::KeyPair::generate().unwrap();
+        let mut authority = rcgen::CertificateParams::new(Vec::new()).unwrap();
+        authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let pem = authority.self_signed(&authority_key).unwrap().pem();
+        let key = rcgen::KeyPair::generate().unwrap();
+        let issuer = rcgen::Issuer::new(authority, authority_key);
+        let certificate = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+        let certificate = certificate.signed_by(&key, &issuer).unwrap();
+        Self { authority: pem, certificate, key }
+    }
+}
+
 impl Server {
     /// Answers each request with the next reply, and every further one with the last.
     pub fn script(replies: Vec<Reply>) -> Self {
@@ -133,19 +155,12 @@ impl Server {
 
     /// Starts the server with TLS, and returns the certificate of its authority as PEM.
     pub fn secure(answer: impl Fn(&RecordedRequest, usize) -> Reply + Send + Sync + 'static) -> (Self, String) {
-        let authority_key = rcgen::KeyPair::generate().unwrap();
-        let mut authority = rcgen::CertificateParams::new(Vec::new()).unwrap();
-        authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-        let pem = authority.self_signed(&authority_key).unwrap().pem();
-        let key = rcgen::KeyPair::generate().unwrap();
-        let issuer = rcgen::Issuer::new(authority, authority_key);
-        let certificate = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
-        let certificate = certificate.signed_by(&key, &issuer).unwrap();
+        let TestCertificate { authority, certificate, key } = TestCertificate::issue();
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
         let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
         let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
         let config = config.with_single_cert(vec![certificate.der().clone()], key).unwrap();
-        (Self::start(Arc::new(answer), Some(TlsAcceptor::from(Arc::new(config)))), pem)
+        (Self::start(Arc::new(answer), Some(TlsAcceptor::from(Arc::new(config)))), authority)
     }
 
     /// Answers with the next reply that the test has queued, and with nothing if the queue is
