@@ -7,8 +7,8 @@
 //! them, and readers use the same open database from tokio's blocking threads. Each weakness of
 //! sled is handled in one place: what it does not sync and how it fails in `database`, its hang
 //! after a failed write in `flush_watchdog`, its need for room to open on a full disk in `reserve`,
-//! its restless threads in `sled_threads`, and stores that it cannot read in `opening`, `salvage`
-//! and `sled_log`.
+//! its threads that wake every second in `sled_threads`, and stores that it cannot read in
+//! `opening`, `salvage` and `sled_log`.
 
 mod batch_builder;
 mod committer;
