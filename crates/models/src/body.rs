@@ -1,4 +1,5 @@
-//! The body of a request. A long one is encoded while it is sent, and never is in memory whole.
+//! The body of a request. A long one is encoded while it is sent and never is in memory whole,
+//! unless the provider has refused a part of it: then it is changed first.
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
@@ -46,8 +47,9 @@ impl BodySource {
         self.json().into()
     }
 
-    /// Starts to encode the body off the caller's thread, because a conversation may be long.
-    /// Returns `None` if that thread panicked.
+    /// Starts to encode the body off the caller's thread, because a conversation may be long. A
+    /// long body occupies one of tokio's blocking threads until the server has read it or the
+    /// request ends. Returns `None` if that thread panicked.
     pub(crate) async fn encode(self: Arc<Self>) -> Option<EncodedBody> {
         let (begin, begun) = oneshot::channel();
         tokio::task::spawn_blocking(move || {

@@ -232,6 +232,7 @@ impl Exchange {
         if documents > 0 && self.body.is_none() {
             self.attached = Some(Delta::DocumentsAsText { documents, bytes: text });
         }
+        // Not a changed clone, which would copy the list of messages, too.
         let request = ModelRequest {
             messages,
             system: request.system.clone(),

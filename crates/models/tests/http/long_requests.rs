@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use acpd_models::ProviderKind;
 use domain::conversation::{CallResult, Message, Part};
-use domain::model::ModelRequest;
+use domain::model::{Model, ModelRequest};
+use domain::turn::FailureKind;
 use domain::{Content, MessageId, Payload};
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use serde_json::json;
-use tokio::io::AsyncReadExt;
-use tokio::net::TcpSocket;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket};
 
 use crate::support::{ALL, ask_with, config, dialect, model, model_of, request, user};
 use testkit::answers::ModelAnswer;
@@ -87,17 +88,39 @@ async fn a_long_request_is_changed_after_a_refusal_and_so_are_later_ones() {
     }
 }
 
-/// The encoder waits for a server that does not read. It has to end with the request, or the end of
-/// this test's runtime would wait for it.
-#[tokio::test]
-async fn a_long_request_ends_with_its_stream_while_the_server_does_not_read() {
+/// More than the kernel takes from us while the server does not read.
+const BYTES: usize = 16 << 20;
+
+/// A server that does not read, and a model there.
+fn unread() -> (TcpListener, Arc<dyn Model>) {
     let socket = TcpSocket::new_v4().unwrap();
-    // The kernel takes only the beginning of the body.
     socket.set_recv_buffer_size(4 << 10).unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let listener = socket.listen(1).unwrap();
     let model = model_of(&config(ProviderKind::OpenAi, &format!("http://{}", listener.local_addr().unwrap())), "m");
-    const BYTES: usize = 16 << 20;
+    (listener, model)
+}
+
+#[tokio::test]
+async fn a_refusal_before_the_end_of_a_long_request_is_understood() {
+    const REFUSAL: &str = "HTTP/1.1 413 Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    let (listener, model) = unread();
+    let refuse = async {
+        let (mut connection, _) = listener.accept().await.unwrap();
+        connection.read_exact(&mut [0; 64]).await.unwrap();
+        connection.write_all(REFUSAL.as_bytes()).await.unwrap();
+        // It stays open, so that the request cannot be taken for one that was interrupted.
+        connection
+    };
+    let ((_, error), _connection) = tokio::join!(ask_with(&*model, request(vec![user(&"x".repeat(BYTES))])), refuse);
+    assert_eq!(error.as_ref().map(|error| error.kind), Some(FailureKind::Overflow), "{error:?}");
+    assert!(listener.accept().now_or_never().is_none(), "it is not sent again");
+}
+
+/// The encoder waits for a server that does not read, and ends with the request.
+#[tokio::test]
+async fn a_long_request_ends_with_its_stream_while_the_server_does_not_read() {
+    let (listener, model) = unread();
     let mut stream = model.respond(request(vec![user(&"x".repeat(BYTES))]));
     let (mut connection, mut head) = (None, [0; 64]);
     tokio::select! {
