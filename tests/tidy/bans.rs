@@ -208,8 +208,9 @@ pub(super) const BANS: [Ban; 31] = [
             let printers = ["src/commands/json_output.rs", "src/commands/setup/jsonc.rs"];
             path.starts_with("src/commands") && !printers.contains(&path)
         },
-        names: &["serde_json::to_string", "serde_json::to_string_pretty"],
-        advice: "src/commands/json_output.rs alone prints JSON, because a terminal must not get control characters",
+        names: &["serde_json::to_string", "serde_json::to_string_pretty", "serde_json::to_writer"],
+        advice: "src/commands/json_output.rs alone prints JSON, because a terminal must not get control characters; \
+                 printing a `Value` is not noticed here",
     },
     Ban {
         who: |path| !path.starts_with("actors/"),

@@ -140,7 +140,9 @@ pub(super) fn blocking_implementations(files: &[File]) -> Vec<String> {
                 port = None;
             }
             let Some(port) = port else { continue };
-            let calls = blocking_words(line).chain(["fs::", "File::"].into_iter().filter(|name| line.contains(name)));
+            let calls = blocking_words(line).chain(
+                ["std::fs::", " fs::", "(fs::", " File::", "(File::"].into_iter().filter(|name| line.contains(name)),
+            );
             complaints.extend(calls.map(|call| {
                 format!(
                     "{}:{number}: `{call}` in an implementation of `{port}` may block the arbiter; call it in a \

@@ -1,5 +1,5 @@
-//! What the program does in one place only: the clock, the URIs of files, and the parsing of
-//! server-sent events. A second place would differ in its details.
+//! What the program does in one place only: conversions of times, the URIs of files, and the
+//! parsing of server-sent events. A second place would differ in its details.
 
 use crate::source::{File, count, hold, tree};
 
@@ -22,7 +22,7 @@ const PLACES: [SinglePlace; 4] = [
         advice: "use `file_uri` and `file_path` of `domain::resource_link`",
     },
     SinglePlace {
-        text: "b\"data",
+        text: "b\"data:",
         files: &["crates/models/src/sse.rs", "crates/http/src/sse.rs"],
         advice: "one file parses the events of model providers, and one writes ours; use them",
     },

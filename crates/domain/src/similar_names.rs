@@ -5,6 +5,9 @@ use std::collections::BTreeSet;
 /// The letters of a name that are compared.
 const COMPARED: usize = 200;
 
+/// A name that contains this much of the given one is similar to it.
+const LONG_ENOUGH: usize = 3;
+
 /// Returns at most three names that the user may have meant, best first.
 pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let lower = given.to_lowercase();
@@ -12,7 +15,7 @@ pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Vec
         let name = name.to_lowercase();
         match (lower.split_once('/'), name.split_once('/')) {
             _ if !lower.is_empty() && name.starts_with(&lower) => 2.0,
-            _ if !lower.is_empty() && name.contains(&lower) => 1.0,
+            _ if lower.len() >= LONG_ENOUGH && name.contains(&lower) => 1.0,
             // In the id of a model, the part after the provider counts most, because all models of
             // a provider begin alike.
             (Some((maker, model)), Some((other, part))) => (ratio(maker, other) + 3.0 * ratio(model, part)) / 4.0,
