@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn other_variables_of_ours_are_not_configuration() {
+    fn other_variables_of_acpd_are_not_configuration() {
         load_text("", &[("ACPD_SOCKET", "/x"), ("PATH", "/bin")], &[]).unwrap();
     }
 
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn complaints_are_in_the_words_of_the_file() {
+    fn errors_use_the_words_of_the_file() {
         let said = complaints(&[
             ("[models.providers.p]\nkind = \"gopher\"\n", &[], &[]),
             ("[models.providers.p]\nbase_url = \"http://x\"\n", &[], &[]),

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_concealed_and_what_finds_the_daemon_is_not() {
+    fn keys_are_concealed_and_the_variables_that_find_the_daemon_are_not() {
         let is_shown = |name: &str, value: &str| is_harmless(name.as_ref(), value.as_ref());
         for name in ["HOME", "ACPD_SOCKET", "ACPD_TOOL", "PATH", "LC_ALL", "TERM"] {
             assert!(is_shown(name, "x"), "{name}");

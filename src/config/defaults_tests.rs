@@ -126,7 +126,7 @@ fn known_language_servers_and_the_limit_of_sub_agents_are_configured() {
 }
 
 #[test]
-fn every_key_has_a_word_about_it() {
+fn every_key_is_described() {
     // A key stands below its comment, or below another key with the same comment.
     let mut described = false;
     for (line, number) in DEFAULTS.lines().zip(1..) {

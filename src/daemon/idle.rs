@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_one_that_is_started_again_leaves_by_itself() {
+    fn only_a_daemon_that_can_be_started_again_exits_when_idle() {
         assert_eq!(limit(ExitWhenIdle::Auto, true), Some(DEFAULT_LIMIT));
         assert_eq!(limit(ExitWhenIdle::Auto, false), None);
         assert_eq!(limit(ExitWhenIdle::Off, true), None);

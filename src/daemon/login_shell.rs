@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_stands_between_the_markers_counts() {
+    fn only_output_between_the_markers_is_parsed() {
         let said = "welcome!\nMARKPATH=/bin\0EDITOR=vi\nm\0SHLVL=2\0nonsense\0MARKbye";
         let read = read(said, "MARK").unwrap();
         let read: Vec<_> = read.iter().collect();

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_sorted_by_when_it_counts() {
+    fn a_changed_key_is_grouped_by_when_it_takes_effect() {
         let keys = [
             "budget.day_cost",
             "history.cache",

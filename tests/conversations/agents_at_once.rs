@@ -387,7 +387,7 @@ async fn a_sub_agent_that_never_reports_fails_after_one_more_request() {
 }
 
 #[actix::test]
-async fn a_sub_agent_from_before_a_restart_is_not_continued_and_the_model_is_told_so() {
+async fn a_sub_agent_from_before_a_restart_is_not_continued_and_the_model_is_informed() {
     let answers = vec![vec![agent(json!({ "task": "look" })), Step::end()], say("It is blue."), say("Done.")];
     let mut at = fixture(&[], json!([]), limits(), answers).await;
     at.ask("find out").await;

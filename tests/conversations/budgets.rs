@@ -24,7 +24,7 @@ fn limits(turn: u64, session: u64, day: u64) -> SpendingLimits {
 }
 
 #[actix::test]
-async fn beyond_a_limit_of_the_turn_the_person_is_asked_before_the_model_is() {
+async fn beyond_a_limit_of_the_turn_the_user_is_asked_before_the_model_is() {
     let answers = vec![look(), look(), look(), vec![Step::text("Done."), Step::end()]];
     let scene = Scene::with(answers, |settings| settings.spending = limits(1_000, 0, 0));
     let (mut zed, session) = scene.editor_with_session("zed").await;
@@ -65,7 +65,7 @@ async fn beyond_a_limit_of_the_turn_the_person_is_asked_before_the_model_is() {
 }
 
 #[actix::test]
-async fn a_person_who_does_not_want_to_spend_more_ends_the_turn() {
+async fn a_user_who_does_not_want_to_spend_more_ends_the_turn() {
     let scene = Scene::with(vec![look()], |settings| settings.spending = limits(500, 0, 0));
     let (mut zed, session) = scene.editor_with_session("zed").await;
     let prompt = zed.prompt(&session, "go").await;
@@ -129,7 +129,7 @@ async fn ask_about_cost(spending: SpendingLimits) -> String {
 }
 
 #[actix::test]
-async fn beyond_a_cost_the_person_is_asked_before_the_model_is() {
+async fn beyond_a_cost_the_user_is_asked_before_the_model_is() {
     let limit = SpendingLimit { tokens: 0, cost: 1.0 };
     let of_turn = SpendingLimits { turn: limit, ..SpendingLimits::default() };
     let of_session = SpendingLimits { session: limit, ..SpendingLimits::default() };

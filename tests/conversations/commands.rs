@@ -78,7 +78,7 @@ async fn an_unknown_slash_command_suggests_similar_ones_and_paths_are_prompts() 
 }
 
 #[actix::test]
-async fn a_session_is_called_by_its_first_prompt_while_the_turn_runs() {
+async fn a_session_is_named_after_its_first_prompt_while_the_turn_runs() {
     let scene = Scene::new(vec![vec![Step::Hold]]);
     let (mut zed, session) = scene.editor_with_session("zed").await;
     let prompt = zed.prompt(&session, "Mend the parser\nand test it").await;
@@ -91,7 +91,7 @@ async fn a_session_is_called_by_its_first_prompt_while_the_turn_runs() {
 }
 
 #[actix::test]
-async fn status_says_what_the_session_is() {
+async fn status_describes_the_session() {
     let scene = Scene::new(vec![]);
     let (mut zed, session) = scene.editor_with_session("zed").await;
     let prompt = zed.prompt(&session, "/status").await;

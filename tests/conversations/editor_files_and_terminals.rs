@@ -132,7 +132,7 @@ async fn a_slow_editor_is_asked_when_it_has_read_of_the_call() {
 }
 
 #[actix::test]
-async fn text_that_the_person_changed_since_it_was_read_is_not_overwritten() {
+async fn text_that_the_user_changed_since_it_was_read_is_not_overwritten() {
     let mut at = helped(files(), &[("a.txt", "saved\n")], read_and_edit()).await;
     let prompt = at.zed.prompt(&at.session, "change it").await;
     for text in ["unsaved\n", "another text\n"] {

@@ -84,7 +84,7 @@ impl McpFixture {
         Self::with(json!({}), answers, |_, _| {}).await
     }
 
-    /// Creates a workshop with an editor of these capabilities and with settings that the closure
+    /// Creates a fixture with an editor of these capabilities and with settings that the closure
     /// makes for this folder.
     pub(crate) async fn with(
         abilities: Value,

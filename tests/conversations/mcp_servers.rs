@@ -166,7 +166,7 @@ async fn a_question_of_a_server_that_works_for_two_sessions_is_declined() {
 }
 
 #[actix::test]
-async fn a_question_is_taken_back_when_its_turn_is_cancelled() {
+async fn a_question_of_a_server_is_withdrawn_when_its_turn_is_cancelled() {
     let answers = calls(&[("mcp__sh__ask", json!({}))]);
     let mut at = McpFixture::with(json!({ "elicitation": { "form": {} } }), answers, |_, _| {}).await;
     let session = at.open(json!([at.server("sh", "well")])).await;

@@ -243,7 +243,7 @@ async fn cannot(editor: &mut Editor, question: &Value, more: Value) {
 }
 
 #[actix::test]
-async fn an_error_is_no_answer_and_the_question_stays_open() {
+async fn an_error_does_not_answer_a_question_which_stays_open() {
     let scene = Scene::new(touch_then_done());
     let (mut zed, session) = scene.editor_with_session("zed").await;
     let mut vim = scene.editor("vim").await;

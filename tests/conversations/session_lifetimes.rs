@@ -19,7 +19,7 @@ async fn pass(seconds: u64) {
 }
 
 #[actix::test]
-async fn the_time_that_an_idle_session_stays_starts_anew_with_every_visit() {
+async fn the_idle_time_of_a_session_restarts_with_every_visit() {
     let scene = Scene::new(vec![hello()]);
     let (mut zed, session) = scene.editor_with_session("zed").await;
     let prompt = zed.prompt(&session, "hi").await;

@@ -151,7 +151,7 @@ async fn cancel_ends_a_running_tool_and_closes_its_call() {
         zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"in_progress"}
         zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"in_progress","content":[{"type":"content","content":{"type":"text","text":"waiting"}}]}
         zed    > session/cancel {"sessionId":"#1"}
-        tool   : wait heard that it is cancelled
+        tool   : wait was cancelled
         zed    < update {"sessionUpdate":"tool_call_update","toolCallId":"#2","kind":"execute","status":"failed","content":[{"type":"content","content":{"type":"text","text":"Cancelled by the user."}}],"rawOutput":{"text":"Cancelled by the user."}}
         zed    < 3 = {"stopReason":"cancelled","usage":{"totalTokens":0,"inputTokens":0,"outputTokens":0},"_meta":{"acpd":{"userMessageId":"#3"}}}
     "##]].assert_eq(&scene.transcript.take());

@@ -55,7 +55,7 @@ impl Drop for Served {
     }
 }
 
-/// A workshop with timeouts long enough for these slow servers.
+/// A fixture with timeouts long enough for these slow servers.
 async fn patient(answers: Vec<Vec<testkit::Step>>) -> McpFixture {
     McpFixture::with(json!({ "elicitation": { "form": {}, "url": {} } }), answers, |settings, _| {
         settings.mcp.wait_seconds = 60;

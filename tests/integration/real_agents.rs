@@ -117,7 +117,7 @@ pub(crate) fn kill_daemon(home: &Home) {
 }
 
 /// Waits until the agent has said this word, and keeps the message.
-pub(crate) fn hear(editor: &mut Peer, word: &str) {
+pub(crate) fn wait_for_word(editor: &mut Peer, word: &str) {
     let message = editor.wait_for(|message| {
         let update = &message["params"]["update"];
         update["sessionUpdate"] == "agent_message_chunk" && update["content"]["text"].as_str().unwrap().contains(word)
@@ -130,11 +130,11 @@ fn outlives_its_editor(home: &AgentHome) -> (Peer, String) {
     let mut first = home.home.bridge();
     let session = first.open(&home.home.work());
     first.start_prompt(&session, WAIT);
-    hear(&mut first, "three");
+    wait_for_word(&mut first, "three");
     drop(first);
     let mut other = home.editor(&session);
     home.model.open(true);
-    hear(&mut other, "six.");
+    wait_for_word(&mut other, "six.");
     let said = other.agent_text();
     assert_eq!(said.matches(&WORDS.concat()).count(), 1, "{said}");
     for word in WORDS {
@@ -165,7 +165,7 @@ fn prompts(home: &AgentHome, editor: &mut Peer, session: &str) {
 fn outlives_itself(home: &AgentHome, editor: &mut Peer, session: &str) {
     home.model.open(false);
     let turn = editor.start_prompt(session, WAIT);
-    hear(editor, "three");
+    wait_for_word(editor, "three");
     let first = home.agent_processes().into_iter().min().unwrap();
     signal(first, Signal::KILL);
     let failed = editor.answer(turn);

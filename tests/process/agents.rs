@@ -128,7 +128,7 @@ fn setup_writes_an_entry_for_an_agent_beside_that_of_acpd() {
 }
 
 #[test]
-fn a_description_that_is_no_regular_file_or_too_large_is_refused() {
+fn a_description_that_is_not_a_regular_file_or_too_large_is_refused() {
     let home = home();
     fs::write(home.work().join("large.json"), " ".repeat((1 << 20) + 1)).unwrap();
     for (file, reason) in [("/dev/zero", "not a regular file"), ("large.json", "larger than 1 MiB")] {

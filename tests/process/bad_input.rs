@@ -149,15 +149,15 @@ fn invalid_json_and_invalid_requests_get_errors_and_the_session_continues() {
         let answer = bridge.next();
         assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(null), &json!(code)), "{answer}");
     }
-    let unknown = bridge.ask_in_vain("no/such/method", json!({}));
+    let unknown = bridge.ask_for_error("no/such/method", json!({}));
     assert_eq!(unknown["code"], -32601);
     bridge.initialize();
-    let relative = bridge.ask_in_vain("session/new", json!({ "cwd": "here", "mcpServers": [] }));
+    let relative = bridge.ask_for_error("session/new", json!({ "cwd": "here", "mcpServers": [] }));
     assert_eq!(relative["code"], -32602);
-    let missing = bridge.ask_in_vain("session/new", json!({ "cwd": "/no/such/folder", "mcpServers": [] }));
+    let missing = bridge.ask_for_error("session/new", json!({ "cwd": "/no/such/folder", "mcpServers": [] }));
     assert_eq!(missing["code"], -32602);
     let stranger = bridge
-        .ask_in_vain("session/prompt", json!({ "sessionId": "x", "prompt": [{ "type": "text", "text": "hello" }] }));
+        .ask_for_error("session/prompt", json!({ "sessionId": "x", "prompt": [{ "type": "text", "text": "hello" }] }));
     assert_eq!(stranger["data"], json!({ "session_id": "Session not found" }));
     bridge.new_session(&home.work());
 }

@@ -170,7 +170,7 @@ fn a_failed_start_is_reported_to_the_editor_and_the_bridge_stays() {
     fs::write(home.state(), "a file where the state folder should be").unwrap();
     let mut bridge = home.bridge();
     for _ in 0..2 {
-        let error = bridge.ask_in_vain("initialize", json!({ "protocolVersion": 1 }));
+        let error = bridge.ask_for_error("initialize", json!({ "protocolVersion": 1 }));
         assert_eq!(error["code"], -32603);
         assert!(error["data"]["reason"].as_str().unwrap().contains(".local/state/acpd"), "{error}");
         assert!(error["data"]["hint"].is_string(), "{error}");
@@ -188,7 +188,7 @@ fn a_broken_configuration_is_reported_to_the_editor_with_its_line() {
     let folder = home.path().join("home/.config/acpd");
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("config.toml"), "[session]\nmode = \"loud\"\n").unwrap();
-    let error = home.bridge().ask_in_vain("initialize", json!({ "protocolVersion": 1 }));
+    let error = home.bridge().ask_for_error("initialize", json!({ "protocolVersion": 1 }));
     let reason = error["data"]["reason"].as_str().unwrap();
     assert!(reason.contains("config.toml:2: session.mode: unknown value `loud`"), "{reason}");
 }
@@ -200,7 +200,7 @@ fn a_daemon_of_another_home_is_an_error_and_not_another_history() {
     let mut stranger = home.acpd(&["acp"]);
     stranger.env("HOME", home.path().join("work"));
     let mut bridge = Peer::spawn(stranger);
-    let error = bridge.ask_in_vain("initialize", json!({ "protocolVersion": 1 }));
+    let error = bridge.ask_for_error("initialize", json!({ "protocolVersion": 1 }));
     assert!(error["message"].as_str().unwrap().contains("serves the home"), "{error}");
     assert!(error["data"]["hint"].as_str().unwrap().contains("ACPD_SOCKET"), "{error}");
     assert_eq!(home.json(&["ctl", "sessions", "--json"]), json!({ "sessions": [] }));

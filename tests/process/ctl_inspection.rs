@@ -226,11 +226,11 @@ fn tab_offers_the_models_that_the_daemon_knows() {
     let seen = || (server.requests().len(), fs::read_to_string(&fetched).unwrap());
     let before = seen();
     complete();
-    assert_eq!(seen(), before, "a completion asks nobody");
+    assert_eq!(seen(), before, "a completion sends no request");
 }
 
 #[test]
-fn what_nobody_reads_to_its_end_is_no_error() {
+fn closing_the_pipe_early_is_not_an_error() {
     let home = Home::new();
     for args in [&["man"][..], &["completions", "bash"], &["config", "defaults"]] {
         let (reader, writer) = std::io::pipe().unwrap();

@@ -108,7 +108,7 @@ fn a_path_beyond_the_kernels_limit_works_for_all_programs() {
 }
 
 #[test]
-fn a_signal_ends_it_in_good_order() {
+fn a_signal_stops_the_daemon_cleanly() {
     for end in [Signal::TERM, Signal::INT] {
         let home = Home::new();
         let mut daemon = home.serve();
@@ -132,7 +132,7 @@ fn a_signal_ends_it_in_good_order() {
 }
 
 #[test]
-fn a_hang_up_changes_nothing() {
+fn sighup_does_not_stop_the_daemon() {
     let home = Home::new();
     let daemon = home.serve();
     let mut client = home.connect();
@@ -143,7 +143,7 @@ fn a_hang_up_changes_nothing() {
 }
 
 #[test]
-fn the_log_of_a_daemon_that_runs_for_long_is_begun_anew() {
+fn the_log_of_a_long_running_daemon_is_rotated() {
     let home = Home::new();
     home.configure("[log]\nfilter = \"trace\"\n");
     let mut bridge = home.bridge();
@@ -169,7 +169,7 @@ fn the_service_manager_is_notified_of_ready_watchdog_and_stopping() {
     manager.set_read_timeout(Some(DEADLINE)).unwrap();
     let receive = || {
         let mut message = [0; 200];
-        let length = manager.recv(&mut message).expect("the manager hears something");
+        let length = manager.recv(&mut message).expect("the manager receives something");
         String::from_utf8_lossy(&message[..length]).trim().to_owned()
     };
     let mut serve = home.acpd(&["serve"]);

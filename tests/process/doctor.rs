@@ -63,7 +63,7 @@ fn doctor_finds_no_fault_in_an_empty_home_and_suggests_next_steps() {
 }
 
 #[test]
-fn a_running_daemon_and_its_store_are_looked_at() {
+fn a_running_daemon_and_its_store_are_checked() {
     let home = Home::new();
     let _daemon = home.serve();
     let found = until("the store to be open", || {

@@ -85,7 +85,7 @@ fn an_editor_that_expects_other_folders_is_refused() {
         first.env(variable, &elsewhere).env("XDG_DATA_HOME", "/one/editor");
         let mut first = Peer::spawn(first);
         first.initialize();
-        let error = home.bridge().ask_in_vain("initialize", json!({ "protocolVersion": 1 }));
+        let error = home.bridge().ask_for_error("initialize", json!({ "protocolVersion": 1 }));
         let said = error["message"].as_str().unwrap();
         assert!(said.contains(expected) && said.contains("elsewhere/acpd"), "{error}");
         assert!(error["data"]["hint"].as_str().unwrap().starts_with(&format!("set {variable} as")), "{error}");

@@ -32,7 +32,7 @@ pub(crate) fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> 
         if let Some(found) = condition() {
             return found;
         }
-        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        assert!(Instant::now() < deadline, "timed out waiting for {what}");
         thread::sleep(Duration::from_millis(5));
     }
 }
@@ -282,7 +282,7 @@ impl Lines {
 
     #[track_caller]
     pub(crate) fn next(&self) -> String {
-        self.0.recv_timeout(DEADLINE).expect("waited in vain for a line")
+        self.0.recv_timeout(DEADLINE).expect("no line arrived in time")
     }
 
     /// The next line for which `wanted` holds.

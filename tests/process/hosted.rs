@@ -145,7 +145,7 @@ fn an_agent_of_version_2_outlives_its_editor_and_resumes_after_kills() {
     home.kill_daemon();
     gone(&pids(&home));
     editor.prompt(&session, "hello");
-    let failed = editor.ask_in_vain("session/prompt", prompt(&session, "die"));
+    let failed = editor.ask_for_error("session/prompt", prompt(&session, "die"));
     assert!(failed["message"].as_str().unwrap().contains("exit status 3"), "{failed}");
     editor.prompt(&session, "hello");
     assert_eq!(opened(&home), "new\nresumed\nresumed\n");
@@ -158,7 +158,7 @@ fn an_agent_that_dies_fails_its_turn_and_resumes_with_the_next_prompt() {
     let home = home();
     let mut editor = home.bridge();
     let session = editor.open(&home.work());
-    let failed = editor.ask_in_vain("session/prompt", prompt(&session, "die"));
+    let failed = editor.ask_for_error("session/prompt", prompt(&session, "die"));
     assert!(failed["message"].as_str().unwrap().contains("exit status 3"), "{failed}");
     gone(&pids(&home));
     let id = editor.start_prompt(&session, "wait");

@@ -46,7 +46,7 @@ fn said(home: &Home, args: &[&str]) -> String {
 }
 
 #[test]
-fn an_installation_writes_the_units_once_and_can_be_taken_back() {
+fn an_installation_writes_the_units_once_and_can_be_undone() {
     let home = Home::new();
     with_manager(&home);
     let linger = "The daemon stops when you log out, and running turns end. To keep it running, run:\n  loginctl enable-linger\n";
@@ -125,7 +125,7 @@ fn modified_units_and_drop_ins_are_left_alone() {
 }
 
 #[test]
-fn a_half_installation_is_taken_back_also_by_a_manager_that_fails() {
+fn a_partial_installation_is_removed_even_if_the_manager_fails() {
     let home = Home::new();
     with_manager(&home);
     said(&home, &["install"]);

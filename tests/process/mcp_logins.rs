@@ -236,7 +236,7 @@ fn tokens_that_are_about_to_expire_are_renewed_first_with_the_clients_secret() {
 }
 
 #[test]
-fn a_server_that_wants_a_login_only_for_calls_is_logged_in_at() {
+fn a_server_may_require_a_login_only_for_calls() {
     let oauth = OauthServer::start(OauthRules { late: true, ..OauthRules::default() });
     let (_model, home) = home(&oauth, "");
     let _daemon = serve(&home);
@@ -380,7 +380,7 @@ fn a_login_belongs_to_the_exact_address_of_its_server() {
 }
 
 #[test]
-fn servers_of_editors_are_logged_in_at_by_address_and_unsafe_ones_not_at_all() {
+fn an_editors_server_is_logged_in_to_by_its_address_if_that_is_safe() {
     let oauth = OauthServer::start(OauthRules::default());
     let home = Home::new();
     let _daemon = home.serve();

@@ -27,7 +27,7 @@ fn acpd_models(home: &Home, server: &Server, args: &[&str]) -> std::process::Out
 }
 
 #[test]
-fn models_are_listed_filtered_and_said_to_be_guessed_where_they_are() {
+fn models_are_listed_and_filtered_and_guesses_are_marked() {
     let (home, server) = (Home::new(), provider());
     let output = acpd_models(&home, &server, &["list", "--json"]);
     let list: Value = serde_json::from_slice(&output.stdout).unwrap();

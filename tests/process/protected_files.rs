@@ -14,7 +14,7 @@ fn ask(home: &Home, prompt: &str) -> String {
 }
 
 #[test]
-fn a_session_at_home_gets_at_nothing_of_acpds_own() {
+fn a_session_in_the_home_folder_cannot_reach_acpds_own_files() {
     for mode in ["full", "sandbox"] {
         let home = Home::new();
         home.configure(&format!(

@@ -130,7 +130,7 @@ fn the_same_conversation_through_both_dialects_is_the_same_at_the_editor() {
 }
 
 #[test]
-fn two_refusals_for_haste_and_then_an_answer() {
+fn a_prompt_is_answered_after_two_refusals_for_the_rate_limit() {
     for (dialect, name) in DIALECTS {
         let busy = Reply::json(429, &json!({ "error": { "type": "rate_limit_error", "message": "slow down" } }));
         let whole = Reply::stream(&[&ModelAnswer::text("Here I am.").sse(dialect)]);

@@ -56,7 +56,7 @@ fn number(name: &str, default: u64) -> u64 {
 }
 
 #[test]
-fn repeated_kills_lose_double_or_leave_open_nothing_acknowledged() {
+fn after_repeated_kills_everything_acknowledged_is_there_once_and_closed() {
     let kills = usize::try_from(number("ACPD_KILLS", 15)).unwrap();
     let seed = number("ACPD_SEED", 0x9e37_79b9);
     let mut dice = Dice(seed);

@@ -23,7 +23,7 @@ fn the_bridge_refuses_a_message_over_the_daemons_limit() {
     let connections = || home.json(&["ctl", "connections", "--json"])["connections"][0]["id"].clone();
     let before = connections();
     let long = "x".repeat(200_000);
-    let error = bridge.ask_in_vain("session/list", json!({ "cursor": long }));
+    let error = bridge.ask_for_error("session/list", json!({ "cursor": long }));
     assert_eq!((&error["code"], &error["data"]["limit"]), (&json!(-32600), &json!(100_000)), "{error}");
     assert!(error["data"]["hint"].as_str().unwrap().contains("limits.frame"), "{error}");
     bridge.notify("_test/long", json!({ "text": long }));
@@ -69,7 +69,7 @@ fn a_request_that_ends_the_connection_is_sent_twice_and_then_refused() {
     let count = daemon_that_hangs_up_on(&home, "session/list");
     let mut bridge = home.bridge().unchecked();
     bridge.initialize();
-    let error = bridge.ask_in_vain("session/list", json!({}));
+    let error = bridge.ask_for_error("session/list", json!({}));
     assert_eq!((&error["code"], &error["data"]["retry"]), (&json!(-32603), &json!(true)), "{error}");
     assert!(
         bridge.received.iter().any(|message| message["error"]["message"] == "not with me"),
@@ -88,7 +88,7 @@ fn the_bridge_backs_off_and_reports_a_daemon_that_ends_every_connection() {
     let count = daemon_that_hangs_up_on(&home, "_acpd/hello");
     let mut bridge = home.bridge().unchecked();
     let last_error = |bridge: &mut Peer| {
-        let error = bridge.ask_in_vain("initialize", json!({ "protocolVersion": 1 }));
+        let error = bridge.ask_for_error("initialize", json!({ "protocolVersion": 1 }));
         error["message"].as_str().unwrap().contains("ends every connection").then_some(error)
     };
     let error = until("the editor to be told", || last_error(&mut bridge));

@@ -262,7 +262,7 @@ fn a_bridge_that_could_not_start_a_daemon_works_once_it_can() {
     std::fs::create_dir_all(home.state().parent().unwrap()).unwrap();
     std::fs::write(home.state(), "in the way").unwrap();
     let mut bridge = home.bridge();
-    let error = bridge.ask_in_vain("initialize", json!({ "protocolVersion": 1 }));
+    let error = bridge.ask_for_error("initialize", json!({ "protocolVersion": 1 }));
     assert_eq!(error["code"], -32603, "{error}");
     std::fs::remove_file(home.state()).unwrap();
     until("the bridge to recover", || {

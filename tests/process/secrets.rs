@@ -193,7 +193,7 @@ fn no_key_is_in_what_is_written_logged_or_shown() {
         "no history found"
     );
     for (provider, key) in KEYS {
-        assert!(!received.contains(key), "the editor heard the key of {provider}");
+        assert!(!received.contains(key), "the editor received the key of {provider}");
         assert!(!printed.contains(key), "a command showed the key of {provider}:\n{printed}");
         for (path, bytes) in &kept {
             assert!(!holds(bytes, key), "the key of {provider} is in {}", path.display());
@@ -238,7 +238,7 @@ fn a_key_in_the_wrong_place_is_refused_and_shown_nowhere() {
     drop(daemon);
     // A daemon that does not start reports the reason to the editor, to `ask` and in its log.
     let mut editor = home.bridge();
-    let refused = editor.ask_in_vain("initialize", json!({ "protocolVersion": 1 }));
+    let refused = editor.ask_for_error("initialize", json!({ "protocolVersion": 1 }));
     printed.push_str(&refused.to_string());
     note(&mut printed, home.run(&["ask", "list the files"]));
     assert!(printed.contains("models.providers.p.headers"), "{printed}");

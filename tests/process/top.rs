@@ -101,7 +101,7 @@ fn keys_move_and_open_a_session_and_come_back() {
 }
 
 #[test]
-fn it_fits_terminals_of_other_sizes_while_it_runs() {
+fn top_adapts_to_other_terminal_sizes_while_it_runs() {
     let home = Home::new();
     let (_bridge, session, _) = asking(&home, "touch made");
     let mut terminal = top(&home);
@@ -138,7 +138,7 @@ fn top_reports_a_lost_daemon_and_finds_the_next_one() {
 }
 
 #[test]
-fn without_a_terminal_it_is_lines_for_scripts_or_an_error() {
+fn without_a_terminal_top_prints_lines_for_scripts_or_an_error() {
     let home = Home::new();
     let _daemon = home.serve();
     let output = home.run(&["ctl", "top"]);

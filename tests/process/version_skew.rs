@@ -24,9 +24,9 @@ fn an_older_or_newer_bridge_works_with_this_daemon() {
         let session = bridge.open(&home.work());
         assert_eq!(bridge.prompt(&session, "list the files")["result"]["stopReason"], "end_turn");
         assert!(bridge.received.iter().any(|message| message["params"]["_meta"]["acpd"]["at"].is_array()));
-        assert_eq!(bridge.ask_in_vain("_acpd/moon", json!({}))["code"], -32601);
+        assert_eq!(bridge.ask_for_error("_acpd/moon", json!({}))["code"], -32601);
     }
-    assert_eq!(home.connect().ask_in_vain("_acpd/hello", json!({}))["data"], json!({ "version": "Required" }));
+    assert_eq!(home.connect().ask_for_error("_acpd/hello", json!({}))["data"], json!({ "version": "Required" }));
 }
 
 /// The notification that makes the other daemon close the connection.
@@ -82,7 +82,7 @@ fn this_bridge_works_with_an_older_or_newer_daemon() {
         assert_eq!(bridge.initialize()["protocolVersion"], 1);
         // The bridge passes on messages that it does not know.
         bridge.wait_for(|message| message["method"] == "_acpd/news");
-        assert_eq!(bridge.ask_in_vain("session/new", json!({ "cwd": home.work() }))["code"], -32601);
+        assert_eq!(bridge.ask_for_error("session/new", json!({ "cwd": home.work() }))["code"], -32601);
     }
 }
 
@@ -90,7 +90,7 @@ fn this_bridge_works_with_an_older_or_newer_daemon() {
 fn a_daemon_without_support_for_bridges_is_reported_to_the_editor() {
     let home = Home::new();
     other_daemon(&home, |_| None);
-    let error = home.bridge().unchecked().ask_in_vain("initialize", json!({ "protocolVersion": 1 }));
+    let error = home.bridge().unchecked().ask_for_error("initialize", json!({ "protocolVersion": 1 }));
     assert_eq!(error["code"], -32601, "{error}");
 }
 

@@ -193,7 +193,7 @@ pub(crate) fn count(rule: fn(&[File]) -> Vec<String>, path: &str, text: &str) ->
 }
 
 #[test]
-fn comments_and_strings_are_no_code() {
+fn comments_and_strings_are_not_code() {
     let source = "//! sled::Db\nlet a = \"sled::Db\"; /* sled::Db\n */ let b: &'static str = r#\"\"sled::Db\"#;\nlet c = '\"'; d()";
     let code = code(source);
     assert!(!code.contains("sled"), "{code}");
@@ -202,7 +202,7 @@ fn comments_and_strings_are_no_code() {
 }
 
 #[test]
-fn comment_lines_are_told_from_strings_and_code() {
+fn comment_lines_are_distinguished_from_strings_and_code() {
     let source = "// a\nlet b = r\"\n// c\n\"; // d\n    /// e\n\"\n// f\"\n";
     assert_eq!(comment_lines(source), [(1, "// a"), (5, "    /// e")]);
 }

@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pdf_has_no_text() {
+    fn a_file_that_is_not_a_pdf_has_no_text() {
         assert_eq!(to_text(b"%PDF-1.4\nnothing"), None);
         assert_eq!(to_text(b""), None);
     }

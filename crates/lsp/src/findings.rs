@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_entries_hide_no_others_and_warnings_are_no_errors() {
+    fn malformed_entries_hide_no_others_and_warnings_are_not_errors() {
         let mut warning = at(1, "unused\n  import \u{1b}[31m");
         warning["severity"] = json!(2);
         let list = json!([{"message": 5}, null, at(2, "no x"), warning]);

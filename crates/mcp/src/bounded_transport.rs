@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn requests_count_by_their_size_and_until_they_are_taken_back() {
+    async fn requests_count_by_their_size_and_until_they_are_withdrawn() {
         let large = |id: usize| {
             let params = json!({ "_meta": { "x": "x".repeat(MAX_BYTES / 2 + 1) } });
             json!({ "jsonrpc": "2.0", "id": id, "method": "ping", "params": params })

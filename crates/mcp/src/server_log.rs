@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_keeps_the_end_and_cuts_long_lines() {
+    fn a_server_log_keeps_its_end_and_cuts_long_lines() {
         let log = ServerLog::default();
         log.note("");
         for number in 0..30 {

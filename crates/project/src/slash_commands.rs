@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn another_name_of_acpds_own_file_is_no_command() {
+    fn another_name_of_acpds_own_file_is_not_a_command() {
         let home = tempfile::tempdir().unwrap();
         let state = home.path().join("state");
         write(&state, "key", "hush");

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_prompt_is_as_long_as_it_is_meant_to_be() {
+    fn the_system_prompt_has_the_intended_length() {
         let words = COMMON.split_whitespace().count();
         assert!((800..=1150).contains(&words), "{words}");
         assert!(FAMILIES.iter().all(|(_, text)| text.split_whitespace().count() < 80));

@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "the default model three is not on the list")]
-    fn a_default_that_is_not_on_the_shelf_is_refused_at_once() {
+    fn a_default_that_is_not_on_the_list_is_refused_at_once() {
         ModelList::new(vec![Arc::new(Script::new("one", vec![]))], "three");
     }
 }

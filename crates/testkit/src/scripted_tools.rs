@@ -87,7 +87,7 @@ impl Job for ScriptedJob {
                 "wait" => {
                     host.progress(vec![ToolContent::text("waiting")]);
                     host.cancelled().await;
-                    self.transcript.note("tool   : wait heard that it is cancelled");
+                    self.transcript.note("tool   : wait was cancelled");
                     Outcome::cancelled()
                 }
                 "deaf" => std::future::pending().await,

@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn line_endings_are_no_change_and_a_last_newline_is() {
+    fn line_endings_do_not_count_as_a_change_and_a_last_newline_does() {
         assert!(is_same("a\nb\n", "\u{feff}a\r\nb\r\n"));
         assert!(is_same("", ""));
         assert!(!is_same("a\nb", "a\nb\n"));

@@ -122,7 +122,7 @@ trials! {
     sandbox::a_command_of_one_session_does_not_move_the_root_of_another,
     sandbox::a_search_in_the_home_folder_runs_without_reading_acpds_own_files,
     sandbox::acpds_own_files_are_out_of_reach_in_a_session_at_home,
-    sandbox::input_for_a_command_is_no_way_around_the_sandbox_or_to_acpds_own_files,
+    sandbox::input_for_a_command_bypasses_neither_the_sandbox_nor_the_protection_of_acpds_files,
     sandbox::other_processes_keep_their_limits_and_priorities,
     sandbox::work_inside_goes_on,
     crowds::five_hundred_processes_that_replace_themselves_end_with_their_cancellation,
@@ -224,7 +224,7 @@ async fn until_within<T>(time_limit: Duration, mut look: impl FnMut() -> Option<
         if let Some(found) = look() {
             return found;
         }
-        assert!(Instant::now() < deadline, "waited in vain");
+        assert!(Instant::now() < deadline, "timed out");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

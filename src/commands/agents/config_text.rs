@@ -127,7 +127,7 @@ mod tests {
                         [agents.codex.env]\nA = \"1\"\n\n# The log.\n[log]\nfilter = \"info\"\n";
 
     #[test]
-    fn an_agent_is_added_behind_what_is_there() {
+    fn an_agent_is_added_after_the_existing_text() {
         assert_eq!(add("", "codex", &entry()).unwrap(), table("codex", &entry()));
         let text = add("# Mine.\n[agents] # who\ndefault = \"native\"", "codex", &entry()).unwrap();
         expect![[r#"

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_image_is_refused_as_one() {
+    fn a_file_that_is_not_an_image_is_refused_as_one() {
         assert!(image(Path::new("a.txt")).unwrap_err().to_string().contains("is not a PNG"));
     }
 }

@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn special_keys_are_no_letters() {
+    fn special_keys_are_not_letters() {
         assert_eq!(read("yä"), "yä");
         assert_eq!(read("\u{1b}[D\u{1b}[1;5ay\u{1b}On\u{1b}a?"), "y?");
         assert_eq!(read("\u{1b}[a\u{1b}[A\u{1b}[B"), "<Up><Down>");

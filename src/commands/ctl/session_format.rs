@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_form_is_refused() {
+    fn an_invalid_format_is_refused() {
         let refused = |form: &str| SessionFormat::parse(form).unwrap_err();
         assert!(refused("{name}").starts_with("there is no field `name`; there are id, title, folder"));
         assert_eq!(refused("{id"), "`{id` has no `}`");

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_fact_or_no_table_is_refused() {
+    fn an_invalid_fact_or_table_is_refused() {
         assert!(with("", "m", &facts(&["window"])).is_err());
         assert!(with("models = 3", "m", &facts(&["window=1"])).is_err());
         assert!(with("models.overrides.m = 3", "m", &facts(&["window=1"])).is_err());

@@ -26,7 +26,7 @@ async fn a_child_that_dies_ends_its_turn_and_resumes_with_the_next_prompt() {
 }
 
 #[actix::test]
-async fn a_child_that_lost_its_session_gets_a_summary_and_the_person_a_notice() {
+async fn a_child_that_lost_its_session_gets_a_summary_and_the_user_a_notice() {
     let (scene, mut children) = scene();
     let (mut zed, session, mut child) = opened(&scene, &mut children).await;
     child.take_turn(&mut zed, &session, "remember blue", Some("I remember blue.")).await;

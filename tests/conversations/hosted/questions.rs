@@ -44,7 +44,7 @@ async fn ctl_answers_a_question_of_a_child_by_its_kind() {
 }
 
 #[actix::test]
-async fn a_childs_question_to_the_person_is_a_form_at_the_editor_and_ends_with_the_prompt() {
+async fn a_childs_question_to_the_user_is_a_form_at_the_editor_and_ends_with_the_prompt() {
     let (scene, mut children) = scene();
     let mut zed = scene.client("zed");
     let can = json!({ "elicitation": { "form": {} } });

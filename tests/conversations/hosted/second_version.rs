@@ -223,7 +223,7 @@ async fn a_child_of_version_2_that_lost_its_session_gets_a_summary() {
 }
 
 #[actix::test]
-async fn a_child_of_version_2_asks_the_person_and_works_without_a_prompt() {
+async fn a_child_of_version_2_asks_the_user_and_works_without_a_prompt() {
     let (scene, mut children) = scene_offering(2);
     let mut zed = scene.client("zed");
     let can = json!({ "elicitation": { "form": {} } });

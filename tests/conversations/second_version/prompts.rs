@@ -110,7 +110,7 @@ async fn a_prompt_that_is_withdrawn_before_it_is_inserted_is_cancelled() {
 }
 
 #[actix::test]
-async fn a_dropped_prompt_is_no_work_of_the_session() {
+async fn a_dropped_prompt_does_not_change_the_state_of_the_session() {
     let scene = Scene::new(vec![vec![Step::call("wait", json!({})), Step::end()]]);
     let (mut zed, session) = with_session(&scene, "zed").await;
     zed.prompt(&session, "wait").await;

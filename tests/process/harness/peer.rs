@@ -128,7 +128,7 @@ impl Peer {
     }
 
     #[track_caller]
-    pub(crate) fn ask_in_vain(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn ask_for_error(&mut self, method: &str, params: Value) -> Value {
         let id = self.request(method, params);
         let mut answer = self.answer(id);
         assert_eq!(answer.get("result"), None, "{method} succeeded");
@@ -141,8 +141,10 @@ impl Peer {
         match self.lines.recv_timeout(DEADLINE) {
             Ok(Ok(message)) => self.checked(message),
             Ok(Err(line)) => panic!("not a protocol message: {line}"),
-            Err(RecvTimeoutError::Timeout) => panic!("waited in vain for a message; heard {:#?}", self.received),
-            Err(RecvTimeoutError::Disconnected) => panic!("the other side hung up; heard {:#?}", self.received),
+            Err(RecvTimeoutError::Timeout) => panic!("no message arrived in time; received {:#?}", self.received),
+            Err(RecvTimeoutError::Disconnected) => {
+                panic!("the other side closed the connection; received {:#?}", self.received)
+            }
         }
     }
 

@@ -100,7 +100,7 @@ impl Terminal {
             if holds(&screen) {
                 return screen;
             }
-            assert!(Instant::now() < deadline, "waited in vain for {what}; the screen is\n{screen}");
+            assert!(Instant::now() < deadline, "timed out waiting for {what}; the screen is\n{screen}");
             (seen, _) = self.drawn.wait_timeout(seen, LOOK).unwrap();
             drop(seen);
         }

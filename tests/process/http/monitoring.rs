@@ -131,7 +131,7 @@ fn ask_over_http_goes_on_when_its_stream_breaks() {
     let answer =
         web.home.stdout(&["ask", "--url", &format!("http://127.0.0.1:{port}"), "What files are in this folder?"]);
     assert!(answer.contains("one.txt") && answer.contains("two.txt"), "{answer}");
-    assert_eq!(answer.matches("one.txt").count(), 1, "nothing is told twice: {answer}");
+    assert_eq!(answer.matches("one.txt").count(), 1, "nothing is printed twice: {answer}");
     assert!(cuts.load(Ordering::Relaxed) > 0, "the stream was never cut");
 }
 

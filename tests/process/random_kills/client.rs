@@ -161,7 +161,7 @@ impl Pipe {
             // A kill in the middle of a write leaves half a line.
             Ok(_) if !line.ends_with('\n') => None,
             Ok(_) => Some(serde_json::from_str(&line).unwrap()),
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => panic!("waited in vain for the daemon"),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => panic!("timed out waiting for the daemon"),
             Err(_) => None,
         }
     }

@@ -73,7 +73,7 @@ fn capable(load: bool, resume: bool) -> Value {
 }
 
 #[tokio::test]
-async fn a_session_is_resumed_or_loaded_or_begun_anew_with_a_summary() {
+async fn a_session_is_resumed_or_loaded_or_replaced_with_a_summary() {
     let transport = McpTransport::Http { url: "http://127.0.0.1:9/".to_owned(), headers: Vec::new() };
     let servers = vec![McpServer { name: "web".to_owned(), transport }];
     let mut child = protocol_for(AgentLaunch { servers: servers.clone(), ..launch(Some("old")) }, 1);

@@ -247,7 +247,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_lifetime_may_be_text_or_missing_and_one_without_sense_is_unknown() {
+    fn a_lifetime_may_be_text_or_missing_and_a_nonsensical_one_is_unknown() {
         for (lifetime, known) in [
             (r#""3600""#, Some(3600)),
             (r#"" 60 ""#, Some(60)),

@@ -36,7 +36,7 @@ fn whole(kind: ProviderKind) -> Reply {
 }
 
 #[tokio::test]
-async fn two_refusals_for_haste_and_then_an_answer() {
+async fn a_prompt_is_answered_after_two_refusals_for_the_rate_limit() {
     for kind in BOTH {
         let busy = Reply::json(429, &error_body(kind, "rate_limit_error", "slow down"));
         let server = Server::script(vec![busy.clone(), busy, whole(kind)]);

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_file_can_be_meant() {
+    fn a_hunk_can_refer_to_the_end_of_the_file() {
         assert_eq!(patched("x\ny\nx\n", "@@\n-x\n+z\n*** End of File"), "x\ny\nz\n");
         assert_eq!(patched("x\n", "@@\n+y"), "x\ny\n");
         assert_eq!(patched("", "@@\n+y"), "y\n");

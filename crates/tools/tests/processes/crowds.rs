@@ -16,7 +16,7 @@ fn marked(limit: usize) -> (Bench, String) {
 
 /// All processes that a command of this owner started, whatever became of their parents and
 /// sessions.
-fn carriers(owner: &str) -> Vec<u32> {
+fn processes_of(owner: &str) -> Vec<u32> {
     let ids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
     ids.filter(|pid| is_alive(*pid) && carries_tag(*pid, owner).unwrap_or(false)).collect()
 }
@@ -31,9 +31,9 @@ pub(super) async fn five_hundred_processes_that_replace_themselves_end_with_thei
         echo $$ >> pids; for i in $(seq 250); do r & setsid bash -c 'trap \"\" INT TERM HUP; r' & done; wait; sleep 600";
     let started = bench.start(command, 1).await;
     // At any time some of them are being replaced by their successors.
-    until_within(Duration::from_secs(60), || (carriers(&owner).len() > 450).then_some(())).await;
+    until_within(Duration::from_secs(60), || (processes_of(&owner).len() > 450).then_some(())).await;
     assert_eq!(started.cancel().await.verdict, OutcomeKind::Cancelled);
-    assert_eq!(carriers(&owner), [0; 0], "outlived the call");
+    assert_eq!(processes_of(&owner), [0; 0], "outlived the call");
 }
 
 pub(super) async fn a_command_that_doubles_itself_is_killed_at_its_limit() {
@@ -44,7 +44,7 @@ pub(super) async fn a_command_that_doubles_itself_is_killed_at_its_limit() {
     let outcome = bench.bash(command).await;
     let text = "[more than 100 processes at once; the command and everything it started was killed]";
     assert_eq!((outcome.verdict, outcome.text.as_str()), (OutcomeKind::Failed, text));
-    assert_eq!(carriers(&owner), [0; 0], "outlived the call");
+    assert_eq!(processes_of(&owner), [0; 0], "outlived the call");
 }
 
 pub(super) async fn commands_leave_no_memory_dumps() {

@@ -195,7 +195,7 @@ pub(super) async fn a_search_in_the_home_folder_runs_without_reading_acpds_own_f
 }
 
 /// A command that reads its input may be a shell, so its input is treated like a command.
-pub(super) async fn input_for_a_command_is_no_way_around_the_sandbox_or_to_acpds_own_files() {
+pub(super) async fn input_for_a_command_bypasses_neither_the_sandbox_nor_the_protection_of_acpds_files() {
     let mut bench = bench_at_home(Mode::Full);
     let start = json!({"command": "bash", "background": true, "input": true});
     call(&bench.registry, &bench.site, "bash", start.clone()).await;

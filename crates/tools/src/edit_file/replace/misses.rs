@@ -202,7 +202,7 @@ fn inexact_edits_apply_only_where_the_place_is_unique() {
 }
 
 #[test]
-fn every_miss_but_one_is_a_miss() {
+fn no_case_but_one_contains_its_old_text_exactly() {
     let exact = MISSES.iter().filter(|case| case.file.contains(case.old)).map(|case| case.name);
     assert_eq!(exact.collect::<Vec<_>>(), ["one line without its indentation is a part of it"]);
 }
