@@ -27,12 +27,11 @@ impl Tool for UpdatePlanTool {
     fn spec(&self, _settings: &ToolSettings) -> ToolSpec {
         ToolSpec {
             name: self.name().to_owned(),
-            description:
-                "Exposure the user the plan for this task and how far it has come. Use it for work of three or \
+            description: "Shows the user the plan for this task and how far it has come. Use it for work of three or \
                 more steps; leave it out for a single small change or a question. Each call replaces the whole plan, \
                 so send every entry every time. Keep one entry `in_progress` while you work, mark it `completed` as \
                 soon as it is done, and only when it really is."
-                    .to_owned(),
+                .to_owned(),
             schema: json!({
                 "type": "object",
                 "properties": {

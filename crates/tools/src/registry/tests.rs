@@ -71,6 +71,16 @@ fn a_sub_agent_is_offered_only_what_its_own_mode_and_its_callers_offer() {
     }
 }
 
+/// A rename that replaces words without looking has once left the name of a type there.
+#[test]
+fn every_description_begins_with_what_the_tool_does() {
+    for tool in built_in() {
+        let description = tool.spec(&ToolSettings::new("acpd")).description;
+        let verb = description.split(' ').next().unwrap();
+        assert!(verb.ends_with('s'), "{}: {verb}", tool.name());
+    }
+}
+
 #[test]
 fn every_schema_is_an_object_that_describes_each_property() {
     for spec in Registry::new(ToolSettings::new("/bin/false")).offer(&SessionId::new(), Mode::Full) {
