@@ -30,7 +30,7 @@ async fn a_prompt_goes_without_a_server_that_is_not_there_in_time() {
     let mut at = McpFixture::with(json!({}), answers, |settings, _| settings.mcp.wait_seconds = 1).await;
     let session = at.open(json!([at.server("slow", "hang")])).await;
     let transcript = at.say(&session, "hello").await;
-    has(&transcript, "The MCP server `slow` still connects; its tools come when it is there.");
+    has(&transcript, "The MCP server `slow` is still connecting; its tools follow once it is connected.");
     has(&transcript, "Hi.");
     has(&at.say(&session, "/mcp").await, "`slow`: connecting; stdio, from the editor");
 }
@@ -99,7 +99,7 @@ async fn an_invalid_mcp_tool_is_reported_and_hides_no_other() {
     let mut at = McpFixture::new(calls(&[("mcp__sh__echo", json!({ "text": "hi" }))])).await;
     let session = at.open(json!([at.server("sh", "odd")])).await;
     at.wait_for(
-        "The MCP server `sh` offers what cannot be used: the tool `bad` (missing field `inputSchema`), the tool",
+        "Some of what the MCP server `sh` offers cannot be used: the tool `bad` (missing field `inputSchema`), the tool",
     )
     .await;
     has(&at.say(&session, "call it").await, "echo: hi in DIR");
@@ -114,7 +114,7 @@ async fn an_mcp_server_that_dies_fails_its_call_and_is_restarted() {
     let session = at.open(json!([at.server("sh", "well")])).await;
     let transcript = at.say(&session, "call it").await;
     has(&transcript, "results: The connection to the server was lost; the call may or may not have had an effect.");
-    let back = "The MCP server `sh` is there again.";
+    let back = "The MCP server `sh` is available again.";
     // The server may be back before the turn has ended.
     if !transcript.contains(back) {
         at.wait_for(back).await;

@@ -10,7 +10,7 @@ async fn an_mcp_tool_asks_first_and_runs_in_the_sessions_environment() {
     let mut at = McpFixture::new(calls(&[("mcp__sh__echo", json!({ "text": "hello" }))])).await;
     let session = at.open(json!([at.server("sh", "well")])).await;
     let transcript = at.say(&session, "call it").await;
-    has(&transcript, r#""title":"sh: echo (by its own word only reads)""#);
+    has(&transcript, r#""title":"sh: echo (read-only, according to the server)""#);
     has(&transcript, r#""name":"Always allow mcp__sh__echo""#);
     has(&transcript, "results: echo: hello in DIR with a secret and no key");
 }
@@ -37,7 +37,7 @@ async fn mcp_tool_errors_fail_calls_and_changed_lists_apply_at_once() {
     let session = at.open(json!([at.server("sh", "well")])).await;
     let prompt = at.prompt(&session, json!([{ "type": "text", "text": "call both" }])).await;
     let asked = at.zed.receive("session/request_permission").await;
-    has(&asked.to_string(), r#""title":"sh: Drop it (by its own word may destroy)""#);
+    has(&asked.to_string(), r#""title":"sh: Drop it (destructive, according to the server)""#);
     at.zed.choose(&asked, "allow_once").await;
     let transcript = at.finish(prompt).await;
     has(&transcript, r#""status":"failed","content":[{"type":"content","content":{"type":"text","text":"dropped"}}]"#);

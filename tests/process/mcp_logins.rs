@@ -1,4 +1,4 @@
-//! Logins at MCP servers: the real program, a strict authorization server, and a test that plays
+//! Logins to MCP servers: the real program, a strict authorization server, and a test that plays
 //! the browser.
 
 use std::fs;
@@ -248,7 +248,7 @@ fn a_server_may_require_a_login_only_for_calls() {
     assert!(said.contains("The server wants a login for this call, which had no effect."), "{said}");
     assert!(said.contains("with `acpd login --mcp tickets` in a terminal"), "{said}");
     // The server stays connected, and so do its other tools.
-    let shown = until_shown(&home, "    login    some calls want one: run `acpd login --mcp tickets`\n");
+    let shown = until_shown(&home, "    login    some calls need one: run `acpd login --mcp tickets`\n");
     assert!(shown.contains("    ready\n") && shown.contains("mcp__tickets__list"), "{shown}");
     log_in(&home);
     until("the demand to be forgotten", || (!home.stdout(&["ctl", "mcp"]).contains("some calls")).then_some(()));
@@ -274,7 +274,7 @@ fn a_login_with_too_few_rights_is_extended() {
     assert!(said.contains("The server wants a login with more rights for this call, which had no effect."), "{said}");
     let command = "acpd login --mcp tickets --scope tickets.write";
     assert!(said.contains(&format!("with `{command}` in a terminal")), "{said}");
-    until_shown(&home, &format!("some calls want one: run `{command}`\n"));
+    until_shown(&home, &format!("some calls need one: run `{command}`\n"));
     let arguments: Vec<&str> = command.split(' ').skip(1).collect();
     LoginCommand::start(home.acpd(&arguments)).approve();
     let said = ask();

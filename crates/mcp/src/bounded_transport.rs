@@ -167,7 +167,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for BoundedTransport<T> {
             JsonRpcMessage::Error(error) => error.id.clone(),
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
         };
-        let waiting = self.limiter.admit(weigh(&message), answers);
+        let waiting = self.limiter.admit(json_size(&message), answers);
         let sent = waiting.map(|waiting| (waiting, self.transport.send(message)));
         async move {
             let Some((_waiting, sent)) = sent else { return Err(SendError::Full) };
@@ -187,7 +187,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for BoundedTransport<T> {
         };
         match &message {
             JsonRpcMessage::Request(request) => {
-                if !self.limiter.opens(&request.id, weigh(&message)) {
+                if !self.limiter.opens(&request.id, json_size(&message)) {
                     return None;
                 }
             }
@@ -210,9 +210,9 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for BoundedTransport<T> {
 }
 
 /// Returns the size of a message as JSON, in bytes.
-pub(crate) fn weigh(message: &impl Serialize) -> usize {
-    struct Scale(usize);
-    impl io::Write for Scale {
+pub(crate) fn json_size(message: &impl Serialize) -> usize {
+    struct ByteCounter(usize);
+    impl io::Write for ByteCounter {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0 += bytes.len();
             Ok(bytes.len())
@@ -222,9 +222,9 @@ pub(crate) fn weigh(message: &impl Serialize) -> usize {
             Ok(())
         }
     }
-    let mut scale = Scale(0);
-    match serde_json::to_writer(&mut scale, message) {
-        Ok(()) => scale.0,
+    let mut counter = ByteCounter(0);
+    match serde_json::to_writer(&mut counter, message) {
+        Ok(()) => counter.0,
         Err(_) => usize::MAX / 4,
     }
 }

@@ -6,7 +6,7 @@
 //! Sessions share a server only if nothing about it differs (`server_key`). All communication
 //! happens on one thread (`process::IoThread`). `link` is the state of a server that sessions and
 //! the supervisor share, and `supervisor` connects and reconnects the server. Programs run under
-//! `process`, so none outlives the last session that uses it. `login` is about the user's logins at
+//! `process`, so none outlives the last session that uses it. `login` is about the user's logins to
 //! remote servers.
 
 mod bounded_transport;

@@ -1,4 +1,4 @@
-//! Logins at remote servers that ask for one, with OAuth.
+//! Logins to remote servers that ask for one, with OAuth.
 //!
 //! `flow` leads through a login: it finds the authorization server, registers acpd there, and turns
 //! the code that the browser brings back (`redirect`, `listener`) into tokens. Only the user's own

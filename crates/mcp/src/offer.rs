@@ -9,7 +9,7 @@ use rmcp::model::{PaginatedRequestParams, ResourceTemplate, ServerCapabilities, 
 use rmcp::service::{Peer, RoleClient, ServiceError};
 use serde::Serialize;
 
-use crate::bounded_transport::weigh;
+use crate::bounded_transport::json_size;
 use crate::link::ConnectedServer;
 use crate::refusals::Refusals;
 use crate::server_log::ServerLog;
@@ -103,7 +103,7 @@ fn keep_some(tools: &mut Vec<Tool>) -> Vec<String> {
     let mut names = HashSet::new();
     let mut left_out = Vec::new();
     tools.retain(|tool| {
-        let reason = if weigh(tool) > LARGEST_TOOL {
+        let reason = if json_size(tool) > LARGEST_TOOL {
             "it is too large"
         } else if !names.insert(tool.name.clone()) {
             "another has its name"
@@ -134,7 +134,7 @@ where
         let wanted = cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
         let (found, next) = page(wanted).await?;
         for entry in found {
-            bytes += weigh(&entry);
+            bytes += json_size(&entry);
             if all.len() == MAX_ITEMS || bytes > LARGEST_LIST {
                 return Ok(all);
             }

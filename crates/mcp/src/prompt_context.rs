@@ -69,7 +69,10 @@ async fn wait_for(members: &[Member], max_wait: Duration) -> Vec<String> {
         let Some(until) = shared.awaited(max_wait) else { continue };
         let until = tokio::time::Instant::now() + until.saturating_duration_since(Instant::now());
         if timeout_at(until, shared.settled()).await.is_err() {
-            late.push(format!("The MCP server `{}` still connects; its tools come when it is there.", member.name));
+            late.push(format!(
+                "The MCP server `{}` is still connecting; its tools follow once it is connected.",
+                member.name
+            ));
         }
     }
     late
@@ -106,7 +109,7 @@ async fn fetch(members: &[Member], uri: &str) -> Option<Result<Vec<Content>, Str
     let params = ReadResourceRequestParams::new(uri);
     let read = match timeout(RESOURCE_DEADLINE, connected.peer.read_resource_once(params)).await {
         Ok(Ok(ReadResourceResponse::Complete(read))) => read,
-        Ok(Ok(_)) => return Some(Err("the server asks for more than acpd can give".to_owned())),
+        Ok(Ok(_)) => return Some(Err("the server asks for further input, which acpd cannot give".to_owned())),
         Ok(Err(error)) => return Some(Err(cut(&error.to_string(), 300))),
         Err(_) => return Some(Err("the server does not answer".to_owned())),
     };

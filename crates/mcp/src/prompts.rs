@@ -75,7 +75,7 @@ async fn fetch(peer: &Peer<RoleClient>, name: &str, arguments: Map<String, Value
     params.arguments = Some(arguments).filter(|arguments| !arguments.is_empty());
     let answer = peer.get_prompt_once(params).await.map_err(|error| cut(&error.to_string(), 300))?;
     let rmcp::model::GetPromptResponse::Complete(result) = answer else {
-        return Err("the server asks for more than acpd can give".to_owned());
+        return Err("the server asks for further input, which acpd cannot give".to_owned());
     };
     Ok(result.messages.into_iter().map(|message| said(message.role, message.content)).collect())
 }
@@ -152,7 +152,7 @@ fn fill(prompt: &Prompt, rest: &str) -> Result<Map<String, Value>, String> {
         }
         let mut open = known.iter().filter(|argument| !filled.contains_key(&argument.name));
         let Some(argument) = open.next() else {
-            return Err(format!("`{word}` is more than the prompt `{}` takes", prompt.name));
+            return Err(format!("`{word}` is one argument too many for the prompt `{}`", prompt.name));
         };
         let value = if open.next().is_some() {
             word
@@ -228,7 +228,7 @@ mod tests {
             assert_eq!(filled(typed), Ok(expected), "{typed}");
         }
         assert_eq!(filled("").unwrap_err(), "the prompt `weather` needs city");
-        assert_eq!(fill(&prompt(&[]), "x").unwrap_err(), "`x` is more than the prompt `weather` takes");
+        assert_eq!(fill(&prompt(&[]), "x").unwrap_err(), "`x` is one argument too many for the prompt `weather`");
     }
 
     #[test]

@@ -400,8 +400,9 @@ impl ReportedState {
                 self.left_out = connected.left_out.clone();
                 if !self.left_out.is_empty() {
                     let what = self.left_out.join(", ");
-                    events
-                        .push(McpEvent::Notice(format!("The MCP server `{name}` offers what cannot be used: {what}.")));
+                    events.push(McpEvent::Notice(format!(
+                        "Some of what the MCP server `{name}` offers cannot be used: {what}."
+                    )));
                 }
             }
             ConnectionState::NeedsLogin { command, problem } if !self.needs_login => {
@@ -442,6 +443,6 @@ impl ReportedState {
         self.failed = false;
         self.needs_login = false;
         self.steady_at = None;
-        vec![McpEvent::Notice(format!("The MCP server `{name}` is there again."))]
+        vec![McpEvent::Notice(format!("The MCP server `{name}` is available again."))]
     }
 }

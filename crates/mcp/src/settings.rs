@@ -21,7 +21,7 @@ pub struct HostSettings {
     pub output_limit: usize,
     /// The folder for servers that clients passed for sessions; None keeps them in memory.
     pub stored_servers: Option<PathBuf>,
-    /// The folder for the user's logins at servers; None disables them.
+    /// The folder for the user's logins to servers; None disables them.
     pub logins: Option<PathBuf>,
 }
 

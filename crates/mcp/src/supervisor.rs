@@ -405,13 +405,13 @@ fn describe(error: &ClientInitializeError, disconnect: &DisconnectReason) -> Str
         return reason;
     }
     if error.is_authorization_required() {
-        return "it wants authorization; give it a header with a key".to_owned();
+        return "it requires authorization; configure a header with a key".to_owned();
     }
     match error {
-        ClientInitializeError::ConnectionClosed(_) => "it hung up before it introduced itself".to_owned(),
+        ClientInitializeError::ConnectionClosed(_) => "it closed the connection before the handshake".to_owned(),
         ClientInitializeError::TransportError { error, .. } => innermost(error.error.as_ref()),
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => describe(fallback, disconnect),
-        ClientInitializeError::JsonRpcError(error) => format!("it refused to begin: {}", cut(&error.message, 300)),
+        ClientInitializeError::JsonRpcError(error) => format!("it refused the handshake: {}", cut(&error.message, 300)),
         other => cut(&other.to_string(), 300),
     }
 }
@@ -422,7 +422,7 @@ async fn quitting(quit: &mut Option<impl Future<Output = Result<QuitReason, Join
     let reason = running.await;
     *quit = None;
     match reason {
-        Ok(QuitReason::Closed | QuitReason::Cancelled) => "it hung up".to_owned(),
+        Ok(QuitReason::Closed | QuitReason::Cancelled) => "it closed the connection".to_owned(),
         Ok(_) | Err(_) => "the connection to it failed".to_owned(),
     }
 }

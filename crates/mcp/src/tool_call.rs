@@ -70,9 +70,9 @@ fn card(offered: &OfferedTool, input: Value, hints: HintPolicy) -> ToolCard {
     let title = offered.tool.title.as_deref().or(own.and_then(|own| own.title.as_deref()));
     let mut title = format!("{}: {}", offered.server, cut(title.unwrap_or(&offered.tool.name), 100));
     if only_reads(&offered.tool) {
-        title.push_str(" (by its own word only reads)");
+        title.push_str(" (read-only, according to the server)");
     } else if own.and_then(|own| own.destructive_hint) == Some(true) {
-        title.push_str(" (by its own word may destroy)");
+        title.push_str(" (destructive, according to the server)");
     }
     let access = if hints == HintPolicy::Trusted && only_reads(&offered.tool) {
         Access::Free
@@ -197,7 +197,7 @@ impl RemoteCall {
         cancel_on_drop.request = None;
         match answer {
             Ok(ServerResult::CallToolResult(result)) => tool_result::of(result, self.limit),
-            Ok(_) => Outcome::failed("The server's answer is nothing that acpd knows as the result of a call."),
+            Ok(_) => Outcome::failed("The server's answer is not a result of a call that acpd knows."),
             Err(error) => match self.connected.refusals.take(&id) {
                 Some(why) => Outcome::failed(why),
                 None => failed(&error, &self.connected, &self.shared),

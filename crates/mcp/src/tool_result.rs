@@ -21,7 +21,7 @@ pub(crate) fn of(result: CallToolResult, limit: usize) -> Outcome {
     }
     let text = limited(&read.for_model.join("\n"), limit);
     let said = match text.is_empty() {
-        true if read.shown.is_empty() => "The tool gave nothing.".to_owned(),
+        true if read.shown.is_empty() => "The tool returned nothing.".to_owned(),
         _ => text,
     };
     let outcome = if is_error == Some(true) { Outcome::failed(said.clone()) } else { Outcome::completed(said.clone()) };
@@ -169,7 +169,7 @@ mod tests {
         let outcome = of(result(json!({ "content": [], "structuredContent": { "sum": 3 } })), 1000);
         assert_eq!(outcome.text, "{\n  \"sum\": 3\n}");
         assert_eq!(outcome.raw, json!({ "structuredContent": { "sum": 3 } }));
-        assert_eq!(of(result(json!({ "content": [] })), 1000).text, "The tool gave nothing.");
+        assert_eq!(of(result(json!({ "content": [] })), 1000).text, "The tool returned nothing.");
     }
 
     #[test]

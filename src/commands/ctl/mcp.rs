@@ -32,7 +32,7 @@ fn line(server: &ServerCard) -> String {
     let mut text = format!("  {}{title}  {transport}, from the {}\n", one_line(name), source.name());
     text.push_str(&format!("    {}\n", one_line(&state.describe())));
     if let Some(command) = login {
-        text.push_str(&format!("    login    some calls want one: run `{}`\n", one_line(command)));
+        text.push_str(&format!("    login    some calls need one: run `{}`\n", one_line(command)));
     }
     if !tools.is_empty() {
         text.push_str(&format!("    tools    {}\n", tools.join(" ")));
@@ -83,7 +83,7 @@ mod tests {
             s
               docs (Docs 2.1)  http, from the configuration
                 ready
-                login    some calls want one: run `acpd login --mcp docs --scope write`
+                login    some calls need one: run `acpd login --mcp docs --scope write`
                 tools    mcp__docs__find mcp__docs__read
                 prompts  /docs:explain
               db  stdio, from the project

@@ -1,4 +1,4 @@
-//! Which addresses a login may use. Pure.
+//! Decides which addresses a login may use. Pure.
 
 use reqwest::Url;
 use url::Host;

@@ -21,7 +21,7 @@ const CLIENT: &str = "acpd";
 /// The longest address for the browser. Browsers and servers refuse longer ones.
 const MAX_PAGE_BYTES: usize = 16 << 10;
 
-/// The server at which to log in. Its address may contain a key, so `Debug` hides it.
+/// The server to log in to. Its address may contain a key, so `Debug` hides it.
 #[derive(Clone)]
 pub struct LoginTarget {
     /// The exact address of the server, to which the tokens will belong.
@@ -189,8 +189,8 @@ fn parameters(page: &str) -> Result<[String; 2], LoginError> {
     Ok([of("state").ok_or_else(missing)?, of("resource").ok_or_else(missing)?])
 }
 
-/// Returns whether the client's secret belongs into the body of requests: the header is the
-/// default.
+/// Returns whether the client's secret belongs in the body of requests. The default is the
+/// header.
 fn takes_secret_in_body(metadata: &AuthorizationMetadata) -> bool {
     let methods = metadata.additional_fields.get("token_endpoint_auth_methods_supported");
     let has = |name: &str| {
