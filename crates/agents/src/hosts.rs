@@ -1,4 +1,5 @@
-//! The configured agents, and starting their children.
+//! Starts the configured agents as child processes: implements the port `Agents` of `domain`. A
+//! session owns the link to its child, and the child ends when the link is dropped.
 
 use std::collections::HashMap;
 use std::path::PathBuf;

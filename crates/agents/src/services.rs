@@ -1,6 +1,6 @@
 //! Serves the requests of a child as its client: files, terminals, and questions to the user.
 //!
-//! A child is a program with the user's rights, so this is no security boundary around it. But
+//! A child is a program with the user's rights, so this is not a security boundary around it. But
 //! whatever acpd does for it, or has the editor do, stays inside the session's folders, does not
 //! touch acpd's own files, and obeys the rules.
 

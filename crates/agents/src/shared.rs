@@ -86,21 +86,21 @@ impl SharedChildren {
         let place = Running { entry: entry.clone(), joins, ended: ended.clone(), stop: stop.clone() };
         running.insert(launch.agent.clone(), place);
         drop(running);
-        let host = Host { children: self.clone(), agent: launch.agent.clone(), joined, stopped };
-        tokio::spawn(host.run(entry, launch.clone(), settings.clone(), tell));
+        let task = SharedChildTask { children: self.clone(), agent: launch.agent.clone(), joined, stopped };
+        tokio::spawn(task.run(entry, launch.clone(), settings.clone(), tell));
         SharedConnection { pipe, ended, stop }
     }
 }
 
 /// The task that runs one shared child.
-struct Host {
+struct SharedChildTask {
     children: Arc<SharedChildren>,
     agent: String,
     joined: mpsc::UnboundedReceiver<DuplexStream>,
     stopped: Arc<Notify>,
 }
 
-impl Host {
+impl SharedChildTask {
     async fn run(
         mut self,
         entry: AgentSettings,

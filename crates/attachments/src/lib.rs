@@ -40,7 +40,7 @@ const LARGEST_RESULT: u64 = 16 << 20;
 
 /// Limits the number of concurrent conversions, so that a prompt with many images does not use up
 /// the memory.
-static PLACES: Semaphore = Semaphore::const_new(2);
+static CONVERSIONS: Semaphore = Semaphore::const_new(2);
 
 /// The limits of a provider for one image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -116,7 +116,7 @@ impl Converter {
         if input.len() > LARGEST_FILE {
             return Err(ConvertError::TooLarge);
         }
-        let _place = PLACES.acquire().await.map_err(|_| ConvertError::Helper("it is shut down".to_owned()))?;
+        let _permit = CONVERSIONS.acquire().await.map_err(|_| ConvertError::Helper("it is shut down".to_owned()))?;
         // Dropping the future ends the process.
         let converted = tokio::time::timeout(DEADLINE, self.run(arguments, input)).await;
         converted.map_err(|_| ConvertError::TooSlow)?

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::{DEFAULT_TIMEOUT_MS, HookCommand, HookReply};
 
-/// The section of the configuration.
+/// The section `[notify]` of the configuration.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Notify {

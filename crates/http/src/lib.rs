@@ -54,7 +54,7 @@ pub type ProcessCheck = Arc<dyn Fn(u32) -> io::Result<bool> + Send + Sync>;
 /// HTTP clients.
 pub type MetricsText = Arc<dyn Fn(&Overview, u64) -> Result<String, fmt::Error> + Send + Sync>;
 
-/// What the program passes in.
+/// The parts that the program passes in.
 pub struct HttpParts {
     pub runtime: Runtime,
     pub metrics: MetricsText,

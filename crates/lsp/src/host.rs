@@ -92,14 +92,14 @@ struct Running {
 /// The way to a running server.
 #[derive(Clone)]
 struct Queue {
-    orders: mpsc::Sender<Order>,
+    checks: mpsc::Sender<Check>,
     /// Whether the server has started, which may take minutes in a large project.
     started: watch::Receiver<bool>,
 }
 
 impl Queue {
     fn is_open(&self) -> bool {
-        !self.orders.is_closed()
+        !self.checks.is_closed()
     }
 
     /// Waits until the server has started, or can no longer start in time.
@@ -112,7 +112,8 @@ impl Queue {
 /// Decides whether the model may see what a server reports about a file. It may read the disk.
 pub type MayShow = Arc<dyn Fn(&Path) -> bool + Send + Sync>;
 
-struct Order {
+/// A check that waits in the queue of a server.
+struct Check {
     subjects: Vec<Subject>,
     wait: Duration,
     reply: oneshot::Sender<Result<Checked, String>>,
@@ -228,9 +229,9 @@ impl LanguageServers {
         let mut queue = self.queue(&key, settings, launcher, site).await?;
         let patience = longest_wait(settings.wait(), subjects.len()).saturating_add(GRACE);
         let (reply, answer) = oneshot::channel();
-        let orders = queue.orders.clone();
+        let checks = queue.checks.clone();
         let mut check = pin!(async {
-            orders.send(Order { subjects, wait: settings.wait(), reply }).await.ok()?;
+            checks.send(Check { subjects, wait: settings.wait(), reply }).await.ok()?;
             answer.await.ok()
         });
         // Every caller waits for a slow start, not only the one that caused it.
@@ -289,7 +290,7 @@ impl LanguageServers {
         if let Some(running) = running.get(key).filter(|running| running.queue.is_open()) {
             return Ok(running.queue.clone());
         }
-        let (orders, received) = mpsc::channel(MAX_WAITING_CHECKS);
+        let (checks, received) = mpsc::channel(MAX_WAITING_CHECKS);
         let (has_started, started) = watch::channel(false);
         let (stop, stopped) = oneshot::channel();
         let command = command(&server, launcher, site, &key.folder);
@@ -297,7 +298,7 @@ impl LanguageServers {
         let control = Control { has_started, stopped };
         let work = serve(command, key.folder.clone(), limits, control, received);
         let task = self.thread.spawn(work).map_err(|error| failed(error.to_string()))?;
-        let queue = Queue { orders, started };
+        let queue = Queue { checks, started };
         running.insert(key.clone(), Running { queue: queue.clone(), stop, task });
         Ok(queue)
     }
@@ -369,7 +370,7 @@ async fn serve(
     folder: PathBuf,
     limits: Limits,
     Control { has_started, stopped }: Control,
-    mut orders: mpsc::Receiver<Order>,
+    mut checks: mpsc::Receiver<Check>,
 ) {
     let failure = match command.start_piped().await {
         Err(error) => error.to_string(),
@@ -381,7 +382,7 @@ async fn serve(
                 match timeout(limits.start, Server::start(connection, &folder)).await {
                     Ok(Ok(server)) => {
                         has_started.send_replace(true);
-                        converse(server, limits.idle, &mut orders).await
+                        converse(server, limits.idle, &mut checks).await
                     }
                     Ok(Err(error)) => Some(error.to_string()),
                     Err(_) => Some(format!("it did not start within {} seconds", limits.start.as_secs())),
@@ -397,10 +398,10 @@ async fn serve(
             failure
         }
     };
-    orders.close();
-    while let Some(order) = orders.recv().await {
+    checks.close();
+    while let Some(check) = checks.recv().await {
         // The caller may be gone.
-        let _ = order.reply.send(Err(failure.clone()));
+        let _ = check.reply.send(Err(failure.clone()));
     }
 }
 
@@ -411,13 +412,13 @@ fn longest_wait(wait: Duration, files: usize) -> Duration {
 }
 
 enum Next {
-    Order(Order),
+    Check(Check),
     Message(std::io::Result<serde_json::Value>),
 }
 
 /// Carries out the queued checks and handles messages in between. Returns the reason if the server
 /// failed.
-async fn converse<R, W>(mut server: Server<R, W>, idle: Duration, orders: &mut mpsc::Receiver<Order>) -> Option<String>
+async fn converse<R, W>(mut server: Server<R, W>, idle: Duration, checks: &mut mpsc::Receiver<Check>) -> Option<String>
 where
     R: tokio::io::AsyncRead + Unpin,
     W: tokio::io::AsyncWrite + Unpin,
@@ -425,12 +426,12 @@ where
     let mut quiet_since = tokio::time::Instant::now();
     loop {
         let next = tokio::select! {
-            order = orders.recv() => order.map(Next::Order),
+            check = checks.recv() => check.map(Next::Check),
             message = server.next() => Some(Next::Message(message)),
             () = tokio::time::sleep_until(quiet_since + idle) => None,
         };
-        let Order { subjects, wait, reply } = match next {
-            Some(Next::Order(order)) => order,
+        let Check { subjects, wait, reply } = match next {
+            Some(Next::Check(check)) => check,
             Some(Next::Message(Ok(message))) => match timeout(STUCK_AFTER, server.handle(&message)).await {
                 Ok(Ok(())) => continue,
                 Ok(Err(error)) => return Some(error.to_string()),

@@ -36,7 +36,7 @@ struct FileReports {
     number: u64,
 }
 
-/// Who began a report.
+/// Whether the server or acpd began a report.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ReportKind {
     /// The server published it, about this version of the text if it named one.
@@ -74,8 +74,7 @@ impl Reports {
     }
 
     /// Whether the server has published a report about this version of a file, or a later one,
-    /// since
-    /// `before` reports had arrived.
+    /// since `before` reports had arrived.
     pub(crate) fn is_published(&self, path: &Path, version: Option<i32>, before: u64) -> bool {
         self.files.get(path).is_some_and(|reports| {
             reports.number > before && reports.version.is_none_or(|reported| Some(reported) >= version)

@@ -18,7 +18,7 @@ use crate::prompt_files;
 /// How long one git command may take. A repository on a slow disk is described without its status.
 const DEADLINE: Duration = Duration::from_secs(2);
 
-/// The most bytes of the status that the model gets.
+/// The most characters of the status that the model gets.
 const STATUS: usize = 2 << 10;
 
 /// The most bytes that are read from a git command.

@@ -12,7 +12,7 @@ use policy::{Permissions, Rules};
 use crate::project_config::LearnedRules;
 use crate::real_paths::RealPaths;
 
-/// Why a call about which no question can be asked is refused.
+/// Why a request of a child agent is refused. The user cannot be asked about such a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Denial {
     /// A rule denies the call, or may do so.
@@ -70,10 +70,10 @@ impl FolderRules {
     /// Returns the verdict of the rules about a call; None if no rule matches.
     pub fn verdict(&self, card: &ToolCard, cwd: &Path) -> Option<Verdict> {
         let verdict = self.known(cwd).verdict(card, self.names.card(card).as_ref());
-        self.projects.temper(cwd, card.kind, verdict)
+        self.projects.tighten_on_error(cwd, card.kind, verdict)
     }
 
-    /// Returns why a call about which no question can be asked is refused; None if it is not.
+    /// Returns why a request of a child agent is refused; None if it is not.
     pub fn denial(&self, card: &ToolCard, cwd: &Path) -> Option<Denial> {
         if self.known(cwd).may_deny(card, self.names.card(card).as_ref()) {
             return Some(Denial::Rule);

@@ -1,6 +1,6 @@
-//! What a project and its user contribute to a session besides tools: notes for the model, files
-//! that define slash commands, skills and custom agents, `.acpd/config.toml` with its rules, and
-//! git worktrees.
+//! The contributions of a project and its user to a session, besides tools: notes for the model,
+//! files that define slash commands, skills and custom agents, `.acpd/config.toml` with its rules,
+//! and git worktrees.
 //!
 //! Reads files, and treats those of a project as untrusted: a project may make rules stricter and
 //! add notes, but cannot make acpd read anything outside of it. Knows rules (`policy`) and confined

@@ -1,5 +1,5 @@
-//! Reads files with notes for agents, and the files that they import with `@path`. Skips files of
-//! the project that a rule denies or asks about, and acpd's own files.
+//! Reads files with notes for agents, and the files that they import with `@path`. Skips imports,
+//! and files of the project, that a rule denies or asks about, and acpd's own files.
 //!
 //! A project's file can import only files of the same repository, and nothing of a project is read
 //! through a symlink.

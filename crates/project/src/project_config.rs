@@ -183,7 +183,7 @@ impl ConfigFile<'_> {
     fn refuse(&mut self, place: Range<usize>, key: &str) {
         let why = format!(
             "`{key}` is not taken from a project, which may only set permissions.ask, permissions.deny and \
-             session.notes; it belongs into your own configuration"
+             session.notes; it belongs in your own configuration"
         );
         self.complain(Some(place), &why);
     }
@@ -249,7 +249,7 @@ impl LearnedRules {
     }
 
     /// Makes a verdict stricter while a project's file has an error.
-    pub(crate) fn temper(&self, cwd: &Path, kind: ToolKind, verdict: Option<Verdict>) -> Option<Verdict> {
+    pub(crate) fn tighten_on_error(&self, cwd: &Path, kind: ToolKind, verdict: Option<Verdict>) -> Option<Verdict> {
         let is_broken = self.error(cwd, kind).is_some();
         match verdict {
             Some(Verdict::Deny) => Some(Verdict::Deny),
@@ -320,10 +320,10 @@ mod tests {
             assert!(project.rules.deny.is_empty() && project.notes.is_empty(), "{text}");
         }
         expect![[r#"
-            DIR/.acpd/config.toml:2: `allow` is not taken from a project, which may only set permissions.ask, permissions.deny and session.notes; it belongs into your own configuration
-            DIR/.acpd/config.toml:2: `mode` is not taken from a project, which may only set permissions.ask, permissions.deny and session.notes; it belongs into your own configuration
-            DIR/.acpd/config.toml:2: `hooks` is not taken from a project, which may only set permissions.ask, permissions.deny and session.notes; it belongs into your own configuration
-            DIR/.acpd/config.toml:1: `models` is not taken from a project, which may only set permissions.ask, permissions.deny and session.notes; it belongs into your own configuration
+            DIR/.acpd/config.toml:2: `allow` is not taken from a project, which may only set permissions.ask, permissions.deny and session.notes; it belongs in your own configuration
+            DIR/.acpd/config.toml:2: `mode` is not taken from a project, which may only set permissions.ask, permissions.deny and session.notes; it belongs in your own configuration
+            DIR/.acpd/config.toml:2: `hooks` is not taken from a project, which may only set permissions.ask, permissions.deny and session.notes; it belongs in your own configuration
+            DIR/.acpd/config.toml:1: `models` is not taken from a project, which may only set permissions.ask, permissions.deny and session.notes; it belongs in your own configuration
             DIR/.acpd/config.toml:2: `../../.ssh/id` must be the name of a file, without a folder
             DIR/.acpd/config.toml:2: the rule `bash(` must look like `tool` or `tool(pattern)`
             DIR/.acpd/config.toml:6: this must be a list of texts
@@ -339,11 +339,11 @@ mod tests {
         assert_eq!((project.complaints.len(), project.rules.texts().deny), (2, vec!["read(.env)".to_owned()]));
         let projects = LearnedRules::default();
         projects.learn(folder.path());
-        let tempered = |kind, verdict| projects.temper(folder.path(), kind, verdict);
-        assert_eq!(tempered(ToolKind::Read, Some(Verdict::Deny)), Some(Verdict::Deny));
-        assert_eq!(tempered(ToolKind::Read, None), Some(Verdict::Ask));
-        assert_eq!(tempered(ToolKind::Execute, Some(Verdict::Run)), Some(Verdict::Ask));
-        assert_eq!(tempered(ToolKind::Think, None), None);
+        let tightened = |kind, verdict| projects.tighten_on_error(folder.path(), kind, verdict);
+        assert_eq!(tightened(ToolKind::Read, Some(Verdict::Deny)), Some(Verdict::Deny));
+        assert_eq!(tightened(ToolKind::Read, None), Some(Verdict::Ask));
+        assert_eq!(tightened(ToolKind::Execute, Some(Verdict::Run)), Some(Verdict::Ask));
+        assert_eq!(tightened(ToolKind::Think, None), None);
     }
 
     #[test]
@@ -358,7 +358,7 @@ mod tests {
         assert_eq!((project.rules.deny.len(), project.complaints.len()), (0, 3));
         let projects = LearnedRules::default();
         projects.learn(folder.path());
-        assert_eq!(projects.temper(folder.path(), ToolKind::Read, None), Some(Verdict::Ask));
+        assert_eq!(projects.tighten_on_error(folder.path(), ToolKind::Read, None), Some(Verdict::Ask));
     }
 
     #[test]

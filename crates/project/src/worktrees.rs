@@ -11,7 +11,7 @@ mod confinement;
 mod git;
 mod merging;
 mod removal;
-mod turns;
+mod repository_lock;
 
 use std::fs;
 use std::io;
@@ -34,7 +34,6 @@ use self::checkout_files::{
 };
 use self::confinement::Confinement;
 use self::git::{At, Entry, Git, number, text};
-use self::turns::turn;
 
 /// What comes before the session's id in the reason of git's lock.
 const OWNER: &str = "acpd session ";
@@ -90,17 +89,17 @@ impl GitWorktrees {
         if !has_commit {
             return Err(WorktreeError::NoCommit);
         }
-        Ok(Repository { git, top, common, request: request.clone(), _turn: None })
+        Ok(Repository { git, top, common, request: request.clone(), _lock: None })
     }
 
     /// The same, once no other request changes the worktrees of this repository.
     async fn own_repository(&self, request: &WorktreeRequest) -> Result<Repository, WorktreeError> {
         let repository = self.repository(request).await?;
-        let turn = tokio::select! {
-            turn = turn(&repository.top) => turn,
+        let lock = tokio::select! {
+            lock = repository_lock::lock(&repository.top) => lock,
             () = request.stop.raised() => return Err(WorktreeError::Cancelled),
         };
-        Ok(Repository { _turn: Some(Arc::new(turn)), ..repository })
+        Ok(Repository { _lock: Some(Arc::new(lock)), ..repository })
     }
 
     /// Enters a worktree and passes it on. If nobody waits for it any more, a worktree that was
@@ -190,7 +189,7 @@ struct Repository {
     common: PathBuf,
     request: WorktreeRequest,
     /// Held while the request may change the repository's worktrees.
-    _turn: Option<Arc<OwnedMutexGuard<()>>>,
+    _lock: Option<Arc<OwnedMutexGuard<()>>>,
 }
 
 impl Repository {

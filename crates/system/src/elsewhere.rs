@@ -1,5 +1,5 @@
-//! What takes the place of Linux on other systems: information that is missing is not shown, and
-//! what acpd cannot do without fails with an error.
+//! The implementation for systems other than Linux: information that is missing is not shown, and
+//! an operation that acpd cannot do without fails with an error.
 
 use std::ffi::OsString;
 use std::fs::File;

@@ -1,5 +1,5 @@
-//! What acpd asks of the operating system beyond POSIX: facts about processes and sockets, files in
-//! memory, and changes in a folder.
+//! The services of the operating system that acpd needs beyond POSIX: facts about processes and
+//! sockets, files in memory, and changes in a folder.
 //!
 //! Each function has two implementations. `linux` uses /proc and system calls that only Linux has.
 //! `elsewhere` returns what is true without them: nothing, or an error of kind `Unsupported`. A

@@ -12,7 +12,7 @@ use crate::style::{Colors, Style};
 
 /// The longest line that is highlighted, in bytes. Grammars are slow on longer lines, and these are
 /// seldom read.
-const MAX_LINE_CHARS: usize = 2000;
+const MAX_LINE_BYTES: usize = 2000;
 
 /// Prefixes of scopes and their styles. The innermost scope with a style decides, and the first
 /// prefix that matches it.
@@ -59,7 +59,7 @@ impl Highlighter {
 
     /// Highlights the next line, which is given without its line end.
     pub(crate) fn line(&mut self, line: &str) -> String {
-        if line.len() > MAX_LINE_CHARS {
+        if line.len() > MAX_LINE_BYTES {
             return line.to_owned();
         }
         let Ok(changes) = self.state.parse_line(line, syntaxes()) else { return line.to_owned() };
@@ -92,7 +92,7 @@ mod tests {
         assert!(line.starts_with("\u{1b}[35mfn\u{1b}[0m \u{1b}[34mmain\u{1b}[0m("), "{line:?}");
         assert!(line.contains("\u{1b}[32mtext\u{1b}[0m"), "{line:?}");
         assert!(Highlighter::of("no such language").is_none() && Highlighter::of("").is_none());
-        let long = "x".repeat(MAX_LINE_CHARS + 1);
+        let long = "x".repeat(MAX_LINE_BYTES + 1);
         assert_eq!(rust.line(&long), long);
     }
 }

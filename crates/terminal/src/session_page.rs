@@ -48,7 +48,8 @@ pub fn render(details: &SessionDetails, stats: &SessionStats, viewport: Viewport
     for rule in permission_rules(&details.permissions) {
         page.line("", &rule);
     }
-    let whose = if details.own_environment { "its editor's" } else { "the daemon's own, until an editor comes" };
+    let whose =
+        if details.own_environment { "its editor's" } else { "the daemon's own, until an editor opens the session" };
     page.line("environment", &format!("{} variables, {whose}; values are not shown", details.environment.len()));
     page.wrapped("", &details.environment.join(" "));
     for question in &card.questions {

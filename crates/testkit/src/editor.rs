@@ -117,7 +117,11 @@ impl Editor {
     pub async fn until(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
         loop {
             let message = self.next().await.unwrap_or_else(|| {
-                panic!("{} was hung up on before what it waited for came:\n{}", self.name, self.transcript.take())
+                panic!(
+                    "the connection of {} was closed before the expected message arrived:\n{}",
+                    self.name,
+                    self.transcript.take()
+                )
             });
             if wanted(&message) {
                 return message;
@@ -159,7 +163,7 @@ impl Editor {
                 break;
             }
         }
-        panic!("{} waits in vain:\n{}", self.name, self.transcript.take());
+        panic!("{} received no message in time:\n{}", self.name, self.transcript.take());
     }
 
     /// Reads a whole frame and returns it with the range of its message; None at the end of the

@@ -228,7 +228,7 @@ impl History for MemoryHistory {
         if matches!(state.behaviour, Behaviour::PanickingOnStatus) {
             state.behaviour = Behaviour::Prompt;
             drop(state);
-            panic!("the history was told to panic");
+            panic!("the history panics as scripted");
         }
         StoreStatus::Open { moved_aside: None }
     }

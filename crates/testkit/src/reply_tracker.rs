@@ -137,21 +137,23 @@ impl ReplyTracker {
                     None => self.version.notification(&method, &params),
                 }
             }
-            (None, Some(id), None, Some(result), None) => self.pay(id, &result),
-            (None, Some(id), None, None, Some(error)) => self.default_on(id, &error),
+            (None, Some(id), None, Some(result), None) => self.settle_with_result(id, &result),
+            (None, Some(id), None, None, Some(error)) => self.settle_with_error(id, &error),
             _ => Err("neither a request nor a notification nor a response".to_owned()),
         }
     }
 
     fn check_session(&self, params: &Value) -> Result<(), String> {
         match params["sessionId"].as_str() {
-            Some(session) if !self.sessions.contains(session) => Err(format!("told of the unknown session {session}")),
+            Some(session) if !self.sessions.contains(session) => {
+                Err(format!("a message about the unknown session {session}"))
+            }
             _ => Ok(()),
         }
     }
 
-    fn pay(&mut self, id: &str, result: &Value) -> Result<(), String> {
-        let mut why = format!("nobody waits for an answer to {id}");
+    fn settle_with_result(&mut self, id: &str, result: &Value) -> Result<(), String> {
+        let mut why = format!("no request expects an answer to {id}");
         let Some(at) = self.expected.iter().position(|replies| replies.id == id) else { return Err(why) };
         for method in self.expected[at].methods.iter().flatten() {
             let agrees = method == "initialize" && result["protocolVersion"] == 2;
@@ -169,12 +171,12 @@ impl ReplyTracker {
         Err(why)
     }
 
-    fn default_on(&mut self, id: &str, error: &Value) -> Result<(), String> {
+    fn settle_with_error(&mut self, id: &str, error: &Value) -> Result<(), String> {
         self.version.error(error)?;
         match self.expected.iter().position(|replies| replies.id == id) {
             Some(at) => self.settle(at),
             None if id == "null" => self.strays += 1,
-            None => return Err(format!("nobody waits for an answer to {id}")),
+            None => return Err(format!("no request expects an answer to {id}")),
         }
         Ok(())
     }

@@ -205,14 +205,14 @@ const PANICKY: &str = "panicky";
 
 impl Catalogue for ScriptedCatalogue {
     fn list(&self, environment: &Environment) -> Vec<ModelInfo> {
-        assert!(environment.get("PANIC").is_none(), "the catalogue was told to panic");
+        assert!(environment.get("PANIC").is_none(), "the catalogue panics as scripted");
         let script = self.script.info().clone();
         let panicky = ModelInfo { id: ModelId::from(PANICKY), name: "Panicky".to_owned(), ..script.clone() };
         vec![script, panicky]
     }
 
     fn find(&self, id: &ModelId) -> Option<Arc<dyn Model>> {
-        assert!(id.as_str() != PANICKY, "the catalogue was told to panic");
+        assert!(id.as_str() != PANICKY, "the catalogue panics as scripted");
         let logged = LoggedModel { script: self.script.clone(), transcript: self.transcript.clone() };
         (*id == self.script.info().id).then(|| Arc::new(logged) as Arc<dyn Model>)
     }

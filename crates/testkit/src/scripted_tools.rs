@@ -43,7 +43,7 @@ impl Toolbox for ScriptedTools {
                 "look" | "where" | "peek" => ToolKind::Read,
                 "touch" => ToolKind::Edit,
                 "wait" | "deaf" | "crash" => ToolKind::Execute,
-                "crash_early" => panic!("the tool was told to crash"),
+                "crash_early" => panic!("the tool crashes as scripted"),
                 other => {
                     let reason = format!("there is no tool `{other}`");
                     return Err(PlanRefusal { kind: ToolKind::Other, title: other.to_owned(), reason });
@@ -92,7 +92,7 @@ impl Job for ScriptedJob {
                 }
                 "deaf" => std::future::pending().await,
                 "where" => Outcome::completed(self.roots),
-                "crash" => panic!("the tool was told to crash"),
+                "crash" => panic!("the tool crashes as scripted"),
                 _ => Outcome::completed(format!("{} done", self.card.tool)),
             }
         })

@@ -83,7 +83,7 @@ impl Tool for BashTool {
                  - There is no terminal and no input: pass flags such as `--yes`, and give `git commit` its `-m`.\n\
                  - When the command is done, everything that it started with `&` is ended too. For a server, a watcher or \
                  a long build set `background`: the call returns at once with a handle for bash_output, bash_input and \
-                 bash_stop, and you are told when it has ended.\n\
+                 bash_stop, and you are notified when it has ended.\n\
                  - The default timeout is {default} ms and the longest {most} ms. Long output is cut, and the \
                  cut names a file with all of it, or says how to get it.\n\
                  - The user is asked before a command runs, and may allow a simple command such as `cargo test` for \

@@ -78,7 +78,7 @@ impl Job for StopJob {
         &self.card
     }
 
-    fn run(self: Box<Self>, _desk: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
+    fn run(self: Box<Self>, _host: Arc<dyn ToolHost>) -> BoxFuture<'static, Outcome> {
         Box::pin(async move {
             self.kept.stop();
             // This takes at most 2 seconds, so a cancellation waits for it too.

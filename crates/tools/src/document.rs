@@ -101,10 +101,10 @@ pub(crate) fn replace(
             Err(WriteFailure::Unchanged(format!("the editor did not write {shown}: {reason}")))
         }
         Some(Err(EditorError::Gone)) => Err(WriteFailure::Uncertain(format!(
-            "the editor was asked to write {shown} and did not answer; whether it has is not known, so read the file again"
+            "the editor was asked to write {shown} and did not answer; it is not known whether it wrote it, so read the file again"
         ))),
         None => Err(WriteFailure::Uncertain(format!(
-            "cancelled while the editor was asked to write {shown}; whether it has is not known"
+            "cancelled while the editor was asked to write {shown}; it is not known whether it wrote it"
         ))),
     }
 }

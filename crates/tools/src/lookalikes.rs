@@ -13,6 +13,6 @@ fn plain(c: char) -> char {
 }
 
 /// Returns the text with every lookalike replaced. The number of characters stays the same.
-pub(crate) fn plainly(text: &str) -> String {
+pub(crate) fn replace_lookalikes(text: &str) -> String {
     text.chars().map(plain).collect()
 }

@@ -54,7 +54,7 @@ impl Tool for RecallTool {
                 "type": "object",
                 "properties": {
                     "query": {"type": "string", "description": "Words that must all occur, whatever their case is. Example: port 8080"},
-                    "result": {"type": "string", "description": "The id of a call, as it stands in place of its outcome."},
+                    "result": {"type": "string", "description": "The id of a call, as shown in place of its outcome."},
                     "offset": {"type": "integer", "minimum": 0, "description": "With `result`: the first byte to show. Default 0."}
                 },
                 "required": []

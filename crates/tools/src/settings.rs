@@ -44,7 +44,7 @@ pub struct ToolSettings {
     pub mcp: McpSettings,
     /// The folder for MCP servers that clients passed for sessions; None keeps them in memory only.
     pub stored_servers: Option<PathBuf>,
-    /// The folder for the user's logins at MCP servers; None disables them.
+    /// The folder for the user's logins to MCP servers; None disables them.
     pub mcp_logins: Option<PathBuf>,
     /// Where skills and custom agents come from.
     pub library: Library,

@@ -1,4 +1,4 @@
-//! What the model sees of a change: the numbered lines around each changed place, or a diff.
+//! Formats a change for the model: the numbered lines around each changed place, or a diff.
 
 use std::fmt::Write as _;
 use std::time::Duration;

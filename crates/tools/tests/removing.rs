@@ -201,7 +201,7 @@ async fn a_silent_editors_write_never_falls_back_to_the_disk() {
     let (project, _) = with_editor(true, true);
     let outcome = call(&project.registry, &project.site, "write_file", write()).await;
     assert_eq!(outcome.verdict, OutcomeKind::Failed);
-    assert!(outcome.text.contains("whether it has is not known"), "{}", outcome.text);
+    assert!(outcome.text.contains("it is not known whether it wrote it"), "{}", outcome.text);
     assert!(!project.path("b.txt").exists());
 
     let (project, editor) = with_editor(false, true);
@@ -222,7 +222,7 @@ async fn a_cancelled_write_does_not_wait_for_the_editor_and_touches_nothing() {
     host.cancel();
     let outcome = running.await.unwrap();
     assert_eq!(outcome.verdict, OutcomeKind::Cancelled);
-    assert!(outcome.text.contains("whether it has is not known"), "{}", outcome.text);
+    assert!(outcome.text.contains("it is not known whether it wrote it"), "{}", outcome.text);
 
     // Cancelled before the thread that would write has begun.
     let (project, editor) = with_editor(true, false);

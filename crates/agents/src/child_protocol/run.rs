@@ -115,7 +115,7 @@ fn drain(protocol: &mut ChildProtocol, decoder: &mut Decoder, nonsense: &mut usi
             Ok(_) | Err(_) => {
                 *nonsense += 1;
                 if *nonsense > MAX_BAD_LINES {
-                    return Err(gone(protocol, "writes nothing but lines that are no messages"));
+                    return Err(gone(protocol, "writes only lines that are not messages"));
                 }
             }
         }

@@ -169,7 +169,7 @@ async fn a_child_that_refuses_a_version_is_offered_the_other_one_once() {
         assert!(child.refused(code).is_err());
     }
     let mut child = protocol_for(launch(None), 1);
-    assert!(child.refused(-32603).is_err(), "that is no matter of the version");
+    assert!(child.refused(-32603).is_err(), "the version is not the reason");
 }
 
 fn second() -> Value {

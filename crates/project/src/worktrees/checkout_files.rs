@@ -57,7 +57,7 @@ pub(super) fn is_in_the_way(root: &Path, path: &Path) -> bool {
             Err(_) => return false,
         }
     }
-    // A folder where the file belongs; an empty one is no obstacle for git.
+    // A folder where the file belongs; git accepts an empty one.
     fs::read_dir(&reached).is_ok_and(|mut entries| entries.next().is_some())
 }
 

@@ -17,7 +17,7 @@ const GIT_DEADLINE: Duration = Duration::from_secs(600);
 /// The most bytes that are read from a git command. A list of all files of a large repository fits.
 const OUTPUT: usize = 16 << 20;
 
-/// The most bytes of git's own words in an error.
+/// The most characters of git's own words in an error.
 const WORDS: usize = 1 << 10;
 
 /// Settings of every git command: no hooks, no further programs, and nothing in the background.
@@ -159,10 +159,12 @@ impl Git {
         let text = output.lock().text();
         match end.exit {
             _ if end.interruption == Some(Interruption::Cancelled) => Err(WorktreeError::Cancelled),
-            _ if end.interruption.is_some() => Err(WorktreeError::Git(format!("no end within {GIT_DEADLINE:?}"))),
+            _ if end.interruption.is_some() => {
+                Err(WorktreeError::Git(format!("it did not end within {} s", GIT_DEADLINE.as_secs())))
+            }
             CommandExit::Exited(code) => Ok((code, text)),
             CommandExit::Failed(reason) => Err(WorktreeError::Git(reason)),
-            CommandExit::Signalled(signal) => Err(WorktreeError::Git(format!("ended by signal {signal}"))),
+            CommandExit::Signalled(signal) => Err(WorktreeError::Git(format!("it was ended by signal {signal}"))),
             CommandExit::TooMany(_) | CommandExit::Lost => Err(WorktreeError::Git("it was killed".to_owned())),
         }
     }

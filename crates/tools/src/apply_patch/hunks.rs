@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use super::parse::{Hunk, HunkLine};
-use crate::lookalikes::plainly;
+use crate::lookalikes::replace_lookalikes;
 
 /// How long the search for all hunks of one file may take.
 const SEARCHING: Duration = Duration::from_secs(2);
@@ -26,7 +26,9 @@ impl Comparison {
         match self {
             Self::Exact => one == other,
             Self::TrailingSpace => one.trim_end() == other.trim_end(),
-            Self::Trimmed => one.trim() == other.trim() || plainly(one.trim()) == plainly(other.trim()),
+            Self::Trimmed => {
+                one.trim() == other.trim() || replace_lookalikes(one.trim()) == replace_lookalikes(other.trim())
+            }
         }
     }
 }

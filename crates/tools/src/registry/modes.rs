@@ -1,4 +1,4 @@
-//! Which tools each mode offers.
+//! Decides which tools each mode offers. Pure.
 
 use domain::tool::{AGENT, DIAGNOSTICS};
 use domain::{Mode, ToolKind};

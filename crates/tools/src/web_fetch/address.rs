@@ -24,22 +24,22 @@ pub enum PrivateTarget {
     Network(IpNet),
 }
 
-/// A text that is neither a host nor a network.
+/// The error for a text that is neither a host nor a network.
 #[derive(Debug, thiserror::Error)]
 #[error("`{0}` is neither a host nor an address nor a network")]
-pub struct NotPrivate(String);
+pub struct InvalidTarget(String);
 
 impl TryFrom<String> for PrivateTarget {
-    type Error = NotPrivate;
+    type Error = InvalidTarget;
 
-    fn try_from(text: String) -> Result<Self, NotPrivate> {
+    fn try_from(text: String) -> Result<Self, InvalidTarget> {
         let bare = text.trim().trim_start_matches('[').trim_end_matches(']');
         if let Some(network) = bare.parse().ok().or_else(|| bare.parse::<IpAddr>().ok().map(IpNet::from)) {
             return Ok(Self::Network(network));
         }
         let is_host = |c: char| c.is_alphanumeric() || matches!(c, '-' | '.' | '_');
         if bare.is_empty() || !bare.chars().all(is_host) {
-            return Err(NotPrivate(text));
+            return Err(InvalidTarget(text));
         }
         Ok(Self::Host(bare.to_ascii_lowercase()))
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Instant;
 
-use crate::lookalikes::plainly;
+use crate::lookalikes::replace_lookalikes;
 
 /// The place where an old text was found, and the text to put there.
 #[derive(Debug, PartialEq)]
@@ -165,7 +165,7 @@ fn matches(text: &str, variant: &Variant, tolerance: Tolerance, deadline: Instan
 }
 
 fn match_quotes(text: &str, old: &str, new: &str) -> Vec<(Range<usize>, String)> {
-    let (haystack, needle) = (plainly(text), plainly(old));
+    let (haystack, needle) = (replace_lookalikes(text), replace_lookalikes(old));
     let byte = |at: usize| {
         let chars = haystack[..at].chars().count();
         text.char_indices().nth(chars).map_or(text.len(), |(byte, _)| byte)
@@ -234,7 +234,7 @@ fn match_lines(
     let key = |line: &str| match tolerance {
         Tolerance::TrailingSpace => line.trim_end().to_owned(),
         Tolerance::Indentation => line.trim().to_owned(),
-        Tolerance::TrimmedLines | Tolerance::Exact | Tolerance::Quotes => plainly(line.trim()),
+        Tolerance::TrimmedLines | Tolerance::Exact | Tolerance::Quotes => replace_lookalikes(line.trim()),
     };
     let file_keys: Vec<String> = file.iter().map(|line| key(line.text)).collect();
     let old_keys: Vec<String> = old_lines.iter().map(|line| key(line)).collect();
