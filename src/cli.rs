@@ -68,7 +68,7 @@ impl Cli {
 
     /// Whether this command keeps running while the user works, instead of printing something and
     /// exiting.
-    pub fn stays(&self) -> bool {
+    pub fn is_long_running(&self) -> bool {
         match &self.command {
             Command::Acp(args) => !args.login,
             Command::Ask(_) => true,

@@ -49,7 +49,7 @@ pub struct Client {
 pub enum Message {
     Reply { id: Id, result: Result<Box<RawValue>, RpcError> },
     Request { id: Id, method: String, params: Value },
-    Notice { method: String, params: Value },
+    Notification { method: String, params: Value },
 }
 
 /// A request that the daemon answered with an error.
@@ -277,7 +277,7 @@ fn read(frame: &[u8]) -> anyhow::Result<Message> {
     if let Ok(Envelope { id, method, params }) = serde_json::from_slice(frame) {
         return Ok(match id {
             Some(id) => Message::Request { id: Id::from_raw(&id)?, method, params },
-            None => Message::Notice { method, params },
+            None => Message::Notification { method, params },
         });
     }
     match rpc::read(frame) {

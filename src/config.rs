@@ -232,7 +232,7 @@ impl Loaded {
 
 impl Config {
     /// Returns the first key whose value has the right type but is invalid, and the reason.
-    fn wrong(&self) -> Option<(&'static str, String)> {
+    fn invalid_value(&self) -> Option<(&'static str, String)> {
         let least = [
             ("session.max_requests", u64::from(self.session.max_requests), 1),
             ("limits.frame", self.limits.frame as u64, 4096),
@@ -249,10 +249,10 @@ impl Config {
         }
         if let Some(wrong) = self
             .budget
-            .wrong()
-            .or_else(|| self.tools.wrong())
-            .or_else(|| self.sandbox.wrong())
-            .or_else(|| self.network.wrong())
+            .invalid_value()
+            .or_else(|| self.tools.invalid_value())
+            .or_else(|| self.sandbox.invalid_value())
+            .or_else(|| self.network.invalid_value())
         {
             return Some(wrong);
         }
@@ -265,8 +265,8 @@ impl Config {
 
     /// Returns the first key that contradicts another key, which may be in another layer, and the
     /// reason.
-    fn misfit(&self) -> Option<(&'static str, String)> {
-        self.http.check().err().or_else(|| self.agents.misfit())
+    fn inconsistency(&self) -> Option<(&'static str, String)> {
+        self.http.check().err().or_else(|| self.agents.inconsistency())
     }
 }
 

@@ -97,7 +97,7 @@ pub fn run(
     let system = System::new();
     let (store, parting, locks) = system.block_on(async {
         let mut socket = ListeningSocket::open(paths, inherited, locks)?;
-        let routes = outbound(&config);
+        let network_known = install_network(&config);
         let Assembled { mut ports, store, base, parts } = assemble(paths, &config)?;
         let metrics = config.http.listen.is_some().then(|| metered(&mut ports));
         let arbiters: Vec<Arbiter> = (0..cores()).map(|_| Arbiter::new()).collect();
@@ -107,7 +107,7 @@ pub fn run(
         runtime.on_restart(check_restart);
         let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).context("cannot listen for signals")?;
         ready()?;
-        actix::spawn(ask_login_shell(paths.clone(), base, config.network.clone(), routes));
+        actix::spawn(ask_login_shell(paths.clone(), base, config.network.clone(), network_known));
         tracing::info!(socket = %paths.socket.display(), version = env!("CARGO_PKG_VERSION"), "ready");
         notify_manager(&[NotifyState::Ready]);
         let admission = Admission::new(runtime.clone(), owner(paths));
@@ -151,7 +151,7 @@ fn metered(ports: &mut Ports) -> Arc<Metrics> {
 ///
 /// If the login shell may set others, connections to other machines wait until the returned sender
 /// is dropped.
-fn outbound(config: &Config) -> Option<oneshot::Sender<()>> {
+fn install_network(config: &Config) -> Option<oneshot::Sender<()>> {
     let known = ResolvedNetwork::of(&config.network, &launch::environment().collect(), &Environment::default());
     let is_complete = known.is_complete();
     known.install();
@@ -166,23 +166,24 @@ fn outbound(config: &Config) -> Option<oneshot::Sender<()>> {
 /// Reads the login shell's environment and merges it over the daemon's own, as the base of every
 /// session's environment.
 ///
-/// It also sets the proxy if no other source does. Dropping `routes` reports that this is done.
+/// It also sets the proxy if no other source does. Dropping `network_known` reports that this
+/// is done.
 async fn ask_login_shell(
     paths: Paths,
     base: Arc<BaseEnvironment>,
     settings: config::NetworkConfig,
-    routes: Option<oneshot::Sender<()>>,
+    network_known: Option<oneshot::Sender<()>>,
 ) {
     match login_shell::environment(&paths, runner()).await {
         Some(answered) => {
             base.replace(answered.over(&base.get()));
-            if routes.is_some() {
+            if network_known.is_some() {
                 ResolvedNetwork::of(&settings, &launch::environment().collect(), &base.get()).install();
             }
         }
         None => tracing::warn!("the login shell did not report its environment; tools run without it"),
     }
-    drop(routes);
+    drop(network_known);
 }
 
 /// Takes both locks: one daemon per socket, and one per state folder.
@@ -195,20 +196,20 @@ fn take_locks(paths: &Paths, inherited: Option<&Inherited>) -> anyhow::Result<Lo
     // proves nothing. When a daemon is killed while it starts a command, that child holds the lock
     // and the socket for a moment.
     let is_served = |at: &Path| (inherited.is_none() || at != socket) && bridge::socket::connect(at).is_ok();
-    let serves_here = |holder: Option<&LockHolder>| is_there(holder) && is_served(socket);
+    let serves_here = |holder: Option<&LockHolder>| is_alive(holder) && is_served(socket);
     let serves = format!("a daemon already serves {}", socket.display());
-    let serving = wait_for(&beside(socket, "lock"), deadline, serves_here, &serves)?;
+    let of_socket = wait_for(&beside(socket, "lock"), deadline, serves_here, &serves)?;
     let serves_elsewhere = |holder: Option<&LockHolder>| {
-        is_there(holder) && holder.and_then(|holder| holder.socket.as_deref()).is_some_and(is_served)
+        is_alive(holder) && holder.and_then(|holder| holder.socket.as_deref()).is_some_and(is_served)
     };
     let uses = format!("a daemon already uses {}", paths.state.display());
-    let keeping = wait_for(&paths.daemon_lock(), deadline, serves_elsewhere, &uses)?;
-    Ok(Locks { serving, keeping })
+    let of_state = wait_for(&paths.daemon_lock(), deadline, serves_elsewhere, &uses)?;
+    Ok(Locks { of_socket, of_state })
 }
 
 /// Whether the holder of a lock is alive. A holder that has not written its process id yet counts
 /// as alive.
-fn is_there(holder: Option<&LockHolder>) -> bool {
+fn is_alive(holder: Option<&LockHolder>) -> bool {
     let pid = holder.and_then(|holder| i32::try_from(holder.pid).ok()).and_then(Pid::from_raw);
     pid.is_none_or(|pid| rustix::process::test_kill_process(pid) != Err(Errno::SRCH))
 }

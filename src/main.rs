@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     if std::env::args_os().skip(1).eq(["acp"]) {
         environment::become_bridge(None, None);
     }
-    leave_quietly_when_unread();
+    exit_quietly_when_stdout_is_closed();
     commands::completions::answer_shell();
     let cli = Cli::read();
     if cli.environment_follows {
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
         {
             environment::become_bridge(cli.socket.as_deref(), args.agent.as_deref());
         }
-        if cli.stays() {
+        if cli.is_long_running() {
             environment::conceal();
         }
     }
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
 
 /// Exits without a message when stdout is closed, as in `acpd ctl logs | head`. Printing then
 /// panics, and the default hook would report a defect.
-fn leave_quietly_when_unread() {
+fn exit_quietly_when_stdout_is_closed() {
     let usual = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
         if panic.payload_as_str().is_some_and(|said| said.starts_with("failed printing to stdout: Broken pipe")) {

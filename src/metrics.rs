@@ -127,19 +127,24 @@ impl Metrics {
         let gauges = self.gauges.get_mut().unwrap_or_else(PoisonError::into_inner);
         let to = &mut self.registry;
         to.register("build", "The program", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
-        to.register("sessions", "Sessions in memory by what they do", gauges.sessions.clone());
+        to.register("sessions", "Sessions in memory by state", gauges.sessions.clone());
         to.register("connections", "Clients by transport", gauges.connections.clone());
-        to.register_with_unit("outbox", "What waits to be read by all clients", Unit::Bytes, gauges.outbox.clone());
+        to.register_with_unit("outbox", "Bytes that clients have not read yet", Unit::Bytes, gauges.outbox.clone());
         to.register("turns", "Turns by how they ended", self.turns.clone());
         to.register_with_unit("turn_duration", "From a turn's start to its end", Unit::Seconds, self.turn_time.clone());
         let first = self.first_token_time.clone();
-        to.register_with_unit("first_token", "From a turn's start to the first of its answer", Unit::Seconds, first);
+        to.register_with_unit(
+            "first_token",
+            "From a turn's start to the first text of its answer",
+            Unit::Seconds,
+            first,
+        );
         to.register("tool_calls", "Tool calls by tool and outcome", self.tool_calls.clone());
         to.register_with_unit("tool_duration", "From a tool's start to its end", Unit::Seconds, self.tool_time.clone());
         to.register("tokens", "Tokens by kind", self.tokens.clone());
-        to.register("commits", "Records by how safely they were kept", self.commits.clone());
+        to.register("commits", "Records by outcome", self.commits.clone());
         let commit = self.commit_time.clone();
-        to.register_with_unit("commit_duration", "From a record's hand-over to its receipt", Unit::Seconds, commit);
+        to.register_with_unit("commit_duration", "From a record's submission to its receipt", Unit::Seconds, commit);
         to.register("commit_queue", "Records that wait for their receipt", self.commit_queue.clone());
         self
     }

@@ -189,7 +189,7 @@ impl Conversation {
         loop {
             let typed = match self.queued.pop_front() {
                 Some(line) => Typed::Line(line),
-                None => self.listen(&lines).await?,
+                None => self.read_line(&lines).await?,
             };
             match typed {
                 Typed::End => return Ok(Ending::Done),
@@ -205,7 +205,7 @@ impl Conversation {
                 Typed::Line(line) if GOODBYES.contains(&line.trim()) => return Ok(Ending::Done),
                 Typed::Line(line) => {
                     interrupted = false;
-                    if !line.trim().is_empty() && !self.say(&line, endpoint, &lines).await? {
+                    if !line.trim().is_empty() && !self.run_line(&line, endpoint, &lines).await? {
                         self.show_unsent()?;
                         return Ok(Ending::Cancelled);
                     }
@@ -229,7 +229,7 @@ impl Conversation {
 
     /// Waits for a line. Messages from the daemon are kept meanwhile, because they must not be
     /// written into the line that the user is typing.
-    async fn listen(&mut self, lines: &LineEditor) -> anyhow::Result<Typed> {
+    async fn read_line(&mut self, lines: &LineEditor) -> anyhow::Result<Typed> {
         let initial = std::mem::take(&mut self.draft);
         let mut line = lines.next(initial.clone());
         let mut interrupted = false;
@@ -263,10 +263,10 @@ impl Conversation {
         }
     }
 
-    /// Runs one turn of a conversation. A failed or cancelled turn is shown, and the conversation
-    /// continues. Returns false if it should end.
-    async fn say(&mut self, line: &str, endpoint: &Endpoint<'_>, lines: &LineEditor) -> anyhow::Result<bool> {
-        self.take_in().await;
+    /// Carries out a line that the user typed: a command of this client, or a prompt. A failed or
+    /// cancelled turn is shown, and the conversation continues. Returns false if it should end.
+    async fn run_line(&mut self, line: &str, endpoint: &Endpoint<'_>, lines: &LineEditor) -> anyhow::Result<bool> {
+        self.receive_arrived().await;
         self.catch_up(lines)?;
         if self.gone {
             self.reconnect(endpoint).await?;
@@ -307,7 +307,7 @@ impl Conversation {
 
     /// Receives the messages that have already arrived, in order to notice a lost daemon before
     /// sending it a prompt.
-    async fn take_in(&mut self) {
+    async fn receive_arrived(&mut self) {
         while !self.gone && self.kept.len() < MAX_HELD_MESSAGES {
             match tokio::time::timeout(ARRIVAL_WAIT, self.client.next()).await {
                 Ok(Ok(Some(message))) => self.kept.push_back(message),
@@ -321,7 +321,7 @@ impl Conversation {
     fn catch_up(&mut self, lines: &LineEditor) -> anyhow::Result<()> {
         for message in std::mem::take(&mut self.kept) {
             offer_commands(&message, lines);
-            if let Message::Notice { method, params } = &message
+            if let Message::Notification { method, params } = &message
                 && method == method::SESSION_UPDATE
                 && params["sessionId"] == self.session.as_str()
             {
@@ -342,7 +342,7 @@ impl Conversation {
 }
 
 fn offer_commands(message: &Message, lines: &LineEditor) {
-    if let Message::Notice { params, .. } = message
+    if let Message::Notification { params, .. } = message
         && params["update"]["sessionUpdate"] == "available_commands_update"
     {
         let commands = params["update"]["availableCommands"].as_array().into_iter().flatten();

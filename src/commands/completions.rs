@@ -106,7 +106,7 @@ pub(crate) fn hosted_agents(typed: &OsStr) -> Vec<CompletionCandidate> {
     fitting(typed, configured_agents().into_iter())
 }
 
-/// Returns the MCP servers of the configuration at which one can log in.
+/// Returns the MCP servers of the configuration that have a URL, to which users can log in.
 pub(crate) fn mcp_servers(typed: &OsStr) -> Vec<CompletionCandidate> {
     let servers = configured().map(|(_, config)| config.mcp.servers).unwrap_or_default();
     let remote = servers.into_iter().filter(|(_, server)| server.is_remote());

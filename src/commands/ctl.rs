@@ -126,7 +126,7 @@ impl DaemonClient {
     }
 
     /// Sends a request about a session, and prints that it is done.
-    async fn steer(&mut self, method: &str, params: Value, done: &str) -> anyhow::Result<()> {
+    async fn control(&mut self, method: &str, params: Value, done: &str) -> anyhow::Result<()> {
         let _: Value = self.client.call(method, &params).await?;
         let session = params["sessionId"].as_str().unwrap_or_default();
         self.show(&params, || format!("{done} {session}"));

@@ -136,11 +136,11 @@ fn configuration(places: &Paths) -> (Finding, Option<(Config, Vec<ShownSetting>)
     });
     match checked {
         Ok(found) => {
-            let missing = if places.config.exists() { "" } else { " (not there; the defaults hold)" };
+            let missing = if places.config.exists() { "" } else { " (does not exist; the defaults apply)" };
             (Finding::ok("config", format!("{path}{missing}")), Some(found))
         }
         Err(error) => {
-            let advice = "correct it: no daemon starts with it, and one that runs keeps the old one. All keys: acpd config defaults";
+            let advice = "fix it: no daemon can start with it, and a running one keeps its old configuration; all keys: acpd config defaults";
             (Finding::fail("config", format!("{error:#}"), advice), None)
         }
     }
@@ -151,7 +151,7 @@ async fn within(check: &'static str, findings: impl Future<Output = Vec<Finding>
         Ok(findings) => findings,
         Err(_) => {
             let says = format!("the check did not end within {} seconds", DEADLINE.as_secs());
-            vec![Finding::fail(check, says, "something that it looks at hangs, such as a disk or a server")]
+            vec![Finding::fail(check, says, "something that it checks hangs, such as a disk or a server")]
         }
     }
 }

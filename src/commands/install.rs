@@ -61,7 +61,7 @@ pub fn run(places: &Paths, args: &InstallArgs) -> anyhow::Result<Ending> {
 
 pub fn uninstall(places: &Paths, args: &UninstallArgs) -> anyhow::Result<Ending> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(take_back(places, args))
+    runtime.block_on(remove_units(places, args))
 }
 
 async fn install(places: &Paths, args: &InstallArgs) -> anyhow::Result<Ending> {
@@ -160,7 +160,7 @@ fn place(unit: &Unit, found: Found, force: bool) -> anyhow::Result<Vec<Step>> {
     })
 }
 
-async fn take_back(places: &Paths, args: &UninstallArgs) -> anyhow::Result<Ending> {
+async fn remove_units(places: &Paths, args: &UninstallArgs) -> anyhow::Result<Ending> {
     let units = Units::of(places, &launch::own_program()?);
     let (mut stop, mut remove) = (Vec::new(), Vec::new());
     for unit in units.all() {

@@ -80,7 +80,7 @@ pub fn forget(places: &Paths, args: &LogoutArgs) -> anyhow::Result<Ending> {
         None => match ask(&format!("Remove the stored keys of {list}? [y/N] ")) {
             Ok(answer) if ["y", "yes"].contains(&answer.to_lowercase().as_str()) => known,
             Ok(_) | Err(_) => {
-                println!("nothing was forgotten");
+                println!("nothing was removed");
                 return Ok(Ending::Cancelled);
             }
         },

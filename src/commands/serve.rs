@@ -30,12 +30,12 @@ use crate::paths::Paths;
 use crate::{assemble, daemon, launch, logging};
 
 /// How long the installed program may take to report whether it could start.
-const REHEARSAL_DEADLINE: Duration = Duration::from_secs(20);
+const START_CHECK_DEADLINE: Duration = Duration::from_secs(20);
 
 /// How long a daemon that cannot start answers connecting clients.
 const REFUSAL_PERIOD: Duration = Duration::from_secs(3);
 
-/// The exit code for an unknown argument, as from a version that does not know `--rehearse`.
+/// The exit status for an unknown argument, as from a version that does not know `--rehearse`.
 const WRONG_USAGE: i32 = 2;
 
 /// A socket-activated daemon could not start, and the waiting clients have received the reason.
@@ -92,9 +92,9 @@ fn serve(
     let inherited = inherited.map(|listener| Inherited { listener, ours: args.claim });
     let ready = || {
         is_ready.set(true);
-        if args.background { say_ready() } else { Ok(()) }
+        if args.background { report_ready() } else { Ok(()) }
     };
-    match daemon::run(places, loaded, inherited, rehearsal(places, args), ready)? {
+    match daemon::run(places, loaded, inherited, restart_check(places, args), ready)? {
         DaemonExit::Stopped => Ok(()),
         DaemonExit::Restart(handover) => Err(handover.become_successor(|program| command(program, places, args))),
     }
@@ -132,22 +132,22 @@ fn load(places: &Paths, args: &ServeArgs) -> anyhow::Result<Loaded> {
 
 /// Runs the installed program to find out whether it could start, because it may accept other
 /// configuration keys than this one.
-fn rehearsal(places: &Paths, args: &ServeArgs) -> Box<CheckRestart> {
+fn restart_check(places: &Paths, args: &ServeArgs) -> Box<CheckRestart> {
     let (places, args) = (places.clone(), args.clone());
     Box::new(move || {
         let command = launch::own_program().map(|program| command(&program, &places, &args));
         Box::pin(async move {
             match command {
-                Ok(command) => rehearse(command.into()).await,
+                Ok(command) => check_start(command.into()).await,
                 Err(_) => Ok(()),
             }
         })
     })
 }
 
-async fn rehearse(mut command: tokio::process::Command) -> Result<(), RestartError> {
+async fn check_start(mut command: tokio::process::Command) -> Result<(), RestartError> {
     command.arg("--rehearse").stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true);
-    match tokio::time::timeout(REHEARSAL_DEADLINE, command.output()).await {
+    match tokio::time::timeout(START_CHECK_DEADLINE, command.output()).await {
         Ok(Ok(output)) if output.status.success() || output.status.code() == Some(WRONG_USAGE) => Ok(()),
         Ok(Ok(output)) => {
             let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
@@ -182,7 +182,7 @@ fn flags(args: &ServeArgs) -> Vec<String> {
 }
 
 /// Reports readiness and closes the pipe, because its reader waits for the end of the stream.
-fn say_ready() -> anyhow::Result<()> {
+fn report_ready() -> anyhow::Result<()> {
     let nothing = File::options().write(true).open("/dev/null").context("cannot open /dev/null")?;
     let mut stdout = io::stdout().lock();
     // The daemon keeps running even if the starting process has exited.

@@ -17,7 +17,7 @@ const QUERY_DEADLINE: Duration = Duration::from_secs(5);
 pub(super) async fn absence() -> Option<String> {
     match output(&["show", "--property=Version"], QUERY_DEADLINE).await {
         Ok(output) if output.status.success() => None,
-        Ok(output) => Some(words(&output)),
+        Ok(output) => Some(first_line(&output)),
         Err(error) => Some(format!("{error:#}")),
     }
 }
@@ -26,7 +26,7 @@ pub(super) async fn absence() -> Option<String> {
 pub(super) async fn run(arguments: &[&str]) -> anyhow::Result<()> {
     let output = output(arguments, DEADLINE).await?;
     if !output.status.success() {
-        bail!("systemctl --user {} failed: {}", arguments.join(" "), words(&output));
+        bail!("systemctl --user {} failed: {}", arguments.join(" "), first_line(&output));
     }
     Ok(())
 }
@@ -51,7 +51,7 @@ async fn output(arguments: &[&str], deadline: Duration) -> anyhow::Result<Output
 }
 
 /// Returns the first line of the output of `systemctl`.
-fn words(output: &Output) -> String {
+fn first_line(output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
     said.lines().next().unwrap_or("it gave no reason").to_owned()
 }

@@ -24,7 +24,7 @@ impl BudgetConfig {
     }
 
     /// Returns the first key whose value is invalid, and the reason.
-    pub(super) fn wrong(&self) -> Option<(&'static str, String)> {
+    pub(super) fn invalid_value(&self) -> Option<(&'static str, String)> {
         let costs = [
             ("budget.turn_cost", self.turn_cost),
             ("budget.session_cost", self.session_cost),

@@ -77,7 +77,7 @@ impl Layers {
         }
         let all: Vec<&Layer> = self.0.iter().collect();
         let config = checked(&all).map_err(|fault| self.blame(&fault))?;
-        match config.misfit() {
+        match config.inconsistency() {
             Some((key, why)) => Err(self.blame(&Fault { key: Some(key.to_owned()), why })),
             None => Ok(config),
         }
@@ -153,9 +153,9 @@ fn checked(layers: &[&Layer]) -> Result<Config, Fault> {
         builder = builder.add_source(config::File::from_str(&layer.text, FileFormat::Toml));
     }
     let config: Config = builder.build().and_then(config::Config::try_deserialize).map_err(|error| fault(&error))?;
-    match config.wrong() {
+    match config.invalid_value() {
         Some((key, why)) => Err(Fault { key: Some(key.to_owned()), why }),
-        None => match config.agents.wrong() {
+        None => match config.agents.invalid_value() {
             Some((key, why)) => Err(Fault { key: Some(key), why }),
             None => Ok(config),
         },

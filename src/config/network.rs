@@ -17,7 +17,7 @@ impl NetworkConfig {
     /// The value that turns the proxy off, even if the environment sets one.
     pub const OFF: &str = "off";
 
-    pub(super) fn wrong(&self) -> Option<(&'static str, String)> {
+    pub(super) fn invalid_value(&self) -> Option<(&'static str, String)> {
         if let Some(file) = self.certificates.iter().find(|file| !file.is_absolute()) {
             return Some(("network.certificates", format!("`{}` must be an absolute path", file.display())));
         }

@@ -76,7 +76,7 @@ impl ToolsConfig {
     }
 
     /// Returns an error for the first relative folder.
-    pub(super) fn wrong(&self) -> Option<(&'static str, String)> {
+    pub(super) fn invalid_value(&self) -> Option<(&'static str, String)> {
         let folder = self.skill_folders.iter().find(|folder| !folder.is_absolute() && !folder.starts_with("~"))?;
         Some(("tools.skill_folders", format!("`{}` must be an absolute path, or begin with ~/", folder.display())))
     }
@@ -102,7 +102,7 @@ impl SandboxConfig {
     }
 
     /// Returns an error for the first relative path.
-    pub(super) fn wrong(&self) -> Option<(&'static str, String)> {
+    pub(super) fn invalid_value(&self) -> Option<(&'static str, String)> {
         let path = self.reads.iter().find(|path| !path.is_absolute())?;
         Some(("sandbox.reads", format!("`{}` must be an absolute path", path.display())))
     }

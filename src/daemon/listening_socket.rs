@@ -48,9 +48,9 @@ pub(super) struct ListeningSocket {
 /// The locks that keep other daemons away while this process lives.
 pub(super) struct Locks {
     /// The lock beside the socket.
-    pub(super) serving: Lock,
+    pub(super) of_socket: Lock,
     /// The lock in the state folder.
-    pub(super) keeping: Lock,
+    pub(super) of_state: Lock,
 }
 
 /// The state of the socket file.
@@ -194,13 +194,13 @@ impl ListeningSocket {
     /// have been deleted with it.
     fn note(&mut self, socket: &Path) {
         let path = beside(socket, "lock");
-        if !self.locks.serving.is_at(&path)
+        if !self.locks.of_socket.is_at(&path)
             && let Ok(Attempt::Taken(lock)) = Lock::attempt(&path)
         {
-            self.locks.serving = lock;
+            self.locks.of_socket = lock;
         }
-        self.locks.serving.note(socket);
-        self.locks.keeping.note(socket);
+        self.locks.of_socket.note(socket);
+        self.locks.of_state.note(socket);
     }
 }
 

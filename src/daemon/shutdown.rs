@@ -31,7 +31,7 @@ const STORE_DEADLINE: Duration = Duration::from_secs(10);
 /// Evicts every session. A second signal cuts this short; the remaining sessions are repaired when
 /// they are opened again.
 pub(super) async fn drain(runtime: &Runtime, http: Option<HttpServer>, signals: &mut Signals) {
-    let put_away = async {
+    let close_sessions = async {
         runtime.drain(DRAIN_DEADLINE).await;
         if let Some(http) = http
             && tokio::time::timeout(HTTP_DEADLINE, http.close()).await.is_err()
@@ -40,7 +40,7 @@ pub(super) async fn drain(runtime: &Runtime, http: Option<HttpServer>, signals: 
         }
     };
     tokio::select! {
-        () = put_away => {}
+        () = close_sessions => {}
         () = second_signal(signals) => tracing::warn!("received a second signal; stopping at once"),
     }
 }
@@ -94,7 +94,7 @@ fn run_all<F: FnOnce() + Send + 'static>(works: impl IntoIterator<Item = F>, dea
             // The receiver is gone after the deadline.
             let _ = sender.send(());
         };
-        if thread::Builder::new().name("leaving".to_owned()).spawn(run).is_ok() {
+        if thread::Builder::new().name("shutdown".to_owned()).spawn(run).is_ok() {
             left += 1;
         }
     }

@@ -44,7 +44,7 @@ fn text_that_arrives_at_once_answers_no_question_of_a_prompt_from_a_pipe() {
     terminal.shows("[y]es");
     // Longer than what is read at once, and without marks.
     terminal.type_in(&"yes ".repeat(2000));
-    terminal.shows("pasted text is no answer; press one key after a moment");
+    terminal.shows("pasted text does not answer; press one key after a moment");
     terminal.type_in(CTRL_C);
     terminal.wait();
     assert!(!home.work().join("made").exists(), "{}", terminal.screen());

@@ -106,7 +106,7 @@ fn an_import_brings_nothing_that_its_exporter_allowed() {
     let file = home.path().join("log.jsonl");
     home.stdout(&["ctl", "export", &session, "-o", file.to_str().unwrap()]);
     let imported = home.run(&["ctl", "import", file.to_str().unwrap()]);
-    assert!(String::from_utf8(imported.stderr).unwrap().contains("permanent permissions are not imported"));
+    assert!(String::from_utf8(imported.stderr).unwrap().contains("\"always\" answers are not imported"));
     let copy = String::from_utf8(imported.stdout).unwrap();
     let permissions = |id: &str| home.json(&["ctl", "permissions", id, "--json"]);
     let (theirs, ours) = (permissions(&session), permissions(copy.trim()));

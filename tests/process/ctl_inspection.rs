@@ -93,15 +93,18 @@ fn ctl_gc_deletes_old_unused_sessions_after_confirmation() {
         home.stdout(&["ask", "list the files"]);
     }
     let stored = || home.json(&["ctl", "sessions", "--all", "--json"])["sessions"].as_array().unwrap().len();
-    assert_eq!(home.stdout(&["ctl", "gc"]), "nothing to remove: all 3 sessions stay\n");
+    assert_eq!(home.stdout(&["ctl", "gc"]), "nothing to delete; kept: 3 sessions\n");
     let tried = home.stdout(&["ctl", "gc", "--keep", "0"]);
-    assert!(tried.ends_with("2 of 3 sessions would go; `--yes` removes them\n") && !tried.contains(&used), "{tried}");
+    assert!(
+        tried.ends_with("2 of 3 sessions would be deleted; `--yes` deletes them\n") && !tried.contains(&used),
+        "{tried}"
+    );
     assert_eq!(stored(), 3);
     let gone = home.json(&["ctl", "gc", "--keep", "1", "--yes", "--json"]);
     assert_eq!((&gone["removed"], gone["sessions"].as_array().unwrap().len()), (&json!(true), 1));
     assert_eq!(stored(), 2);
     let gone = home.stdout(&["ctl", "gc", "--older-than", "0h", "--yes"]);
-    assert!(gone.ends_with("removed 1 of 2 sessions\n"), "{gone}");
+    assert!(gone.ends_with("deleted 1 of 2 sessions\n"), "{gone}");
     assert_eq!(home.json(&["ctl", "sessions", "--all", "--json"])["sessions"][0]["sessionId"], used.as_str());
     assert_eq!(home.run(&["ctl", "gc", "--older-than", "soon"]).status.code(), Some(2));
 }

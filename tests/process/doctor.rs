@@ -49,7 +49,7 @@ fn doctor_finds_no_fault_in_an_empty_home_and_suggests_next_steps() {
     let said = said.replace(env!("CARGO_PKG_VERSION"), "VERSION");
     expect![[r#"
         ok    program    ACPD VERSION (not on your PATH)
-        ok    config     DIR/home/.config/acpd/config.toml (not there; the defaults hold)
+        ok    config     DIR/home/.config/acpd/config.toml (does not exist; the defaults apply)
         ok    state      DIR/home/.local/state/acpd (does not exist yet; the first start creates it)
         ok    socket     DIR/run/acpd/acpd.sock (does not exist yet)
         ok    daemon     no daemon is running; the first editor or `acpd ask` starts one

@@ -101,7 +101,7 @@ impl fmt::Debug for AgentSettings {
 
 impl AgentsSettings {
     /// Returns the first invalid key of an agent, and the reason.
-    pub fn wrong(&self) -> Option<(String, String)> {
+    pub fn invalid_value(&self) -> Option<(String, String)> {
         for (name, entry) in &self.entries {
             if name == NATIVE {
                 return Some((format!("agents.{name}"), "is the name of acpd's own engine".to_owned()));
@@ -132,7 +132,7 @@ impl AgentsSettings {
 
     /// Returns the reason if the default agent does not exist. This is a separate check, because
     /// the agent may be defined in another layer of the configuration.
-    pub fn misfit(&self) -> Option<(&'static str, String)> {
+    pub fn inconsistency(&self) -> Option<(&'static str, String)> {
         let default = self.default.as_ref().filter(|name| *name != NATIVE && !self.entries.contains_key(*name))?;
         Some(("agents.default", format!("there is no agent `{default}`")))
     }

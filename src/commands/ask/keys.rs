@@ -38,7 +38,7 @@ pub(super) fn can_type() -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     Letter(char),
-    /// A letter of pasted text. It is no answer to a question.
+    /// A letter of pasted text. It does not answer a question.
     Pasted(char),
     /// A line end in pasted text.
     NewLine,

@@ -30,7 +30,7 @@ const FLUSH_AFTER: Duration = Duration::from_millis(100);
 const STILL_TYPING: &str = "  Enter sends the line that you were typing, Esc keeps it for later";
 
 /// Shown if text is pasted while a question is open and no line can be typed.
-const PASTED: &str = "  pasted text is no answer; press one key after a moment";
+const PASTED: &str = "  pasted text does not answer; press one key after a moment";
 
 /// The keys while the user types words for an answer.
 const WRITING_KEYS: [&str; 2] = ["type it; Enter sends it", "Esc goes back to the question"];
@@ -146,7 +146,7 @@ impl Conversation {
                 message = self.client.next() => {
                     pause = Instant::now() + FLUSH_AFTER;
                     let message = message.context(DaemonClosed)?.ok_or(DaemonClosed)?;
-                    if self.held.as_ref().is_some_and(|held| is_said_again(held, &message)) {
+                    if self.held.as_ref().is_some_and(|held| is_repeated_by(held, &message)) {
                         self.held = None;
                     }
                     self.show_held()?;
@@ -207,8 +207,8 @@ impl Conversation {
                 }
                 Ok(())
             }
-            Message::Request { id, method, params } => self.consider(id, &method, params, waiting).await,
-            Message::Notice { method, params } => self.heed(&method, &params, waiting),
+            Message::Request { id, method, params } => self.handle_request(id, &method, params, waiting).await,
+            Message::Notification { method, params } => self.handle_notification(&method, &params, waiting),
         }
     }
 
@@ -255,7 +255,13 @@ impl Conversation {
     }
 
     /// Handles a request of the agent. This client supports only permission questions.
-    async fn consider(&mut self, id: Id, method: &str, params: Value, waiting: &mut Waiting) -> anyhow::Result<()> {
+    async fn handle_request(
+        &mut self,
+        id: Id,
+        method: &str,
+        params: Value,
+        waiting: &mut Waiting,
+    ) -> anyhow::Result<()> {
         if method != method::SESSION_REQUEST_PERMISSION {
             return self.client.answer(&id, Err(RpcError::method_not_found(method))).await;
         }
@@ -305,7 +311,7 @@ impl Conversation {
         Ok(())
     }
 
-    fn heed(&mut self, method: &str, params: &Value, waiting: &mut Waiting) -> anyhow::Result<()> {
+    fn handle_notification(&mut self, method: &str, params: &Value, waiting: &mut Waiting) -> anyhow::Result<()> {
         match method {
             method::SESSION_UPDATE if params["sessionId"] == self.session.as_str() => {
                 self.no_model |= reports_no_model(&params["update"]);
@@ -486,9 +492,9 @@ fn begins_a_message(params: &Value, message: &mut Value) -> bool {
 
 /// Whether the turn's error repeats the text of the held-back message. A failure is also sent as a
 /// message, for editors that show no errors.
-fn is_said_again(held: &Value, message: &Message) -> bool {
+fn is_repeated_by(held: &Value, message: &Message) -> bool {
     match message {
         Message::Reply { result: Err(error), .. } => held["update"]["content"]["text"] == error.message.as_str(),
-        Message::Reply { .. } | Message::Request { .. } | Message::Notice { .. } => false,
+        Message::Reply { .. } | Message::Request { .. } | Message::Notification { .. } => false,
     }
 }

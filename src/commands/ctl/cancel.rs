@@ -16,5 +16,5 @@ pub(super) async fn run(daemon: &mut DaemonClient, id: &str) -> anyhow::Result<(
     if live.is_none_or(|card| card.state == ActivityCard::Idle) {
         bail!("no turn is running in session {session}");
     }
-    daemon.steer(method::CANCEL, json!({ "sessionId": session }), "cancelled the running turn of").await
+    daemon.control(method::CANCEL, json!({ "sessionId": session }), "cancelled the running turn of").await
 }

@@ -8,5 +8,5 @@ use super::DaemonClient;
 
 pub(super) async fn run(daemon: &mut DaemonClient, id: &str) -> anyhow::Result<()> {
     let session = daemon.find(id).await?;
-    daemon.steer(method::CLOSE, json!({ "sessionId": session }), "closed").await
+    daemon.control(method::CLOSE, json!({ "sessionId": session }), "closed").await
 }

@@ -1,10 +1,11 @@
-//! `ctl gc`: removes old sessions, by age or by number. Without `--yes` it only lists them.
+//! `ctl gc`: deletes old sessions, by age or by number. Without `--yes` it only lists them.
 
 use std::path::Path;
 use std::time::Duration;
 
 use domain::Millis;
 use domain::card::{ActivityCard, SessionCard};
+use domain::text::count;
 use serde_json::{Value, json};
 use terminal::age;
 use terminal::table::{Column, Table, Viewport};
@@ -14,6 +15,7 @@ use super::DaemonClient;
 use crate::cli::GcArgs;
 use crate::commands::session_lookup;
 
+/// The age of old sessions if the user names no limit.
 const USUAL_AGE: Duration = Duration::from_secs(90 * 86_400);
 
 pub(super) async fn run(daemon: &mut DaemonClient, args: &GcArgs, home: &Path) -> anyhow::Result<()> {
@@ -80,7 +82,7 @@ fn choose<'a>(stored: &'a [Value], live: &[SessionCard], limits: &Limits, now: M
 
 fn render(old: &[&Value], of: usize, removed: bool, home: &Path, viewport: Viewport) -> String {
     if old.is_empty() {
-        return format!("nothing to remove: all {of} sessions stay");
+        return format!("nothing to delete; kept: {}", count(of, "session"));
     }
     let mut table = Table::new([
         Column::id("ID"),
@@ -98,11 +100,11 @@ fn render(old: &[&Value], of: usize, removed: bool, home: &Path, viewport: Viewp
             viewport.folder(Path::new(&cwd), home),
         ]);
     }
-    let count = old.len();
+    let number = old.len();
     let end = if removed {
-        format!("removed {count} of {of} sessions")
+        format!("deleted {number} of {of} sessions")
     } else {
-        format!("{count} of {of} sessions would go; `--yes` removes them")
+        format!("{number} of {of} sessions would be deleted; `--yes` deletes them")
     };
     format!("{}\n\n{end}", table.render(viewport))
 }

@@ -41,7 +41,7 @@ pub(super) async fn run(daemon: &mut DaemonClient, file: &Path) -> anyhow::Resul
         if !more {
             daemon.show(&made, || made["sessionId"].as_str().unwrap_or_default().to_owned());
             eprintln!(
-                "note: its mode and approval are those of new sessions here; permanent permissions are not imported"
+                "note: its mode and approval are those of new sessions here; \"always\" answers are not imported"
             );
             return Ok(());
         }

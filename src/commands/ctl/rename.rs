@@ -7,5 +7,5 @@ use super::DaemonClient;
 
 pub(super) async fn run(daemon: &mut DaemonClient, id: &str, title: &str) -> anyhow::Result<()> {
     let session = daemon.find(id).await?;
-    daemon.steer(method::RENAME, json!({ "sessionId": session, "title": title }), "renamed").await
+    daemon.control(method::RENAME, json!({ "sessionId": session, "title": title }), "renamed").await
 }

@@ -50,7 +50,7 @@ pub(super) async fn run(mut daemon: DaemonClient, id: &str) -> anyhow::Result<En
                 Message::Reply { .. } => {}
                 // A question is shown and other clients answer it; the daemon then withdraws it
                 // here.
-                Message::Request { method, params, .. } | Message::Notice { method, params } => {
+                Message::Request { method, params, .. } | Message::Notification { method, params } => {
                     view.show(&method, &params)?;
                 }
             },

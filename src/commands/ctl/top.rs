@@ -268,7 +268,7 @@ impl Top<'_> {
     }
 
     fn action(&mut self, key: KeyEvent) -> KeyAction {
-        self.state.said = None;
+        self.state.message = None;
         let confirming = self.state.confirming.take();
         if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
             return KeyAction::Leave;
@@ -301,7 +301,7 @@ impl Top<'_> {
             KeyCode::Char('s') => {
                 self.state.order = self.state.order.next();
                 self.state.choose();
-                self.state.said = Some(format!("sorted by {}", self.state.order.name()));
+                self.state.message = Some(format!("sorted by {}", self.state.order.name()));
             }
             KeyCode::Char('a') => return KeyAction::Answer(KeyAnswer::Allow),
             KeyCode::Char('d') => return KeyAction::Answer(KeyAnswer::Deny),
@@ -342,7 +342,7 @@ impl Top<'_> {
         }
         let title = card.title.clone().unwrap_or_else(|| card.id.to_string());
         self.state.confirming = Some(card.id.clone());
-        self.state.said = Some(format!("press c again to cancel: {title}"));
+        self.state.message = Some(format!("press c again to cancel: {title}"));
         KeyAction::Draw
     }
 
@@ -356,24 +356,24 @@ impl Top<'_> {
             (KeyAnswer::Deny, None) => (Choice::RejectOnce.id().to_owned(), format!("denied: {title}")),
             (KeyAnswer::Deny, Some(_)) => (Choice::RejectOnce.id().to_owned(), format!("declined: {title}")),
             (KeyAnswer::Number(_), None) => {
-                self.state.said = Some("a number answers only a question with choices".to_owned());
+                self.state.message = Some("a number answers only a question with choices".to_owned());
                 return;
             }
             (KeyAnswer::Allow, Some(choices)) => {
-                self.state.said = Some(how_to_answer(&session, choices));
+                self.state.message = Some(how_to_answer(&session, choices));
                 return;
             }
             (KeyAnswer::Number(number), Some(choices)) => match choices.get(number - 1) {
                 Some(choice) => (choice.id.clone(), format!("answered: {}", choice.label)),
                 None => {
-                    self.state.said = Some(how_to_answer(&session, choices));
+                    self.state.message = Some(how_to_answer(&session, choices));
                     return;
                 }
             },
         };
         self.state.pager = None;
         let params = json!({ "sessionId": session, "questionId": question, "optionId": option });
-        self.steer(method::ANSWER, params, done).await;
+        self.control(method::ANSWER, params, done).await;
     }
 
     /// Returns the question that an answer is for. A question that was not completely shown can
@@ -382,7 +382,7 @@ impl Top<'_> {
         let allows = answer != KeyAnswer::Deny;
         if let Some(pager) = &self.state.pager {
             if allows && !pager.is_read() {
-                self.state.said = Some(unread(pager));
+                self.state.message = Some(unread(pager));
                 return None;
             }
             return Some(Shown {
@@ -394,7 +394,7 @@ impl Top<'_> {
         }
         let card = self.state.selected()?;
         let Some(question) = card.questions.first() else {
-            self.state.said = Some("this session has no open question".to_owned());
+            self.state.message = Some("this session has no open question".to_owned());
             return None;
         };
         if allows && self.state.whole.as_ref() != Some(&question.id) {
@@ -413,7 +413,7 @@ impl Top<'_> {
     async fn read(&mut self) {
         let Some(card) = self.state.selected() else { return };
         let Some(wanted) = card.questions.first().map(|question| question.id.clone()) else {
-            self.state.said = Some("this session has no open question".to_owned());
+            self.state.message = Some("this session has no open question".to_owned());
             return;
         };
         match self.details(&card.id.clone()).await {
@@ -421,7 +421,7 @@ impl Top<'_> {
                 let question = card.questions.iter().find(|question| question.id == wanted);
                 self.state.pager = question.map(|question| QuestionPager::of(&card, question));
             }
-            Err(error) => self.state.said = Some(format!("{error:#}").replace('\n', " ")),
+            Err(error) => self.state.message = Some(format!("{error:#}").replace('\n', " ")),
         }
     }
 
@@ -438,23 +438,24 @@ impl Top<'_> {
     async fn cancel(&mut self) {
         let Some(card) = self.state.selected() else { return };
         if card.turn_started.is_none() {
-            self.state.said = Some("this session is idle".to_owned());
+            self.state.message = Some("this session is idle".to_owned());
             return;
         }
         let params = json!({ "sessionId": card.id });
-        self.steer(method::CANCEL, params, "cancelled".to_owned()).await;
+        self.control(method::CANCEL, params, "cancelled".to_owned()).await;
     }
 
-    async fn steer(&mut self, method: &str, params: Value, done: String) {
-        let said = match self.tell(method, params).await {
+    /// Sends a request about a session, and shows `done` or the error.
+    async fn control(&mut self, method: &str, params: Value, done: String) {
+        let said = match self.request(method, params).await {
             Ok(()) => done,
             Err(error) => format!("{error:#}").replace('\n', " "),
         };
         self.look().await;
-        self.state.said = Some(said);
+        self.state.message = Some(said);
     }
 
-    async fn tell(&mut self, method: &str, params: Value) -> anyhow::Result<()> {
+    async fn request(&mut self, method: &str, params: Value) -> anyhow::Result<()> {
         let daemon = self.daemon()?;
         let call = async {
             // The session's log names the client that answered.
@@ -472,7 +473,7 @@ impl Top<'_> {
             Ok(daemon) => tail::run(daemon, session).await,
             Err(error) => Err(error),
         };
-        self.state.said = followed.err().map(|error| format!("{error:#}"));
+        self.state.message = followed.err().map(|error| format!("{error:#}"));
         // The user pressed Ctrl-C to leave the session, not `top`.
         self.stop.interrupted.store(false, Ordering::Relaxed);
     }

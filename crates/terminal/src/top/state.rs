@@ -26,7 +26,7 @@ pub struct TopState {
     /// Why the snapshot is out of date.
     pub trouble: Option<String>,
     /// The message about the result of the last key.
-    pub said: Option<String>,
+    pub message: Option<String>,
     /// The selected session's question, if all of it is on the screen.
     pub whole: Option<QuestionId>,
     /// A question that fills the screen.
@@ -103,7 +103,7 @@ impl TopState {
         };
         if self.pager.as_ref().is_some_and(|pager| !open(pager)) {
             self.pager = None;
-            self.said = Some("the question was answered elsewhere or withdrawn".to_owned());
+            self.message = Some("the question was answered elsewhere or withdrawn".to_owned());
         }
     }
 

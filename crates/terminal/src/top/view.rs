@@ -173,7 +173,7 @@ impl View {
             keys.zip(rows).map(|(keys, row)| Line::from(format!(" {keys:<HELP_KEYS$} {row}"))).collect::<Vec<_>>()
         });
         frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), text);
-        frame.render_widget(self.said(state, " any key goes back".to_owned()), foot);
+        frame.render_widget(self.message_or_keys(state, " any key goes back".to_owned()), foot);
     }
 
     /// Returns the rows about the selected session, each no wider than the screen.
@@ -242,7 +242,7 @@ impl View {
         frame.render_widget(Paragraph::new(rows.into_iter().map(Line::from).collect::<Vec<_>>()), text);
         let keys = if pager.inquiry.is_some() { CHOOSING_KEYS } else { READING_KEYS };
         let keys = if left > 0 { format!("{keys}  ({left} more rows)") } else { keys.to_owned() };
-        frame.render_widget(self.said(state, keys), foot);
+        frame.render_widget(self.message_or_keys(state, keys), foot);
     }
 
     fn foot(&self, state: &TopState, width: u16) -> Paragraph<'static> {
@@ -252,18 +252,18 @@ impl View {
         }
         let filter = if state.filter.is_empty() { String::new() } else { format!("  [{}]", one_line(&state.filter)) };
         let keys = if usize::from(width) < KEYS.chars().count() { FEW_KEYS } else { KEYS };
-        self.said(state, format!("{keys}{filter}"))
+        self.message_or_keys(state, format!("{keys}{filter}"))
     }
 
     /// Returns a line with a problem, the result of the last key, or the keys.
-    fn said(&self, state: &TopState, keys: String) -> Paragraph<'static> {
+    fn message_or_keys(&self, state: &TopState, keys: String) -> Paragraph<'static> {
         if let Some(trouble) = &state.trouble {
             let text = format!(" {}; trying again", one_line(trouble));
             return Paragraph::new(text).style(self.colour(Color::Red).add_modifier(Modifier::BOLD));
         }
-        match &state.said {
-            Some(said) => {
-                Paragraph::new(format!(" {}", one_line(said))).style(Style::new().add_modifier(Modifier::BOLD))
+        match &state.message {
+            Some(message) => {
+                Paragraph::new(format!(" {}", one_line(message))).style(Style::new().add_modifier(Modifier::BOLD))
             }
             None => Paragraph::new(keys).style(Style::new().add_modifier(Modifier::DIM)),
         }

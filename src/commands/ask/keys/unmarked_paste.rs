@@ -11,21 +11,21 @@ use super::Key;
 /// Keys that arrive within this time of each other were pasted.
 const PASTE_KEY_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How long a letter after a paste may still belong to it where nothing but answers is typed: a
-/// slow connection delivers a long paste with pauses.
+/// How long after pasted letters another letter counts as pasted, too, if only answers are
+/// expected: a slow connection delivers a long paste with pauses.
 const AFTER_PASTE: Duration = Duration::from_secs(1);
 
 /// When keys arrived. A letter answers a question only if it arrived alone.
 #[derive(Default)]
 pub(super) struct Pace {
     last: Option<Instant>,
-    /// When letters arrived together, if that counts for longer than `TOGETHER`.
+    /// When letters last arrived together. Recorded only if only answers are expected.
     pasted: Option<Instant>,
     only_answers: bool,
 }
 
 impl Pace {
-    /// The pace of keys that can only be answers, so that nobody types fast.
+    /// Creates the pace for a time in which only answers are expected, which are single keys.
     pub(super) fn of_answers() -> Self {
         Self { only_answers: true, ..Self::default() }
     }
