@@ -30,7 +30,7 @@ def component(package, kind="library"):
     purl = f"pkg:cargo/{package['name']}@{package['version']}"
     entry = {"type": kind, "bom-ref": purl, "name": package["name"], "version": package["version"], "purl": purl}
     if package.get("license"):
-        # Old crates write MIT/Apache-2.0, which is no SPDX expression.
+        # Old crates write MIT/Apache-2.0, which is not an SPDX expression.
         entry["licenses"] = [{"expression": package["license"].replace("/", " OR ")}]
     return entry
 

@@ -33,7 +33,7 @@ for kind in distribution.keys() & {"npx", "uvx"}:
 for platform, target in distribution.get("binary", {}).items():
     expect(re.fullmatch(r"(darwin|linux|windows)-(aarch64|x86_64)", platform), f"unknown platform {platform}")
     expect(target.keys() <= {"archive", "sha256", "cmd", "args", "env"}, f"{platform} has an unknown field")
-    expect(target["archive"].endswith((".tar.gz", ".tgz", ".zip")), f"{platform} is no archive")
+    expect(target["archive"].endswith((".tar.gz", ".tgz", ".zip")), f"{platform} is not an archive")
     expect(re.fullmatch(r"[a-f0-9]{64}", target.get("sha256", "0" * 64)), f"{platform} has a wrong checksum")
 
 root = xml.etree.ElementTree.fromstring(icon)

@@ -9,7 +9,7 @@ import { pathToFileURL } from "node:url";
 const [sdk, acpd, cwd] = process.argv.slice(2);
 const acp = await import(pathToFileURL(sdk).href);
 
-/** Collects updates, and finds the first one from here on that is wanted. */
+/** Collects updates, and waits for the first later one that matches. */
 class Updates {
   #waiting = [];
   #wake = () => {};
