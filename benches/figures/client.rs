@@ -17,7 +17,7 @@ pub(crate) struct Client {
     sent: u64,
 }
 
-/// What a client received for one or more prompts.
+/// The times and the amount of text that a client received for one or more prompts.
 #[derive(Default)]
 pub(crate) struct Seen {
     /// Milliseconds from sending a paced piece to reading it.

@@ -143,7 +143,7 @@ async fn ctl_sees_the_question_and_answers_it_with_a_choice_or_in_words() {
         let session = &listed["result"]["sessions"][0];
         assert_eq!(session["state"], "waiting");
         assert_eq!(session["questions"][0]["inquiry"]["choices"][1]["label"], "Blue");
-        // Permission alone is no answer.
+        // Permission alone does not answer an inquiry.
         for option in ["allow_once", "choice_9", "own_words"] {
             let params = json!({ "sessionId": at.session, "optionId": option });
             assert_eq!(ctl.call("_acpd/answer", params).await["error"]["code"], -32602, "{option}");

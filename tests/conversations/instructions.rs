@@ -1,5 +1,5 @@
-//! What a model gets before and with the user's messages: the system prompt, notes, and the facts
-//! that change.
+//! The instructions that a model gets before and with the user's messages: the system prompt,
+//! notes, and the facts that change.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What the operator sees in the logs: spans with their parents, the client's trace in them, and
+//! The log that the operator reads: spans with their parents, the client's trace in them, and
 //! messages by kind.
 
 use std::cell::RefCell;

@@ -23,16 +23,16 @@ use flood::Flood;
 #[global_allocator]
 static COUNTER: dhat::Alloc = dhat::Alloc;
 
-/// What was done so far.
+/// The work that was done so far.
 #[derive(Clone, Copy, Debug)]
 struct Work {
     allocations: f64,
     /// Disk syncs of the store.
     syncs: f64,
-    /// What this process has written, and how often: to the store, and to wake other threads.
+    /// The bytes and the number of writes of this process: to the store, and to wake other threads.
     file_bytes: f64,
     file_writes: f64,
-    /// What one client was sent, and in how many writes.
+    /// The bytes that one client was sent, and in how many writes.
     bytes: f64,
     writes: f64,
 }

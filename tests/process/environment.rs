@@ -112,7 +112,7 @@ fn a_key_in_an_editors_environment_reaches_no_tool_file_log_or_output() {
     let seen = seen(&home, &mut editor);
     assert!(!seen.iter().any(|line| line.contains(SECRET)), "{seen:#?}");
     let (bridge, session) = &mut editor;
-    // Nor through the environment of the process that started the command.
+    // The environment of the process that started the command does not have it either.
     bridge.prompt(session, "run the command: cat /proc/$PPID/environ /proc/self/environ > seen");
     for args in [
         &["ctl", "sessions", "--json"][..],

@@ -1,5 +1,6 @@
-//! What acpd does for a child agent as its client stays in the session's folders, away from acpd's
-//! own files, and within the rules, whether acpd does it or an editor.
+//! The files and terminals that acpd serves to a child agent as its client stay in the session's
+//! folders, away from acpd's own files, and within the rules, whether acpd or an editor serves
+//! them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

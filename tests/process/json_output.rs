@@ -1,4 +1,4 @@
-//! What `--json` prints: on a terminal, characters that control it or change the direction of
+//! The output of `--json`: on a terminal, characters that control it or change the direction of
 //! writing are JSON escapes; a pipe gets the characters themselves.
 
 use std::fs;

@@ -82,7 +82,7 @@ fn a_restart_now_stops_running_turns_and_their_prompts_are_answered() {
     goes_on(&mut bridge, &session);
     let log = home.stdout(&["ctl", "export", &session]);
     assert!(log.contains("\"reason\":\"cancelled\""), "{log}");
-    // The session was evicted in good order, so its log has no new life.
+    // The session was evicted cleanly, so its log has no new life.
     assert!(!log.contains("\"event\":\"reopened\""), "{log}");
 }
 

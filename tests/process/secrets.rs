@@ -32,7 +32,7 @@ fn quoting() -> Server {
             body["messages"].as_array().unwrap().iter().rev().find(|message| message["role"] == "user").unwrap();
         let quote = json!({ "error": { "message": format!("what a key: {key}"), "code": "x" } });
         let answer = String::from_utf8(ModelAnswer::text("It is well.").sse(Dialect::Chat)).unwrap();
-        // Prompts that got no answer stand before the last one in the same message.
+        // Prompts that got no answer come before the last one in the same message.
         match asked["content"].as_str().unwrap().rsplit(PROMPT).next().unwrap() {
             asked if asked.contains("refuse") => Reply::json(401, &quote),
             asked if asked.contains("forbid") => Reply::json(403, &quote),

@@ -1,6 +1,6 @@
-//! Which crates may not name which others: in code, and in the manifests.
+//! The lists of names that a crate may not use, in its code and in its manifest.
 
-/// What the code of some files may not name. A name is a crate, or a path into one.
+/// Names that the code of some files may not use. A name is a crate, or a path into one.
 pub(super) struct Ban {
     pub(super) who: fn(&str) -> bool,
     pub(super) names: &'static [&'static str],
@@ -187,7 +187,7 @@ pub(super) const BANS: [Ban; 31] = [
     Ban {
         who: |path| path != "tests/process/sdk.rs",
         names: &["agent_client_protocol"],
-        advice: "the protocol's SDK is a client in one test; it is no part of the program",
+        advice: "the protocol's SDK is a client in one test; it is not part of the program",
     },
     Ban {
         who: |path| {
@@ -219,7 +219,8 @@ pub(super) const BANS: [Ban; 31] = [
     },
 ];
 
-/// What a member's manifest may not depend on, so that cargo refuses the import before a test does.
+/// Crates that a member's manifest may not depend on: cargo then refuses the import before a test
+/// does.
 pub(super) const MANIFEST_BANS: [(&str, &[&str]); 18] = [
     ("actors/Cargo.toml", &["sled", "reqwest", "interprocess", "agent-client-protocol-schema", "models", "tools"]),
     ("crates/domain/Cargo.toml", &["actix", "tokio", "agent-client-protocol-schema", "wire", "sled"]),

@@ -62,7 +62,7 @@ fn unlisted_files(files: &[File]) -> Vec<String> {
     complaints
 }
 
-/// Every kind of event stands in the row of docs/architecture.md for its durability.
+/// Every kind of event is in the row of docs/architecture.md for its durability.
 fn events_in_wrong_rows(files: &[File]) -> Vec<String> {
     const PAGE: &str = "docs/architecture.md";
     let text = |path: &str| files.iter().find(|file| file.path == path).map_or("", |file| file.text.as_str());
@@ -71,7 +71,7 @@ fn events_in_wrong_rows(files: &[File]) -> Vec<String> {
     if code.is_empty() {
         return vec!["crates/domain/src/event.rs: there is no `durability`".to_owned()];
     }
-    // The kinds of events stand before the durability that they have.
+    // The kinds of events come before the durability that they have.
     let mut arms = code.split("Durability::");
     let mut before = arms.next().unwrap_or_default();
     let mut complaints = Vec::new();

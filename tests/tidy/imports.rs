@@ -1,5 +1,5 @@
-//! Which crate may name what, and which calls are allowed in one file only. The lists are in
-//! `bans`.
+//! Each crate uses only the names that it may know, and some calls are allowed in one file only.
+//! The lists are in `bans`.
 
 use crate::bans::BANS;
 use crate::source::{File, code, count, goes_into, hold, is_name, paths, tree};

@@ -1,4 +1,4 @@
-//! Dependencies: declared once, allowed for the crate that names them, and explained in
+//! Dependencies are declared once, allowed for the crate that names them, and explained in
 //! docs/dependencies.md.
 
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use crate::source::{File, file, hold, tree};
 struct Dependency {
     manifest: String,
     name: String,
-    /// `workspace`, `package`, or what stands before `dependencies` otherwise.
+    /// `workspace`, `package`, or what comes before `dependencies` otherwise.
     table: String,
     value: String,
 }
@@ -50,7 +50,8 @@ fn undeclared(files: &[File]) -> Vec<String> {
     for found in all.iter().filter(|found| !is_declaration(found)) {
         let Dependency { manifest, name, value, .. } = found;
         if !value.contains("workspace = true") {
-            complaints.push(format!("{manifest}: write `{name}.workspace = true`; versions stand in the root alone"));
+            complaints
+                .push(format!("{manifest}: write `{name}.workspace = true`; versions are declared in the root only"));
         }
         if !declared.contains(name.as_str()) {
             complaints.push(format!("{manifest}: declare `{name}` in [workspace.dependencies] of the root"));

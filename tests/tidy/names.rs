@@ -40,7 +40,7 @@ fn prose(file: &File) -> Vec<(usize, &str)> {
     lines.iter().filter(is_prose).copied().collect()
 }
 
-/// Every word of the code, including its strings, and of all other files that are no pages.
+/// Every word of the code, including its strings, and of all other files that are not pages.
 fn words(files: &[File]) -> BTreeSet<&str> {
     let mut words = BTreeSet::new();
     for file in files.iter().filter(|file| !file.path.ends_with(".md")) {

@@ -1,4 +1,4 @@
-//! What a file looks like: its first line, its length, its name and the width of its comments.
+//! The shape of a file: its first line, its length, its name and the width of its comments.
 
 use crate::source::{File, comment_lines, count, hold, tree};
 

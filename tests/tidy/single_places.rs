@@ -1,4 +1,4 @@
-//! What the program does in one place only: conversions of times, the URIs of files, and the
+//! Some things have one place in the program: conversions of times, the URIs of files, and the
 //! parsing of server-sent events. A second place would differ in its details.
 
 use crate::source::{File, count, hold, tree};

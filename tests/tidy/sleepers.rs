@@ -1,4 +1,5 @@
-//! Sleeping, and asserting how long something took: both make tests depend on the machine.
+//! No test sleeps without a reason or asserts how long something took, because both make tests
+//! depend on the machine.
 
 use std::collections::BTreeMap;
 

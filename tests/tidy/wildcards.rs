@@ -23,7 +23,7 @@ fn indentation(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
-/// The enums whose variants a pattern names: what stands before `::` and an upper-case letter.
+/// The enums whose variants a pattern names: what comes before `::` and an upper-case letter.
 fn named_enums(pattern: &str) -> impl Iterator<Item = &str> {
     let paths = pattern.match_indices("::").filter(|(at, _)| pattern[at + 2..].starts_with(char::is_uppercase));
     paths.map(|(at, _)| {

@@ -158,7 +158,7 @@ fn the_daemons_end_reaches_open_streams_with_the_answer_that_is_owed() {
     let answer = rest.iter().find(|message| message["id"] == 3).unwrap_or_else(|| panic!("no answer: {rest:#?}"));
     assert_eq!(answer["result"]["stopReason"], "cancelled");
     let last = std::iter::from_fn(|| socket.read()).last().unwrap();
-    assert_eq!(last, (0x88, 1001_u16.to_be_bytes().to_vec()), "a WebSocket is closed in good order");
+    assert_eq!(last, (0x88, 1001_u16.to_be_bytes().to_vec()), "a WebSocket is closed cleanly");
     assert!(web.daemon.wait().success());
 }
 
