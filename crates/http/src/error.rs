@@ -1,4 +1,5 @@
-//! Why the HTTP server cannot start. These errors are for the operator.
+//! The errors with which the HTTP server fails to start, worded for the operator. `refusal` has the
+//! errors of single requests.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,4 +1,5 @@
-//! The state of the daemon, for programs that monitor it.
+//! Answers `GET /healthz` and `GET /metrics` with the state of the daemon, for programs that
+//! monitor it.
 
 use std::time::Duration;
 

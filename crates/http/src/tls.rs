@@ -1,4 +1,4 @@
-//! TLS from a certificate and a key in PEM files.
+//! Builds the server's TLS configuration from a certificate and a key in PEM files.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! The environment variables in which other programs look for these settings.
+//! Reads the proxy and the certificates from the environment variables that other programs use,
+//! too.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Finds names by a few of their letters.
+//! Scores how well a name matches a few typed letters, for lists to choose from. Pure.
 
 /// Scores how well the query fits the text: the letters of each word must occur there in order.
 /// Consecutive letters, and letters at the start of a word, score higher. Returns None if a word

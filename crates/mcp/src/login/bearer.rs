@@ -1,4 +1,5 @@
-//! The token that a connection to a server sends, and its renewal.
+//! Gives the connection to a server the token of the user's login, and renews the token. `store`
+//! keeps the logins; the user's own command obtains them (`flow`).
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
