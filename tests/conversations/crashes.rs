@@ -81,7 +81,7 @@ async fn a_running_tool_ends_with_its_session() {
     zed.call("_acpd/status", json!({})).await;
     zed.silence().await;
     let transcript = scene.transcript.take();
-    assert!(!transcript.contains("heard that it is cancelled"), "{transcript}");
+    assert!(!transcript.contains("wait was cancelled"), "{transcript}");
     let sessions = zed.call("_acpd/sessions", json!({})).await;
     assert_eq!(sessions["result"]["sessions"], json!([]));
 }
