@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::harness::{Home, Peer, signal, until};
 use crate::installed::installed;
 use crate::model_server::{HELLO, TOUCH, WAIT, WORDS};
-use crate::real_agents::{agent_processes, attached, hear, kill_daemon, until_idle};
+use crate::real_agents::{agent_processes, attached, kill_daemon, until_idle, wait_for_word};
 
 /// A home whose sessions are answered by this command.
 fn home(command: &Path, args: &[&Path], more: &str) -> Home {
@@ -58,11 +58,11 @@ fn an_agent_built_on_the_python_sdk_has_everything_that_acpd_promises() {
     let mut first = home.bridge();
     let session = first.open(&home.work());
     first.start_prompt(&session, WAIT);
-    hear(&mut first, "three");
+    wait_for_word(&mut first, "three");
     drop(first);
     let mut editor = attached(&home, &session);
     fs::write(home.work().join("go"), "").unwrap();
-    hear(&mut editor, "six.");
+    wait_for_word(&mut editor, "six.");
     assert_eq!(editor.agent_text(), WORDS.concat());
     until_idle(&home);
 
@@ -71,7 +71,7 @@ fn an_agent_built_on_the_python_sdk_has_everything_that_acpd_promises() {
     assert_eq!(editor.prompt(&session, HELLO)["result"]["stopReason"], "end_turn");
     fs::remove_file(home.work().join("go")).unwrap();
     let turn = editor.start_prompt(&session, WAIT);
-    hear(&mut editor, "three");
+    wait_for_word(&mut editor, "three");
     kill_agent(&home, &mut editor, turn);
     assert_eq!(editor.prompt(&session, HELLO)["result"]["stopReason"], "end_turn");
     // It has loaded its session both times, and what it replayed is dropped.
@@ -85,7 +85,7 @@ fn an_agent_built_on_the_python_sdk_has_everything_that_acpd_promises() {
     assert_eq!(here["params"]["options"], there["params"]["options"]);
     choose(&mut other, &there, "do-it");
     editor.wait_for(|message| message["method"] == "$/cancel_request");
-    hear(&mut editor, "You said do-it.");
+    wait_for_word(&mut editor, "You said do-it.");
     assert_eq!(editor.answer(turn)["result"]["stopReason"], "end_turn");
     close(&home, &mut editor, &session);
 }
@@ -103,7 +103,7 @@ fn answer_example(editor: &mut Peer, other: &mut Peer) {
     choose(other, &there, "allow");
     editor.wait_for(|message| message["method"] == "$/cancel_request");
     for editor in [editor, other] {
-        hear(editor, SAID[2]);
+        wait_for_word(editor, SAID[2]);
     }
 }
 
@@ -113,7 +113,7 @@ fn the_example_agent_of_the_typescript_sdk_has_everything_that_acpd_promises() {
     let mut first = home.bridge();
     let session = first.open(&home.work());
     first.start_prompt(&session, HELLO);
-    hear(&mut first, SAID[0]);
+    wait_for_word(&mut first, SAID[0]);
     drop(first);
     let (mut editor, mut other) = (attached(&home, &session), attached(&home, &session));
     answer_example(&mut editor, &mut other);
@@ -131,12 +131,12 @@ fn the_example_agent_of_the_typescript_sdk_has_everything_that_acpd_promises() {
     // The example keeps nothing, so a new process begins a new session, with a summary.
     kill_daemon(&home);
     let turn = editor.start_prompt(&session, HELLO);
-    hear(&mut editor, NEW_SESSION);
-    hear(&mut editor, SAID[0]);
+    wait_for_word(&mut editor, NEW_SESSION);
+    wait_for_word(&mut editor, SAID[0]);
     kill_agent(&home, &mut editor, turn);
     let mut other = attached(&home, &session);
     let turn = editor.start_prompt(&session, HELLO);
-    hear(&mut editor, NEW_SESSION);
+    wait_for_word(&mut editor, NEW_SESSION);
     answer_example(&mut editor, &mut other);
     assert_eq!(editor.answer(turn)["result"]["stopReason"], "end_turn");
     close(&home, &mut editor, &session);
