@@ -140,9 +140,9 @@ impl Repository {
 }
 
 /// Connects an editor and opens a session with these options.
-async fn open(scene: &Scene, name: &str, cwd: &Path, wishes: Value) -> (Editor, Value) {
+async fn open(scene: &Scene, name: &str, cwd: &Path, options: Value) -> (Editor, Value) {
     let mut editor = scene.editor(name).await;
-    let params = json!({ "cwd": cwd, "mcpServers": [], "_meta": { "acpd": wishes } });
+    let params = json!({ "cwd": cwd, "mcpServers": [], "_meta": { "acpd": options } });
     let opened = editor.call("session/new", params).await;
     if opened.get("result").is_some() {
         editor.update("available_commands_update").await;

@@ -156,9 +156,9 @@ fn invalid_json_and_invalid_requests_get_errors_and_the_session_continues() {
     assert_eq!(relative["code"], -32602);
     let missing = bridge.ask_for_error("session/new", json!({ "cwd": "/no/such/folder", "mcpServers": [] }));
     assert_eq!(missing["code"], -32602);
-    let stranger = bridge
+    let unknown_session = bridge
         .ask_for_error("session/prompt", json!({ "sessionId": "x", "prompt": [{ "type": "text", "text": "hello" }] }));
-    assert_eq!(stranger["data"], json!({ "session_id": "Session not found" }));
+    assert_eq!(unknown_session["data"], json!({ "session_id": "Session not found" }));
     bridge.new_session(&home.work());
 }
 

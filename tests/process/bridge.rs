@@ -197,9 +197,9 @@ fn a_broken_configuration_is_reported_to_the_editor_with_its_line() {
 fn a_daemon_of_another_home_is_an_error_and_not_another_history() {
     let home = Home::new();
     let _daemon = home.serve();
-    let mut stranger = home.acpd(&["acp"]);
-    stranger.env("HOME", home.path().join("work"));
-    let mut bridge = Peer::spawn(stranger);
+    let mut other_home = home.acpd(&["acp"]);
+    other_home.env("HOME", home.path().join("work"));
+    let mut bridge = Peer::spawn(other_home);
     let error = bridge.ask_for_error("initialize", json!({ "protocolVersion": 1 }));
     assert!(error["message"].as_str().unwrap().contains("serves the home"), "{error}");
     assert!(error["data"]["hint"].as_str().unwrap().contains("ACPD_SOCKET"), "{error}");

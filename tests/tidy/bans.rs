@@ -80,7 +80,7 @@ pub(super) const BANS: [Ban; 31] = [
     Ban {
         who: |path| path.starts_with("crates/models/"),
         names: &["actix", "agent_client_protocol", "agent_client_protocol_schema", "wire", "acpd_actors", "tools"],
-        advice: "models know neither ACP nor actix nor tools; speak in `domain::model`",
+        advice: "models know neither ACP nor actix nor tools; use the types of `domain::model`",
     },
     Ban {
         who: |path| path.starts_with("crates/policy/src/") && !path.ends_with("fuzz.rs"),
@@ -126,12 +126,12 @@ pub(super) const BANS: [Ban; 31] = [
     Ban {
         who: |path| path.starts_with("crates/project/") || path.starts_with("crates/hooks/"),
         names: &["mcp", "tools", "models", "domain::model", "actix", "wire", "acpd_actors"],
-        advice: "project and hooks are told about calls in words of the domain; they know no tool",
+        advice: "project and hooks get calls as types of `domain`; they know no tool",
     },
     Ban {
         who: |path| path.starts_with("crates/tools/"),
         names: &["models", "domain::model", "actix", "wire", "acpd_actors"],
-        advice: "tools know no models and no protocol; speak in `domain::tool`",
+        advice: "tools know no models and no protocol; use the types of `domain::tool`",
     },
     Ban {
         who: |path| path.starts_with("crates/network/"),

@@ -156,9 +156,9 @@ pub(super) async fn a_page_over_tls_is_fetched_only_from_a_server_with_a_trusted
     let outcome = bench.fetch(&url).await;
     assert_eq!((outcome.verdict, outcome.text.as_str()), (OutcomeKind::Completed, "# Title\n\nSome **text**."));
 
-    let stranger = bench_with(|_| {}).fetch(&url).await;
-    assert_eq!(stranger.verdict, OutcomeKind::Failed);
-    assert!(stranger.text.contains("certificate"), "{}", stranger.text);
+    let untrusted = bench_with(|_| {}).fetch(&url).await;
+    assert_eq!(untrusted.verdict, OutcomeKind::Failed);
+    assert!(untrusted.text.contains("certificate"), "{}", untrusted.text);
     // The certificate is valid for that name only.
     let by_name = bench_with(|web| {
         web.certificates = vec![file.clone()];
