@@ -96,7 +96,7 @@ pub struct DaemonConfig {
 /// When a daemon exits while no client is connected and no session is in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitWhenIdle {
-    /// After an hour if a service manager holds the socket and HTTP is off, and never otherwise.
+    /// After an hour if a service manager holds the socket and HTTP is off; otherwise never.
     Auto,
     Off,
     After(Duration),

@@ -49,12 +49,12 @@ fn progress_and_the_output_of_a_running_command_are_shown_and_gone_afterwards() 
     let screen =
         terminal.shows_that("the progress", |screen| screen.contains("  │ tick") && screen.contains("running "));
     assert!(screen.contains("Ctrl-C cancels") && screen.contains("rehearsal · full"), "{screen}");
-    assert!(!terminal.is_as_usual(), "what is typed is not echoed");
+    assert!(!terminal.is_in_usual_mode(), "what is typed is not echoed");
     go(&home);
     assert_eq!(terminal.wait().code(), Some(0));
     let screen = terminal.screen();
     assert!(screen.contains("│ tock") && !screen.contains("Ctrl-C cancels"), "{screen}");
-    assert!(terminal.is_as_usual());
+    assert!(terminal.is_in_usual_mode());
 }
 
 #[test]
@@ -199,14 +199,14 @@ fn a_turn_that_was_stopped_in_the_shell_takes_its_terminal_again() {
     began(&home);
     terminal.shows("Ctrl-C cancels");
     pause(terminal.id());
-    terminal.make_usual();
+    terminal.set_usual_mode();
     signal(terminal.id(), Signal::CONT);
-    until("the terminal to be taken", || (!terminal.is_as_usual()).then_some(()));
+    until("the terminal to be taken", || (!terminal.is_in_usual_mode()).then_some(()));
     terminal.type_in("half");
     terminal.shows("» half");
     go(&home);
     assert_eq!(terminal.wait().code(), Some(0));
-    assert!(terminal.is_as_usual() && terminal.screen().contains("not sent: half"), "{}", terminal.screen());
+    assert!(terminal.is_in_usual_mode() && terminal.screen().contains("not sent: half"), "{}", terminal.screen());
 }
 
 #[test]

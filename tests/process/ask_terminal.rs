@@ -22,7 +22,7 @@ fn a_question_is_answered_by_one_key_and_explained_on_request() {
     let home = Home::new();
     let mut terminal = ask(&home, &["run the command: touch made"]);
     terminal.shows("[y]es  [a]lways  [n]o  [d] never  [r]eason  [?]");
-    assert!(!terminal.is_as_usual(), "keys are taken one by one");
+    assert!(!terminal.is_in_usual_mode(), "keys are taken one by one");
     // A key that means nothing here, although its last letter would.
     terminal.type_in("\u{1b}[a");
     terminal.type_in("?");
@@ -32,7 +32,7 @@ fn a_question_is_answered_by_one_key_and_explained_on_request() {
     terminal.shows("[?] allowed");
     assert_eq!(terminal.wait().code(), Some(0));
     assert!(home.work().join("made").exists());
-    assert!(terminal.is_as_usual());
+    assert!(terminal.is_in_usual_mode());
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn a_question_that_is_answered_elsewhere_gives_the_terminal_back() {
     home.stdout(&["ctl", "allow", &session]);
     terminal.shows("answered elsewhere");
     assert_eq!(terminal.wait().code(), Some(0));
-    assert!(terminal.is_as_usual() && home.work().join("made").exists());
+    assert!(terminal.is_in_usual_mode() && home.work().join("made").exists());
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn ctrl_c_cancels_the_turn() {
     terminal.type_in(CTRL_C);
     terminal.shows("\ncancelled");
     assert_eq!(terminal.wait().code(), Some(130));
-    assert!(terminal.is_as_usual());
+    assert!(terminal.is_in_usual_mode());
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn a_signal_ends_a_conversation_that_waits_for_a_line() {
     terminal.shows("> half a line");
     signal(terminal.id(), Signal::TERM);
     assert_eq!(terminal.wait().code(), Some(130));
-    assert!(terminal.is_as_usual() && !terminal.marks_pastes());
+    assert!(terminal.is_in_usual_mode() && !terminal.marks_pastes());
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn a_conversation_has_line_editing_history_and_commands() {
     terminal.shows_that("the next prompt", |screen| screen.ends_with("\n>"));
     terminal.type_in(CTRL_D);
     assert_eq!(terminal.wait().code(), Some(0));
-    assert!(terminal.is_as_usual());
+    assert!(terminal.is_in_usual_mode());
 
     let history = home.state().join("ask_history");
     assert!(fs::read_to_string(&history).unwrap().contains("list the files"));

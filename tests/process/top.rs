@@ -50,7 +50,7 @@ fn top_shows_sessions_and_answers_their_questions() {
     terminal.shows("this session is idle");
     terminal.type_in("q");
     assert_eq!(terminal.wait().code(), Some(0));
-    assert!(terminal.is_as_usual() && !terminal.is_taken());
+    assert!(terminal.is_in_usual_mode() && !terminal.is_taken());
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn pasted_text_answers_no_question_and_can_be_a_filter() {
     terminal.shows("nowhere");
     terminal.type_in("\rq");
     assert_eq!(terminal.wait().code(), Some(0));
-    assert!(terminal.is_as_usual() && !terminal.is_taken() && !terminal.marks_pastes());
+    assert!(terminal.is_in_usual_mode() && !terminal.is_taken() && !terminal.marks_pastes());
     assert!(!home.work().join("made").exists());
 }
 
@@ -96,7 +96,7 @@ fn keys_move_and_open_a_session_and_come_back() {
     assert!(terminal.is_taken());
     terminal.type_in("\u{3}");
     assert_eq!(terminal.wait().code(), Some(0));
-    assert!(terminal.is_as_usual() && !terminal.is_taken());
+    assert!(terminal.is_in_usual_mode() && !terminal.is_taken());
     assert!(!home.work().join("two").exists());
 }
 
@@ -134,7 +134,7 @@ fn top_reports_a_lost_daemon_and_finds_the_next_one() {
     // However `top` ends, the terminal is restored.
     signal(terminal.id(), Signal::TERM);
     assert_eq!(terminal.wait().code(), Some(0));
-    assert!(terminal.is_as_usual() && !terminal.is_taken());
+    assert!(terminal.is_in_usual_mode() && !terminal.is_taken());
 }
 
 #[test]

@@ -190,7 +190,7 @@ fn shell_text(request: &CreateTerminal) -> String {
     set + &command
 }
 
-/// Takes the variables that the child may set.
+/// Moves the variables that the child may set out of the request.
 fn variables(request: &mut CreateTerminal) -> impl Iterator<Item = (String, String)> + use<> {
     std::mem::take(&mut request.env).into_iter().filter(|(name, _)| is_settable(name))
 }

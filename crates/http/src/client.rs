@@ -53,7 +53,7 @@ struct HttpLane {
 /// Where a stream begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StreamStart {
-    /// At the frame after this one.
+    /// After the frame with this number.
     After(u64),
     /// At the first frame that no stream has sent.
     Unsent,

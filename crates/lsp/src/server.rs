@@ -53,7 +53,7 @@ pub(crate) struct Checked {
 /// How a server came to rest.
 enum Settled {
     Idle,
-    /// It worked on something, which has ended.
+    /// It was busy first, and has finished.
     AfterWork,
     /// The deadline came first.
     Never,

@@ -45,9 +45,11 @@ pub(crate) struct LimitedHttpClient {
 
 /// A request, as far as a refusal of it is concerned.
 pub(crate) enum RequestKind {
-    /// It belongs to connecting. The server is useless without the login that it demands for it.
+    /// The request is part of connecting. If the server demands a login for it, the server cannot be
+    /// used without one.
     Setup,
-    /// It uses what the server offers, or listens to it. The id is that of a call.
+    /// The request uses what the server offers, or listens to its messages. The id is set if the
+    /// request is a call.
     Use(Option<RequestId>),
 }
 

@@ -120,7 +120,7 @@ struct Members<'a> {
 }
 
 impl<'de> Visitor<'de> for Members<'_> {
-    /// None if there is something else with too many values.
+    /// None if the members that are not lists of offers contain too many values.
     type Value = Option<Vec<(String, String)>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

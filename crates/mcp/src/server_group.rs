@@ -96,7 +96,7 @@ pub(crate) struct Member {
 
 pub(crate) enum MemberState {
     Joined(Membership),
-    /// Not used, with the reason.
+    /// The server is not used, for this reason.
     Off(String),
 }
 

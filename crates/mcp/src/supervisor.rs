@@ -54,7 +54,7 @@ pub(crate) struct Supervisor {
     pub(crate) shared: Arc<SharedServer>,
     /// The token of the user's login; None if the server must not get one.
     pub(crate) bearer: Option<Bearer>,
-    /// Dropped when this ends and nothing runs that it has started.
+    /// Dropped when the supervisor has ended and no program that it started is running.
     pub(crate) running: Arc<watch::Sender<()>>,
 }
 
@@ -223,9 +223,9 @@ impl Supervisor {
             drop(running);
         });
         let transport = StdioTransport::new(stdin, stdout, self.shared.log.clone(), disconnect.clone());
-        let mut shake = std::pin::pin!(self.handler().serve(BoundedTransport::new(transport, disconnect.clone())));
+        let mut handshake = std::pin::pin!(self.handler().serve(BoundedTransport::new(transport, disconnect.clone())));
         let reason = tokio::select! {
-            served = &mut shake => match served {
+            served = &mut handshake => match served {
                 Ok(service) => {
                     let refusals = Refusals::default();
                     return Ok(ServerConnection { service, process: Some(process), disconnect, refusals });

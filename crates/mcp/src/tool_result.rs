@@ -53,9 +53,9 @@ fn raw(structured: Option<Value>, limit: usize) -> Value {
 #[derive(Default)]
 struct ResultReader {
     limit: usize,
-    /// The texts for the model.
+    /// The texts for the model, from all blocks.
     for_model: Vec<String>,
-    /// Those of the texts that are plain text.
+    /// The texts of the blocks that are plain text.
     plain: Vec<String>,
     /// Content for users besides the text.
     shown: Vec<ToolContent>,

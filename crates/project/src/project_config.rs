@@ -46,7 +46,7 @@ pub(crate) struct ProjectConfig {
 pub enum ConfigErrors {
     #[error("cannot read {}: {source}", file.display())]
     Unreadable { file: PathBuf, source: std::io::Error },
-    /// Each with the name of the file and the line.
+    /// Each error names the file and the line.
     #[error("{}", .0.join("\n"))]
     Refused(Vec<String>),
 }

@@ -184,11 +184,11 @@ impl Tool for BashTool {
 /// How a command reaches acpd or its files, as far as its text shows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProtectedAccess {
-    /// It names acpd's own files.
+    /// The command names acpd's own files.
     Names,
-    /// It traverses a folder that contains them.
+    /// The command traverses a folder that contains them.
     Around,
-    /// It calls acpd.
+    /// The command calls acpd.
     Calls,
 }
 

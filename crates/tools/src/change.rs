@@ -176,7 +176,7 @@ impl PlannedChange {
     }
 }
 
-/// Makes the change, after the question was answered.
+/// The job that writes the new content, after the user has allowed it.
 struct FileWrite {
     path: String,
     real: std::path::PathBuf,

@@ -117,7 +117,7 @@ fn target(roots: &Roots, to: &str, from: &ConfinedPath) -> Result<ConfinedPath, 
 struct MoveJob {
     from: String,
     to: String,
-    /// Both paths without symlinks, as of the question.
+    /// Both paths with their symlinks resolved, as they were when the user was asked.
     real: (PathBuf, PathBuf),
     expected: Fingerprint,
     site: Arc<CallSite>,

@@ -15,7 +15,7 @@ use crate::WebSettings;
 /// Whether file tools may change files in the mode `sandbox`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FileWrites {
-    /// As in other modes.
+    /// Changes are allowed or asked about as in other modes.
     #[default]
     Allow,
     /// Every change is asked about, even if the approval setting or an earlier answer would allow

@@ -16,7 +16,7 @@ async fn until(what: &str, holds: impl Fn() -> bool) {
 }
 
 impl Repository {
-    /// Makes git wait whenever it writes a file `held.txt` into a checkout, until `let_go`.
+    /// Makes git wait whenever it writes a file `held.txt` into a checkout, until `release`.
     fn hold(&self) {
         let (reached, gate) = (self.root().join(".git/reached"), self.folder.path().join("gate"));
         let made = Command::new("mkfifo").arg(&gate).status().unwrap();
@@ -31,8 +31,8 @@ impl Repository {
         until("git writes the file", || reached.exists()).await;
     }
 
-    /// Lets the waiting git go on, and no other wait.
-    async fn let_go(&self) {
+    /// Lets the waiting git continue, and makes no further git wait.
+    async fn release(&self) {
         fs::write(self.folder.path().join("gitconfig"), "").unwrap();
         let gate = self.folder.path().join("gate");
         tokio::task::spawn_blocking(move || fs::write(gate, "")).await.unwrap().unwrap();
@@ -84,7 +84,7 @@ async fn a_merge_that_is_cancelled_while_git_writes_files_is_completed_and_repor
     at.hold();
     at.scene.transcript.take();
     let prompt = at.cancel("/worktree merge").await;
-    at.let_go().await;
+    at.release().await;
     let answer = at.zed.answer(prompt).await;
     assert_eq!(answer["result"]["stopReason"], "cancelled", "{answer}");
     assert!(at.scene.transcript.take().contains("One commit of `acpd/fix` is merged"));
@@ -238,7 +238,7 @@ async fn a_program_that_is_configured_while_git_works_writes_nothing_elsewhere()
     git(&at.root(), &["config", "filter.evil.clean", &clean]);
     // Git passes a file through the filter when its time has changed.
     fs::write(at.root().join("a.txt"), "two\n").unwrap();
-    at.let_go().await;
+    at.release().await;
     at.zed.answer(prompt).await;
     assert!(inside.exists(), "git does not run the filter, so this shows nothing");
     assert!(!outside.exists(), "the filter wrote outside the repository");

@@ -131,13 +131,13 @@ impl Terminal {
         self.modes().contains(LocalModes::ECHO)
     }
 
-    /// Whether lines are typed and shown as usual.
-    pub(crate) fn is_as_usual(&self) -> bool {
+    /// Whether the terminal is in its usual mode: it echoes what is typed and delivers whole lines.
+    pub(crate) fn is_in_usual_mode(&self) -> bool {
         self.modes().contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG)
     }
 
-    /// Makes the terminal as usual, as a shell does when its program is stopped.
-    pub(crate) fn make_usual(&self) {
+    /// Puts the terminal into its usual mode, as a shell does when its program is stopped.
+    pub(crate) fn set_usual_mode(&self) {
         let mut settings = rustix::termios::tcgetattr(&self.keyboard).unwrap();
         settings.local_modes.insert(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG);
         rustix::termios::tcsetattr(&self.keyboard, OptionalActions::Now, &settings).unwrap();

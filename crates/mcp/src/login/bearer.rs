@@ -40,7 +40,7 @@ pub(crate) enum Renewal {
     Token(String),
     /// Only the user can log in again.
     NeedsLogin,
-    /// It failed, and may succeed later. The text is the reason.
+    /// The renewal failed for this reason, and may succeed later.
     Failed(String),
 }
 

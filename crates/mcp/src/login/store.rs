@@ -34,7 +34,7 @@ const UNREADABLE: &str = "unreadable";
 /// them.
 #[derive(Debug, Default)]
 pub struct StoredLogins {
-    /// None stores nothing.
+    /// The folder with the files; None if nothing is stored.
     folder: Option<PathBuf>,
     /// Held while a login is renewed, per server: a refresh token is often valid only once.
     renewing: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,

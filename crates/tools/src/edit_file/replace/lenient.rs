@@ -22,7 +22,8 @@ pub(super) struct InexactMatch {
 #[derive(Debug, PartialEq)]
 pub(super) enum Search {
     Unique(InexactMatch),
-    /// It occurs more than once if the difference is ignored. These are the first lines.
+    /// The text occurs more than once if small differences are ignored. `lines` are the first lines
+    /// of its occurrences.
     Several {
         lines: Vec<usize>,
         ignoring: String,
