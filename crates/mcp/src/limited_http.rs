@@ -45,8 +45,8 @@ pub(crate) struct LimitedHttpClient {
 
 /// A request, as far as a refusal of it is concerned.
 pub(crate) enum RequestKind {
-    /// The request is part of connecting. If the server demands a login for it, the server cannot be
-    /// used without one.
+    /// The request is part of connecting. If the server demands a login for it, it cannot be used
+    /// without one.
     Setup,
     /// The request uses what the server offers, or listens to its messages. The id is set if the
     /// request is a call.

@@ -29,8 +29,8 @@ const KEPT_BUFFER_BYTES: usize = 256 << 10;
 const MAX_BAD_LINES: usize = 200;
 
 pub(crate) struct StdioTransport {
-    /// None once it is closed. Shared, because the next message may be sent while one is still being
-    /// written.
+    /// None once it is closed. Shared, because the next message may be sent while another is still
+    /// being written.
     stdin: Arc<Mutex<Option<pipe::Sender>>>,
     stdout: pipe::Receiver,
     coming: Vec<u8>,

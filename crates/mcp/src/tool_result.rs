@@ -53,9 +53,9 @@ fn raw(structured: Option<Value>, limit: usize) -> Value {
 #[derive(Default)]
 struct ResultReader {
     limit: usize,
-    /// The texts for the model, from all blocks.
+    /// The texts for the model.
     for_model: Vec<String>,
-    /// The texts of the blocks that are plain text.
+    /// The texts for users: those of text blocks, and descriptions of blocks that are too large.
     plain: Vec<String>,
     /// Content for users besides the text.
     shown: Vec<ToolContent>,
