@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn every_order_reaches_a_child_that_accepts_none_for_a_while_and_surplus_settings_are_refused() {
+    async fn requests_wait_for_a_busy_child_and_too_many_settings_are_refused() {
         let (link, mut requests) = Link::new();
         let change = || link.configure(AgentSetting::Mode("code".to_owned()));
         let waiting: Vec<_> = (0..CHANGES).map(|_| change()).collect();
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(received.len(), CHANGES + 1002);
         assert!(matches!(received[CHANGES + 1000..], [SessionRequest::Prompt { .. }, SessionRequest::Cancel]));
 
-        // The child has answered or is gone, so there is room again.
+        // No setting waits any more, so the next one fails only because the child is gone.
         drop((received, waiting));
         drop(requests);
         assert_eq!(change().await.unwrap_err().kind, AgentFailureKind::Broken);

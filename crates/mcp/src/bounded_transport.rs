@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_may_ask_without_end_if_it_takes_the_answers() {
+    async fn a_server_may_send_any_number_of_requests_if_it_reads_the_answers() {
         let (mut transport, disconnect) = bounded((0..3 * MAX_OPEN).map(ping).collect(), usize::MAX >> 4);
         for id in 0..3 * MAX_OPEN {
             assert!(transport.receive().await.is_some(), "{id}");
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_whose_requests_pile_up_is_given_up() {
+    async fn a_server_whose_requests_pile_up_is_disconnected() {
         let (mut transport, disconnect) = bounded((0..=MAX_OPEN).map(ping).collect(), 0);
         for id in 0..MAX_OPEN {
             assert!(transport.receive().await.is_some(), "{id}");
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_mcp_server_that_does_not_read_is_given_up_early() {
+    async fn an_mcp_server_that_does_not_read_is_disconnected_early() {
         let call = |size: usize| {
             let arguments = json!({ "text": "x".repeat(size) });
             let params = json!({ "name": "write", "arguments": arguments });

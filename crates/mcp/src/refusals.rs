@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refused_call_learns_why_once() {
+    fn the_reason_of_a_refused_call_is_returned_once() {
         let refusals = Refusals::new(Some("acpd login --mcp tickets".to_owned()));
         let id = RequestId::Number;
         refusals.note(id(1), Refusal::Login(Demand { has_login: true, scopes: vec!["write".to_owned()] }));

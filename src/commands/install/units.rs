@@ -131,13 +131,13 @@ mod tests {
     }
 
     #[test]
-    fn a_strange_path_is_one_word() {
+    fn an_unusual_path_is_one_word() {
         assert_eq!(quoted(Path::new("/home/you/.cargo/bin/acpd")), "/home/you/.cargo/bin/acpd");
         assert_eq!(quoted(Path::new("/a b/$c/100%/\"d\"")), r#""/a b/$$c/100%%/\"d\"""#);
     }
 
     #[test]
-    fn the_units_have_what_is_replaced() {
+    fn the_units_contain_the_lines_that_are_replaced() {
         assert!(SOCKET.contains("ListenStream=%t/acpd/acpd.sock\n"));
         assert!(SERVICE.contains("\nExecStart=%h/.cargo/bin/acpd serve\n"));
     }
