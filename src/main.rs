@@ -29,8 +29,8 @@ fn main() -> ExitCode {
     if arguments.next().is_some_and(|first| first == process::SUBCOMMAND) {
         return tools::run_helper(arguments);
     }
-    // What editors start. Building the parser of all subcommands takes half a millisecond. Without
-    // the bridge's program this returns, and the rest goes the usual way.
+    // Editors start `acpd acp`, so it skips the parser of all subcommands, which takes half a
+    // millisecond to build. If the bridge's program is missing, this returns and the parser follows.
     if std::env::args_os().skip(1).eq(["acp"]) {
         environment::become_bridge(None, None);
     }

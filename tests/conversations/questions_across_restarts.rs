@@ -189,9 +189,9 @@ async fn an_answer_during_eviction_is_not_recorded_and_the_question_returns() {
     assert_eq!(zed.answer(prompt).await["result"]["stopReason"], "end_turn");
 }
 
-/// What is stored when another client cancels this long after the shutdown has begun. The turn
-/// exists until `deaf` is abandoned after two seconds.
-async fn cancelled_while_leaving(after: Duration) -> String {
+/// Returns what is stored when another client cancels this long after the shutdown has begun. The
+/// turn exists until `deaf`, which ignores cancellation, is abandoned after two seconds.
+async fn cancelled_during_shutdown(after: Duration) -> String {
     let calls = vec![Step::call("deaf", json!({})), Step::call("peek", json!({})), Step::end()];
     let scene = Scene::new(vec![calls]);
     let (mut zed, session) = scene.editor_with_session("zed").await;
@@ -211,14 +211,14 @@ async fn cancelled_while_leaving(after: Duration) -> String {
 
 #[actix::test]
 async fn a_turn_with_a_question_can_be_cancelled_while_suspending() {
-    let stored = cancelled_while_leaving(Duration::from_millis(500)).await;
+    let stored = cancelled_during_shutdown(Duration::from_millis(500)).await;
     assert!(stored.contains("vim cancelled the turn.") && stored.contains("TurnEnded"), "{stored}");
     assert!(stored.contains("decision: Cancelled"), "{stored}");
 }
 
 #[actix::test]
 async fn a_cancel_after_the_turn_was_suspended_is_not_recorded() {
-    let stored = cancelled_while_leaving(Duration::from_secs(10)).await;
+    let stored = cancelled_during_shutdown(Duration::from_secs(10)).await;
     assert!(!stored.contains("cancelled the turn.") && !stored.contains("TurnEnded"), "{stored}");
 }
 

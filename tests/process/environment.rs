@@ -51,14 +51,14 @@ fn two_editors_on_one_daemon_get_their_own_variables_and_path() {
 fn the_daemons_own_environment_reaches_no_editor() {
     let leaks = |seen: &[String]| seen.iter().any(|line| line.starts_with("AWS_PROFILE="));
     let home = Home::new();
-    // By a bridge that has it ...
+    // The daemon is started by a bridge that has the variable ...
     let mut first = editor(&home, &[("AWS_PROFILE", "prod")]);
     let mut second = editor(&home, &[]);
     assert!(leaks(&seen(&home, &mut first)));
     assert!(!leaks(&seen(&home, &mut second)));
     drop((first, second));
     home.kill_daemon();
-    // ... and by hand or by a service manager.
+    // ... and then by hand or by a service manager.
     let mut serve = home.acpd(&["serve"]);
     serve.env("ACPD__SESSION__APPROVAL", "never").envs([("AWS_PROFILE", "prod"), ("PATH", "/only/here:/usr/bin:/bin")]);
     let _daemon = home.start(serve);

@@ -280,7 +280,7 @@ fn token(request: &RecordedRequest, own: &str, rules: &OauthRules, state: &mut S
         }
         "refresh_token" => {
             if state.used_refresh.contains(&of("refresh_token")) {
-                // Somebody has copied it.
+                // The token may have been stolen, so all tokens become invalid.
                 state.complaints.push("a refresh token was used twice".to_owned());
                 state.refresh.clear();
                 state.access.clear();

@@ -21,8 +21,8 @@ pub const PICTURE_BYTES: &[u8] =
 pub const PICTURE: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII=";
 
-/// Returns the answers of the task: two reads at once, a picture, two more reads, and a closing
-/// text.
+/// Returns the answers of the model in the task: two reads at once, a picture, two more reads, and
+/// a closing text.
 fn script() -> Vec<ModelAnswer> {
     let read = |path: &str| AnswerPart::Call("read_file", json!({ "path": path }));
     vec![
@@ -37,7 +37,7 @@ fn script() -> Vec<ModelAnswer> {
 /// Validates a request. The error is worded as the provider words it.
 pub type Check = fn(&RecordedRequest, &Value) -> Result<(), String>;
 
-/// A provider at which the task can be played.
+/// A provider that is imitated, and what a configuration needs to reach it.
 #[derive(Clone, Copy, Debug)]
 pub struct Provider {
     pub name: &'static str,

@@ -154,7 +154,7 @@ fn a_command_of_the_agents_cannot_use_the_token() {
         web.home.state().join("http.token").display()
     );
     fs::write(web.home.work().join("try.sh"), script).unwrap();
-    // By hand it works, and as the agent it does not.
+    // The user can run it by hand; the agent cannot.
     let mut by_hand = web.home.bare("bash");
     by_hand.arg("try.sh");
     finish(by_hand);
