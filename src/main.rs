@@ -30,7 +30,8 @@ fn main() -> ExitCode {
         return tools::run_helper(arguments);
     }
     // Editors start `acpd acp`, so it skips the parser of all subcommands, which takes half a
-    // millisecond to build. If the bridge's program is missing, this returns and the parser follows.
+    // millisecond to build. If the bridge's program is missing, this returns, and the parser is
+    // built after all.
     if std::env::args_os().skip(1).eq(["acp"]) {
         environment::become_bridge(None, None);
     }
