@@ -42,7 +42,7 @@ pub fn become_bridge(socket: Option<&Path>, agent: Option<&str>) {
     let arguments = Arguments { socket: socket.map(Path::to_owned), agent: agent.map(str::to_owned), program };
     let mut command = Command::new(bridge);
     command.arg0("acpd").arg("acp").arg(FLAG).args(arguments.to_list());
-    let _ = replace_program(command, &launch::ALLOCATOR, is_harmless);
+    let _ = replace_program(command, &launch::BRIDGE_ALLOCATOR, is_harmless);
 }
 
 /// Whether other processes may see a variable that acpd needs: paths, the terminal, the tag of the

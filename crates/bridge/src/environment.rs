@@ -82,9 +82,9 @@ fn conceal_in(
     is_harmless: fn(&OsStr, &OsStr) -> bool,
 ) -> io::Result<UnixDatagram> {
     let mut file = system::memory_file("environment")?;
-    for (name, value) in variables {
-        file.write_all(&[name.as_bytes(), b"=", value.as_bytes(), b"\0"].concat())?;
-    }
+    let text: Vec<u8> =
+        variables.iter().flat_map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes(), b"\0"].concat()).collect();
+    file.write_all(&text)?;
     let (ours, theirs) = UnixDatagram::pair()?;
     send(&ours, &file)?;
     rustix::io::fcntl_setfd(&theirs, FdFlags::empty())?;

@@ -40,11 +40,20 @@ const START_DEADLINE: Duration = Duration::from_secs(15);
 /// How long a daemon that holds its lock but does not listen may take to listen again or exit.
 const RETURN_DEADLINE: Duration = Duration::from_secs(12);
 
-/// Settings of the C library's allocator: threads share a few heaps, and free memory soon returns
-/// to the system. Without them, a daemon keeps much memory that it no longer needs after a busy
-/// hour.
-pub const ALLOCATOR: [(&str, &str); 3] =
+/// Settings of the C library's allocator for a daemon: threads share a few heaps, and free memory
+/// soon returns to the system. Without them, a daemon keeps much memory that it no longer needs
+/// after a busy hour.
+const DAEMON_ALLOCATOR: [(&str, &str); 3] =
     [("MALLOC_ARENA_MAX", "2"), ("MALLOC_TRIM_THRESHOLD_", "262144"), ("MALLOC_MMAP_THRESHOLD_", "262144")];
+
+/// The same for a bridge, which needs little memory and of which there are many: its threads share
+/// one heap, which grows by single pages.
+pub const BRIDGE_ALLOCATOR: [(&str, &str); 4] = [
+    ("MALLOC_ARENA_MAX", "1"),
+    ("MALLOC_TOP_PAD_", "4096"),
+    ("MALLOC_TRIM_THRESHOLD_", "262144"),
+    ("MALLOC_MMAP_THRESHOLD_", "262144"),
+];
 
 /// How long to wait while another program starts the daemon.
 const LOCK_DEADLINE: Duration = Duration::from_secs(30);
@@ -253,7 +262,7 @@ pub fn own_program() -> anyhow::Result<PathBuf> {
 /// when it connects.
 pub fn shared_environment() -> impl Iterator<Item = (OsString, OsString)> {
     let shared = std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_shared));
-    let ours = ALLOCATOR.into_iter().chain([("PATH", INITIAL_PATH)]);
+    let ours = DAEMON_ALLOCATOR.into_iter().chain([("PATH", INITIAL_PATH)]);
     shared.chain(ours.map(|(name, value)| (name.into(), value.into())))
 }
 
