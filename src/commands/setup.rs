@@ -104,8 +104,10 @@ pub fn command_of(file: &SettingsFile) -> Option<String> {
     Some(jsonc::get(&there, &[file.agents, "acpd", "command"])?.as_str()?.to_owned())
 }
 
+/// Warns if cargo built the program in a folder that `cargo clean` would empty. Cargo marks such a
+/// folder, whatever its name, as a cache.
 fn warn_of_build_folder(program: &Path) {
-    if program.components().any(|part| part.as_os_str() == "target") {
+    if program.ancestors().any(|folder| folder.join("CACHEDIR.TAG").is_file()) {
         eprintln!("\nnote: {} is in a build folder;", program.display());
         eprintln!("      after `cargo install --path .`, run the installed acpd's setup again");
     }
