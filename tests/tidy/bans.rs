@@ -20,7 +20,16 @@ pub(super) const BANS: [Ban; 31] = [
     },
     Ban {
         who: |path| path.starts_with("actors/"),
-        names: &["std::fs", "std::net", "std::os::unix::net", "tokio::fs", "tokio::net", "interprocess", "reqwest"],
+        names: &[
+            "std::fs",
+            "std::net",
+            "std::os::unix",
+            "rustix",
+            "tokio::fs",
+            "tokio::net",
+            "interprocess",
+            "reqwest",
+        ],
         advice: "actors do no I/O; put it behind a port of `domain` and hand it in through `Ports`",
     },
     Ban {

@@ -79,11 +79,14 @@ const IMMEDIATE: [(&str, &str); 38] = [
 
 /// The calls in a line that would block their thread. A field or a variable of such a name is no
 /// call.
-fn blocking_words(line: &str) -> impl Iterator<Item = &str> {
+pub(super) fn blocking_words(line: &str) -> impl Iterator<Item = &str> {
     let words = line.split(|letter| !is_name(letter)).filter(|word| BLOCKING.contains(word));
     words.filter(move |word| {
         let mut found = line.match_indices(*word);
-        found.any(|(at, _)| line[at + word.len()..].starts_with('(') || line[..at].ends_with("::"))
+        found.any(|(at, _)| {
+            let (before, after) = (&line[..at], &line[at + word.len()..]);
+            before.ends_with("::") || (after.starts_with('(') && !before.ends_with(is_name))
+        })
     })
 }
 
@@ -207,6 +210,7 @@ fn calls_that_block_and_ports_that_may_are_found() {
     assert_eq!(actor("fn f(p: &[PathBuf]) { p.iter().any(Path::exists) }"), 1);
     assert_eq!(actor("// p.is_dir() would block\nfn f() { let is_directory = 1; }"), 0);
     assert_eq!(actor("fn f(card: &Card) -> bool { card.exists }"), 0);
+    assert_eq!(actor("fn f(card: &Card) { card.set_metadata(metadata) }"), 0);
     assert_eq!(blocking_calls(&file("crates/domain/src/site.rs", "p.exists()")).len(), 1);
     assert_eq!(blocking_calls(&file("crates/process/src/lib.rs", "p.is_dir()")).len(), 0);
 

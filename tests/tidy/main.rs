@@ -5,6 +5,7 @@
 //! example. A complaint says where the problem is and what to do. The rules use std alone and do
 //! not ask git.
 
+mod async_code;
 mod bans;
 mod blocking;
 mod documents;

@@ -82,17 +82,30 @@ fn branch(root: &Path) -> Option<String> {
     }
 }
 
-/// Returns the output of `git status` without the files that a rule hides from the model. Returns
-/// None if git fails, or must not run: filters in the configuration of a repository are programs
-/// that git would run, and so are the transports of one that lacks objects.
-pub(crate) async fn git_status(git: &SandboxedGit<'_>, root: &Path, rules: &Rules) -> Option<String> {
-    let settings = git.run(root, &["config", "--list", "--show-scope", "--name-only"]).await?;
+/// The output of `git status` in a repository.
+pub(crate) struct GitStatus {
+    root: PathBuf,
+    text: String,
+}
+
+impl GitStatus {
+    /// Returns the status without the files that a rule hides from the model. May block.
+    pub(crate) fn permitted(&self, rules: &Rules) -> String {
+        shown(&self.text, |path| prompt_files::reading_verdict(rules, &self.root.join(path)).is_some())
+    }
+}
+
+/// Asks git for its status. Returns None if git fails, or must not run: filters in the
+/// configuration of a repository are programs that git would run, and so are the transports of one
+/// that lacks objects.
+pub(crate) async fn git_status(git: &SandboxedGit<'_>, root: PathBuf) -> Option<GitStatus> {
+    let settings = git.run(&root, &["config", "--list", "--show-scope", "--name-only"]).await?;
     if settings.lines().any(is_risky) {
         return None;
     }
     let status = ["-c", "core.quotePath=false", "status", "--porcelain=v1", "--ignore-submodules=all"];
-    let status = git.run(root, &status).await?;
-    Some(shown(&status, |path| prompt_files::reading_verdict(rules, &root.join(path)).is_some()))
+    let text = git.run(&root, &status).await?;
+    Some(GitStatus { root, text })
 }
 
 /// Returns whether a line of `git config --list --show-scope --name-only` is a setting of the

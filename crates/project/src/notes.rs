@@ -15,8 +15,9 @@ use policy::Rules;
 use process::Launcher;
 use process::protected_files::ProtectedFiles;
 
+use crate::facts::{self, GitStatus};
 use crate::note_files::NoteReader;
-use crate::{FolderRules, Library, facts, project_config, slash_commands, system_prompt};
+use crate::{FolderRules, Library, project_config, slash_commands, system_prompt};
 
 /// How long reading a project's folder may take. On a network that is gone it would block forever.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -78,8 +79,11 @@ impl Instructions for Notes {
     fn environment_facts(&self, situation: SessionContext) -> Option<BoxFuture<'static, String>> {
         let notes = self.clone();
         Some(Box::pin(async move {
-            let status = notes.git_status(&situation).await;
-            let look = tokio::task::spawn_blocking(move || facts::changing(&situation, status.as_deref()));
+            let git = notes.git_status(&situation).await;
+            let look = tokio::task::spawn_blocking(move || {
+                let status = git.map(|(status, rules)| status.permitted(&rules));
+                facts::changing(&situation, status.as_deref())
+            });
             tokio::time::timeout(DEADLINE, look).await.ok().and_then(Result::ok).unwrap_or_default()
         }))
     }
@@ -132,15 +136,16 @@ impl Notes {
         ProtectedFiles::locate(&self.protected_paths)
     }
 
-    /// Asks git for the status of the session's repository, if there is one.
-    async fn git_status(&self, situation: &SessionContext) -> Option<String> {
+    /// Asks git for the status of the session's repository, if there is one. Returns it with the
+    /// rules of the folder.
+    async fn git_status(&self, situation: &SessionContext) -> Option<(GitStatus, Rules)> {
         let launcher = self.launcher.as_ref()?;
         let (notes, cwd) = (self.clone(), situation.workspace.cwd.clone());
         let look = tokio::task::spawn_blocking(move || Some((facts::root(&cwd)?.to_owned(), notes.rules_in(&cwd))));
         let (root, rules) = tokio::time::timeout(DEADLINE, look).await.ok()?.ok()??;
         let environment = &situation.environment;
         let git = facts::SandboxedGit { launcher, environment, protected_paths: &self.protected_paths };
-        facts::git_status(&git, &root, &rules).await
+        Some((facts::git_status(&git, root).await?, rules))
     }
 
     fn write(&self, place: &Workspace, model: &ModelId) -> SystemPrompt {
