@@ -99,30 +99,47 @@ pub(crate) struct ChildProtocol {
     session: Option<String>,
     last_id: u64,
     pending: HashMap<u64, Pending>,
-    /// A prompt that waits until the session is open.
-    waiting_prompt: Option<Prompt>,
-    waiting_settings: Vec<(AgentSetting, SettingReply)>,
-    /// The id of the request with the prompt that the child is working on.
-    prompt: Option<u64>,
-    /// Whether part of the prompt is still unwritten. The child cannot have seen such a prompt.
-    is_prompt_unsent: bool,
-    /// The editor that sent the prompt.
-    editor: Option<Arc<dyn Editor>>,
+    held: HeldForSession,
+    turn: ChildTurn,
+    open: OpenRequests,
+    outgoing: VecDeque<Vec<u8>>,
+    reports: VecDeque<AgentReport>,
+    deadline: Option<Deadline>,
+}
+
+/// What waits until the session is open, or for its first prompt.
+#[derive(Default)]
+struct HeldForSession {
+    prompt: Option<Prompt>,
+    settings: Vec<(AgentSetting, SettingReply)>,
     /// The conversation so far, for a child that opened a new session. It is put before the child's
     /// first prompt.
     summary: Option<String>,
     /// Names the MCP servers and folders that the child cannot use. Reported with the session's
     /// first prompt, when a client sees it.
     left_out: Option<String>,
+}
+
+/// The child's work on a prompt.
+#[derive(Default)]
+struct ChildTurn {
+    /// The id of the request with the prompt that the child is working on.
+    request: Option<u64>,
+    /// Whether part of the prompt is still unwritten. The child cannot have seen such a prompt.
+    is_unsent: bool,
+    /// The editor that sent the prompt.
+    editor: Option<Arc<dyn Editor>>,
     /// The id of the current message, for text to which the child gives no message id.
     message: MessageId,
-    questions: HashMap<QuestionId, Id>,
     announced: HashSet<CallId>,
+}
+
+/// Requests of the child that are not answered yet.
+#[derive(Default)]
+struct OpenRequests {
+    questions: HashMap<QuestionId, Id>,
     forms: Vec<OpenForm>,
     served: FuturesUnordered<Served>,
-    outgoing: VecDeque<Vec<u8>>,
-    reports: VecDeque<AgentReport>,
-    deadline: Option<Deadline>,
 }
 
 /// The time by which the child must have done something, and the failure to report if it has not.
@@ -145,18 +162,9 @@ impl ChildProtocol {
             session: None,
             last_id: 0,
             pending: HashMap::new(),
-            waiting_prompt: None,
-            waiting_settings: Vec::new(),
-            prompt: None,
-            is_prompt_unsent: false,
-            editor: None,
-            summary: None,
-            left_out: None,
-            message: MessageId::new(),
-            questions: HashMap::new(),
-            announced: HashSet::new(),
-            forms: Vec::new(),
-            served: FuturesUnordered::new(),
+            held: HeldForSession::default(),
+            turn: ChildTurn::default(),
+            open: OpenRequests::default(),
             outgoing: VecDeque::new(),
             reports: VecDeque::new(),
             deadline: Some(Deadline { at: Instant::now() + timeouts.start, failure }),
@@ -202,17 +210,17 @@ impl ChildProtocol {
     pub(crate) fn handle_session_request(&mut self, request: SessionRequest) {
         match request {
             SessionRequest::Prompt { content, editor } => {
-                self.waiting_prompt = Some(Prompt { content, editor });
+                self.held.prompt = Some(Prompt { content, editor });
                 self.send_prompt();
             }
             SessionRequest::Cancel => self.cancel(),
             SessionRequest::Answer { question, option } => {
-                if let Some(id) = self.questions.remove(&question) {
+                if let Some(id) = self.open.questions.remove(&question) {
                     self.answer(&id, Ok(child::permission_answer(option.as_deref())));
                 }
             }
             SessionRequest::Configure { setting, reply } => {
-                self.waiting_settings.push((setting, reply));
+                self.held.settings.push((setting, reply));
                 self.send_settings();
             }
         }
@@ -221,26 +229,26 @@ impl ChildProtocol {
     /// Sends the waiting prompt, if there is one and the session is open.
     fn send_prompt(&mut self) {
         let Some(session) = self.session.clone() else { return };
-        let Some(Prompt { mut content, editor }) = self.waiting_prompt.take() else { return };
-        if let Some(summary) = self.summary.take() {
+        let Some(Prompt { mut content, editor }) = self.held.prompt.take() else { return };
+        if let Some(summary) = self.held.summary.take() {
             content.insert(0, Content::text(summary));
         }
-        self.editor = editor;
-        self.message = MessageId::new();
-        self.announced.clear();
-        if let Some(text) = self.left_out.take() {
+        self.turn.editor = editor;
+        self.turn.message = MessageId::new();
+        self.turn.announced.clear();
+        if let Some(text) = self.held.left_out.take() {
             self.report(AgentReport::Notice(text));
         }
         let params = child::prompt(&session, &content, &self.capabilities);
-        self.prompt = Some(self.request(method::SESSION_PROMPT, &params, Pending::Prompt));
-        self.is_prompt_unsent = true;
+        self.turn.request = Some(self.request(method::SESSION_PROMPT, &params, Pending::Prompt));
+        self.turn.is_unsent = true;
     }
 
     fn send_settings(&mut self) {
         if self.session.is_none() {
             return;
         }
-        for (setting, reply) in std::mem::take(&mut self.waiting_settings) {
+        for (setting, reply) in std::mem::take(&mut self.held.settings) {
             self.set(setting, Some(reply));
         }
     }
@@ -252,16 +260,16 @@ impl ChildProtocol {
     }
 
     fn cancel(&mut self) {
-        if self.waiting_prompt.take().is_some() {
+        if self.held.prompt.take().is_some() {
             return self.report(AgentReport::Ended { reason: StopReason::Cancelled, usage: None });
         }
-        let (Some(_), Some(session)) = (self.prompt, &self.session) else { return };
+        let (Some(_), Some(session)) = (self.turn.request, &self.session) else { return };
         if self.is_cancelled() {
             // It is cancelled already, and cancelling it again must not give it more time.
             return;
         }
         self.outgoing.push_back(rpc::notification(method::SESSION_CANCEL, &json!({ "sessionId": session })));
-        for (_, id) in std::mem::take(&mut self.questions) {
+        for (_, id) in std::mem::take(&mut self.open.questions) {
             self.answer(&id, Ok(child::permission_answer(None)));
         }
         if self.close_forms() {
@@ -275,7 +283,7 @@ impl ChildProtocol {
     /// Whether the child works on a prompt that it was asked to end.
     fn is_cancelled(&self) -> bool {
         // An open session has no other deadline.
-        self.prompt.is_some() && self.deadline.is_some()
+        self.turn.request.is_some() && self.deadline.is_some()
     }
 
     /// Returns the failure of a child that missed its deadline.

@@ -194,13 +194,6 @@ impl<F> PipedAgents<F> {
         self.version = version;
         self
     }
-
-    /// Applies these rules to the requests of children.
-    #[must_use]
-    pub fn with_rules(mut self, rules: Arc<dyn ClientRules>) -> Self {
-        self.settings.rules = Some(rules);
-        self
-    }
 }
 
 impl<F, R, W> Agents for PipedAgents<F>

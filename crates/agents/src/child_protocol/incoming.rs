@@ -61,12 +61,12 @@ impl ChildProtocol {
     }
 
     fn end_prompt(&mut self, result: Result<Value, RpcError>) {
-        self.prompt = None;
-        self.editor = None;
+        self.turn.request = None;
+        self.turn.editor = None;
         self.deadline = None;
         // The questions and forms of a prompt end with it.
         self.close_forms();
-        for (question, id) in std::mem::take(&mut self.questions) {
+        for (question, id) in std::mem::take(&mut self.open.questions) {
             self.answer(&id, Ok(child::permission_answer(None)));
             self.report(AgentReport::Withdrew(question));
         }
@@ -97,7 +97,7 @@ impl ChildProtocol {
                 }
             }
             method::ELICITATION_COMPLETE => {
-                if let (Some(editor), Some(id)) = (&self.editor, params["elicitationId"].as_str()) {
+                if let (Some(editor), Some(id)) = (&self.turn.editor, params["elicitationId"].as_str()) {
                     editor.elicited_elsewhere(id.to_owned());
                 }
             }
@@ -112,13 +112,13 @@ impl ChildProtocol {
             Some(_) => Ok(outcome),
             None => Err(RpcError::cancelled("the agent withdrew the question")),
         };
-        let question = self.questions.iter().find(|(_, id)| *id == request).map(|(question, _)| question.clone());
+        let question = self.open.questions.iter().find(|(_, id)| *id == request).map(|(question, _)| question.clone());
         if let Some(question) = question {
             let answer = answer(child::permission_answer(None));
-            self.questions.remove(&question);
+            self.open.questions.remove(&question);
             self.answer(request, answer);
             self.report(AgentReport::Withdrew(question));
-        } else if let Some(place) = self.forms.iter().position(|form| form.id == *request) {
+        } else if let Some(place) = self.open.forms.iter().position(|form| form.id == *request) {
             let answer = answer(cancelled_form());
             self.forget_form(place).end(answer);
         }
@@ -135,8 +135,8 @@ impl ChildProtocol {
             Update::Echo => return,
             Update::Called { call, first, fields } => return self.report_call(call, first, *fields),
             Update::Planned(entries) => {
-                let report = AgentReport::Planned { message: self.message.clone(), entries };
-                self.message = MessageId::new();
+                let report = AgentReport::Planned { message: self.turn.message.clone(), entries };
+                self.turn.message = MessageId::new();
                 report
             }
             Update::Offered(part) => AgentReport::Offered(part),
@@ -153,19 +153,19 @@ impl ChildProtocol {
     /// Returns the id of the message that a piece of text belongs to: the one that the child gives,
     /// or the current one.
     fn message_of(&self, named: Option<String>) -> MessageId {
-        named.map_or_else(|| self.message.clone(), MessageId::from)
+        named.map_or_else(|| self.turn.message.clone(), MessageId::from)
     }
 
     fn report_call(&mut self, call: CallId, first: bool, mut fields: CallFields) {
         if let Some(content) = &mut fields.content {
             self.services.resolve(content);
         }
-        if self.announced.len() < ANNOUNCED {
-            self.announced.insert(call.clone());
+        if self.turn.announced.len() < ANNOUNCED {
+            self.turn.announced.insert(call.clone());
         }
-        self.report(AgentReport::Called { call, message: self.message.clone(), first, fields });
+        self.report(AgentReport::Called { call, message: self.turn.message.clone(), first, fields });
         // Text after a call belongs to a new message.
-        self.message = MessageId::new();
+        self.turn.message = MessageId::new();
     }
 
     fn handle_request(&mut self, method: &str, id: Id, params: &Value) {
@@ -174,27 +174,27 @@ impl ChildProtocol {
             Ok(request) => request,
             Err(error) => return self.answer(&id, Err(error)),
         };
-        if self.questions.len() + self.served.len() >= SERVED {
+        if self.open.questions.len() + self.open.served.len() >= SERVED {
             return self.answer(&id, Err(RpcError::retry("too many requests are open")));
         }
         if let ChildRequest::Permission(asked) = request {
             return self.ask(id, *asked);
         }
-        let is_shown = matches!(&request, ChildRequest::Elicit(form) if can_show(form, self.editor.as_ref()));
+        let is_shown = matches!(&request, ChildRequest::Elicit(form) if can_show(form, self.turn.editor.as_ref()));
         if is_shown && self.is_cancelled() {
             return self.answer(&id, Ok(cancelled_form()));
         }
-        let Some(served) = self.services.serve(request, self.editor.clone()) else { return };
+        let Some(served) = self.services.serve(request, self.turn.editor.clone()) else { return };
         if !is_shown {
-            return self.served.push(Box::pin(async move { (id, served.await) }));
+            return self.open.served.push(Box::pin(async move { (id, served.await) }));
         }
-        if self.forms.is_empty() {
+        if self.open.forms.is_empty() {
             self.report(AgentReport::Waits(true));
         }
         let (close, closed) = oneshot::channel();
-        self.forms.push(OpenForm { id: id.clone(), close });
+        self.open.forms.push(OpenForm { id: id.clone(), close });
         // Dropping `served` withdraws the form at the editor.
-        self.served.push(Box::pin(async move {
+        self.open.served.push(Box::pin(async move {
             tokio::select! {
                 answer = served => (id, answer),
                 answer = closed => (id, answer.unwrap_or_else(|_| Ok(cancelled_form()))),
@@ -204,7 +204,7 @@ impl ChildProtocol {
 
     /// Cancels the open forms. Returns whether there were any.
     pub(super) fn close_forms(&mut self) -> bool {
-        let forms = std::mem::take(&mut self.forms);
+        let forms = std::mem::take(&mut self.open.forms);
         let had_forms = !forms.is_empty();
         forms.into_iter().for_each(|form| form.end(Ok(cancelled_form())));
         had_forms
@@ -212,8 +212,8 @@ impl ChildProtocol {
 
     /// Removes a form from the open ones. Without open forms, the child does not wait any more.
     fn forget_form(&mut self, place: usize) -> OpenForm {
-        let form = self.forms.swap_remove(place);
-        if self.forms.is_empty() {
+        let form = self.open.forms.swap_remove(place);
+        if self.open.forms.is_empty() {
             self.report(AgentReport::Waits(false));
         }
         form
@@ -221,7 +221,7 @@ impl ChildProtocol {
 
     /// Answers a request of the child that was served.
     pub(super) fn finish(&mut self, id: &Id, result: Result<Value, RpcError>) {
-        if let Some(place) = self.forms.iter().position(|form| form.id == *id) {
+        if let Some(place) = self.open.forms.iter().position(|form| form.id == *id) {
             self.forget_form(place);
         }
         self.answer(id, result);
@@ -229,12 +229,12 @@ impl ChildProtocol {
 
     fn ask(&mut self, id: Id, asked: PermissionRequest) {
         let PermissionRequest { call, fields, options } = asked;
-        let first = !self.announced.contains(&call);
+        let first = !self.turn.announced.contains(&call);
         if first || fields != CallFields::default() {
             self.report_call(call.clone(), first, fields);
         }
         let question = QuestionId::new();
-        self.questions.insert(question.clone(), id);
+        self.open.questions.insert(question.clone(), id);
         self.report(AgentReport::Asked { question, call, options });
     }
 }

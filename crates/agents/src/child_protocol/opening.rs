@@ -60,7 +60,7 @@ impl ChildProtocol {
         );
         // Later children of a session with prompts leave out the same.
         let had_prompts = launch.earlier.is_some() && launch.summary.is_some();
-        self.left_out = (!left_out.is_empty() && !had_prompts)
+        self.held.left_out = (!left_out.is_empty() && !had_prompts)
             .then(|| format!("The agent cannot use these MCP servers and folders: {}.", left_out.join(", ")));
         self.request(method, &params, Pending::Open(by));
     }
@@ -111,7 +111,7 @@ impl ChildProtocol {
             self.set(setting, None);
         }
         self.send_settings();
-        self.summary = self.launch.summary.take().filter(|_| fresh);
+        self.held.summary = self.launch.summary.take().filter(|_| fresh);
         self.send_prompt();
         Ok(())
     }

@@ -52,8 +52,8 @@ pub(crate) async fn run(
         if sent == sending.len() {
             sending.clear();
             sent = 0;
-            protocol.is_prompt_unsent &= !carries_prompt;
-            carries_prompt = protocol.is_prompt_unsent;
+            protocol.turn.is_unsent &= !carries_prompt;
+            carries_prompt = protocol.turn.is_unsent;
             while let Some(message) = protocol.outgoing.pop_front() {
                 sending.extend_from_slice(&message);
                 if !message.ends_with(b"\n") {
@@ -86,7 +86,7 @@ pub(crate) async fn run(
                 Some(request) => protocol.handle_session_request(request),
                 None => return None,
             },
-            served = protocol.served.next(), if has_room && !protocol.served.is_empty() => {
+            served = protocol.open.served.next(), if has_room && !protocol.open.served.is_empty() => {
                 if let Some((id, result)) = served {
                     protocol.finish(&id, result);
                 }
@@ -141,7 +141,7 @@ fn unseen(
     requests: &mut mpsc::UnboundedReceiver<SessionRequest>,
     what: &str,
 ) -> AgentFailure {
-    let mut prompt_unseen = protocol.is_prompt_unsent;
+    let mut prompt_unseen = protocol.turn.is_unsent;
     while let Ok(request) = requests.try_recv() {
         prompt_unseen |= matches!(request, SessionRequest::Prompt { .. });
     }

@@ -344,7 +344,7 @@ fn show_form(child: &mut ChildProtocol, id: u64) {
 
 /// Answers the child's requests whose results are ready.
 fn finish_served(child: &mut ChildProtocol) {
-    while let Some(Some((id, result))) = child.served.next().now_or_never() {
+    while let Some(Some((id, result))) = child.open.served.next().now_or_never() {
         child.finish(&id, result);
     }
 }
@@ -425,7 +425,7 @@ async fn more_requests_than_the_limit_are_refused() {
     for id in 0..100 {
         ask(&mut child, 1000 + id);
     }
-    assert_eq!(child.questions.len(), SERVED);
+    assert_eq!(child.open.questions.len(), SERVED);
     assert_eq!(child.sent().len(), 100 - SERVED);
 }
 
