@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use domain::text::count;
 use domain::{CallSite, Mode, SessionId};
-use process::{CommandSpec, IoTask, IoThread, Launcher, PipedCommand};
+use process::{CommandSpec, IoTask, IoThread, Launcher};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{sleep, timeout};
 
-use crate::connection::Connection;
 use crate::findings::{Finding, shown};
-use crate::server::{Checked, Server, Subject};
+use crate::server::{Checked, Subject};
+use crate::serving::{Check, Control, Limits, longest_wait, serve};
 use crate::settings::{LanguageServer, Settings};
 
 /// A server that failed this often in one session is not started again.
@@ -27,18 +27,9 @@ const LONGEST_TEXT: usize = 2 << 20;
 /// The most checks that may wait for one server.
 const MAX_WAITING_CHECKS: usize = 16;
 
-/// How long a server may take to shut down by itself.
-const EXIT_DEADLINE: Duration = Duration::from_millis(500);
-
-/// How much longer than the wait for its reports a check may take before the server counts as
-/// stuck.
-const STUCK_AFTER: Duration = Duration::from_secs(10);
-
 /// How much longer than the wait for reports an edit waits for the server to read what it is sent.
-/// The server then has the rest of `STUCK_AFTER` to itself.
+/// The server then has the rest of its time to itself.
 const GRACE: Duration = Duration::from_secs(1);
-
-const STUCK_REASON: &str = "it does not read what it is sent";
 
 const MAX_LINES: usize = 20;
 const MAX_OTHER_FILES: usize = 5;
@@ -111,13 +102,6 @@ impl Queue {
 
 /// Decides whether the model may see what a server reports about a file. It may read the disk.
 pub type MayShow = Arc<dyn Fn(&Path) -> bool + Send + Sync>;
-
-/// A check that waits in the queue of a server.
-struct Check {
-    subjects: Vec<Subject>,
-    wait: Duration,
-    reply: oneshot::Sender<Result<Checked, String>>,
-}
 
 /// The language servers of all sessions.
 pub struct LanguageServers {
@@ -347,115 +331,6 @@ fn command(server: &LanguageServer, launcher: &Launcher, site: &CallSite, folder
         shield: Vec::new(),
         process_limit: Some(launcher.process_limit),
         input: None,
-    }
-}
-
-/// How long a server may take to start, and how long it may be idle.
-struct Limits {
-    start: Duration,
-    idle: Duration,
-}
-
-/// The signals between a running server and the host.
-struct Control {
-    /// Set by the server once it has started.
-    has_started: watch::Sender<bool>,
-    /// Resolves when the host wants the server to end.
-    stopped: oneshot::Receiver<()>,
-}
-
-/// Runs a server until it fails, is idle for too long, or is no longer wanted.
-async fn serve(
-    command: CommandSpec,
-    folder: PathBuf,
-    limits: Limits,
-    Control { has_started, stopped }: Control,
-    mut checks: mpsc::Receiver<Check>,
-) {
-    let failure = match command.start_piped().await {
-        Err(error) => error.to_string(),
-        Ok(PipedCommand { process, stdin, stdout, mut stderr }) => {
-            // Standard error must be read, or a server that writes much of it blocks.
-            let drain = tokio::spawn(async move { tokio::io::copy(&mut stderr, &mut tokio::io::sink()).await });
-            let connection = Connection::new(stdout, stdin);
-            let work = async {
-                match timeout(limits.start, Server::start(connection, &folder)).await {
-                    Ok(Ok(server)) => {
-                        has_started.send_replace(true);
-                        converse(server, limits.idle, &mut checks).await
-                    }
-                    Ok(Err(error)) => Some(error.to_string()),
-                    Err(_) => Some(format!("it did not start within {} seconds", limits.start.as_secs())),
-                }
-            };
-            let failure = tokio::select! {
-                failure = work => failure,
-                Ok(()) = stopped => None,
-            };
-            process.close().await;
-            drain.abort();
-            let Some(failure) = failure else { return };
-            failure
-        }
-    };
-    checks.close();
-    while let Some(check) = checks.recv().await {
-        // The caller may be gone.
-        let _ = check.reply.send(Err(failure.clone()));
-    }
-}
-
-/// How long a server that reads may take for a check: each file is looked at before and after its
-/// change.
-fn longest_wait(wait: Duration, files: usize) -> Duration {
-    wait.saturating_mul(u32::try_from(files).unwrap_or(u32::MAX).saturating_mul(2))
-}
-
-enum Next {
-    Check(Check),
-    Message(std::io::Result<serde_json::Value>),
-}
-
-/// Carries out the queued checks and handles messages in between. Returns the reason if the server
-/// failed.
-async fn converse<R, W>(mut server: Server<R, W>, idle: Duration, checks: &mut mpsc::Receiver<Check>) -> Option<String>
-where
-    R: tokio::io::AsyncRead + Unpin,
-    W: tokio::io::AsyncWrite + Unpin,
-{
-    let mut quiet_since = tokio::time::Instant::now();
-    loop {
-        let next = tokio::select! {
-            check = checks.recv() => check.map(Next::Check),
-            message = server.next() => Some(Next::Message(message)),
-            () = tokio::time::sleep_until(quiet_since + idle) => None,
-        };
-        let Check { subjects, wait, reply } = match next {
-            Some(Next::Check(check)) => check,
-            Some(Next::Message(Ok(message))) => match timeout(STUCK_AFTER, server.handle(&message)).await {
-                Ok(Ok(())) => continue,
-                Ok(Err(error)) => return Some(error.to_string()),
-                Err(_) => return Some(STUCK_REASON.to_owned()),
-            },
-            Some(Next::Message(Err(error))) => return Some(error.to_string()),
-            None => {
-                let _ = timeout(EXIT_DEADLINE, server.stop()).await;
-                return None;
-            }
-        };
-        let longest = longest_wait(wait, subjects.len()).saturating_add(STUCK_AFTER);
-        let checked = match timeout(longest, server.check(&subjects, wait)).await {
-            Ok(Ok(checked)) => Ok(checked),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err(STUCK_REASON.to_owned()),
-        };
-        let failure = checked.as_ref().err().cloned();
-        // The caller may be gone.
-        let _ = reply.send(checked);
-        if failure.is_some() {
-            return failure;
-        }
-        quiet_since = tokio::time::Instant::now();
     }
 }
 

@@ -12,6 +12,7 @@ mod host;
 mod messages;
 mod reports;
 mod server;
+mod serving;
 mod settings;
 
 pub use findings::{Finding, Severity};

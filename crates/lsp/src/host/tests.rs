@@ -31,35 +31,3 @@ fn a_program_is_found_on_an_absolute_path_only() {
     assert!(!is_installed("other", Some(&path)));
     assert!(!is_installed("server", None));
 }
-
-/// Plays a server that answers requests until its input ends. Returns the methods that it received.
-async fn play(stream: tokio::io::DuplexStream) -> Vec<String> {
-    let (read, write) = tokio::io::split(stream);
-    let mut there = Connection::new(read, write);
-    let mut received = Vec::new();
-    while let Ok(Some(message)) = there.next().await {
-        received.push(message["method"].as_str().unwrap_or_default().to_owned());
-        if !message["id"].is_null() {
-            let answer = serde_json::json!({"jsonrpc": "2.0", "id": message["id"], "result": {"capabilities": {}}});
-            there.send(&answer).await.unwrap();
-        }
-    }
-    received
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_server_without_checks_is_asked_to_end() {
-    let (ours, theirs) = tokio::io::duplex(1 << 16);
-    let (_orders, mut received) = mpsc::channel(1);
-    let begun = tokio::time::Instant::now();
-    let idle = Duration::from_secs(600);
-    let host = async {
-        let (read, write) = tokio::io::split(ours);
-        let server = Server::start(Connection::new(read, write), Path::new("/p")).await.unwrap();
-        let failure = converse(server, idle, &mut received).await;
-        (failure, begun.elapsed() >= idle)
-    };
-    let (ended, methods) = tokio::join!(host, play(theirs));
-    assert_eq!(ended, (None, true));
-    assert_eq!(methods, ["initialize", "initialized", "shutdown", "exit"]);
-}
