@@ -3,7 +3,7 @@
 
 use std::hash::{DefaultHasher, Hasher};
 
-use domain::site::Fingerprint;
+use domain::Fingerprint;
 
 pub fn of(bytes: &[u8]) -> Fingerprint {
     // `DefaultHasher::new` is SipHash with fixed keys: the same bytes give the same digest in every

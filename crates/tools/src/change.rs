@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use domain::site::Fingerprint;
+use domain::Fingerprint;
 use domain::text::{count, size};
 use domain::tool::{Job, Location};
 use domain::{Access, CallSite, Grant, Outcome, ToolCard, ToolContent, ToolKind};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use domain::site::Fingerprint;
+use domain::Fingerprint;
 use domain::tool::{Job, Location, ToolSpec};
 use domain::{CallSite, Outcome, ToolCard, ToolKind};
 use process::StopFlag;

@@ -10,8 +10,8 @@ use std::future::Future;
 use std::sync::Arc;
 
 use domain::CallSite;
+use domain::Fingerprint;
 use domain::editor::{Editor, EditorCapabilities, EditorError, LineRange};
-use domain::site::Fingerprint;
 use process::StopFlag;
 use process::confine::{ConfinedPath, LARGEST_FILE, PathError};
 use process::fingerprint;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use domain::site::Fingerprint;
+use domain::Fingerprint;
 use domain::tool::{Job, Location, ToolSpec};
 use domain::{CallSite, Outcome, ToolCard, ToolContent, ToolKind};
 use process::StopFlag;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use domain::site::Fingerprint;
+use domain::Fingerprint;
 use domain::text::size;
 use policy::HiddenFiles;
 use rustix::fs::{Access, AtFlags, FileType, Mode, OFlags, RenameFlags, Stat};
