@@ -287,7 +287,7 @@ impl Turn {
 
     /// Waits until everything that the request depends on is safe, then asks the model.
     fn ask(&mut self, ctx: &mut Context<Self>) {
-        if self.endings.is_last && !std::mem::take(&mut self.endings.may_ask_again) {
+        if self.endings.is_last && !self.endings.use_extra_request() {
             return self.end(StopReason::MaxTurnRequests);
         }
         self.requests += 1;

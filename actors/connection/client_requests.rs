@@ -256,11 +256,8 @@ impl ClientEditor {
         params: Value,
         read: fn(Answered) -> Result<T, EditorError>,
     ) -> BoxFuture<'static, Result<T, EditorError>> {
-        let answer = self.ask(method, params);
-        Box::pin(async move {
-            let answer = tokio::time::timeout(QUICK_DEADLINE, answer).await.map_err(|_| EditorError::Gone)??;
-            read(answer)
-        })
+        let answer = self.ask_patiently(method, params, read);
+        Box::pin(async move { tokio::time::timeout(QUICK_DEADLINE, answer).await.unwrap_or(Err(EditorError::Gone)) })
     }
 }
 

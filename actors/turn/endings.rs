@@ -48,12 +48,19 @@ pub(super) struct Endings {
     spent: u64,
     /// Whether the budget allows no request after the current one.
     pub(super) is_last: bool,
-    /// Whether the model is asked once more although the budget is used up, because it made calls
-    /// in place of its report.
-    pub(super) may_ask_again: bool,
-    was_asked_again: bool,
+    extra_request: ExtraRequest,
     /// What happens once the calls of this response have their outcomes.
     pub(super) after_calls: AfterCalls,
+}
+
+/// The one request beyond the budget that a turn gets if its model makes calls in place of its
+/// report.
+#[derive(Default)]
+enum ExtraRequest {
+    #[default]
+    Unused,
+    Granted,
+    Used,
 }
 
 /// What happens when all calls of a response have their outcomes.
@@ -72,6 +79,23 @@ impl Endings {
     pub(super) fn begin(&mut self) {
         self.has_spoken = false;
         self.cut = None;
+    }
+
+    /// Grants the extra request, unless the turn has had it.
+    fn grant_extra_request(&mut self) {
+        self.extra_request = match self.extra_request {
+            ExtraRequest::Unused => ExtraRequest::Granted,
+            ExtraRequest::Granted | ExtraRequest::Used => ExtraRequest::Used,
+        };
+    }
+
+    /// Uses the extra request, if it is granted.
+    pub(super) fn use_extra_request(&mut self) -> bool {
+        let is_granted = matches!(self.extra_request, ExtraRequest::Granted);
+        if is_granted {
+            self.extra_request = ExtraRequest::Used;
+        }
+        is_granted
     }
 
     fn may_report_cut(&self) -> bool {
@@ -181,7 +205,7 @@ impl Turn {
         self.overflowed = false;
         if self.must_report() {
             self.calls.refuse_waiting(REPORT_NOW);
-            self.endings.may_ask_again = !std::mem::replace(&mut self.endings.was_asked_again, true);
+            self.endings.grant_extra_request();
         }
         let (message, calls) = (self.message.clone(), self.calls.take_requested());
         self.report(TurnReport::Requested { message, calls });
