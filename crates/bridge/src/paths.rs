@@ -21,7 +21,7 @@ use crate::launch;
 pub const XDG: &str = "XDG_";
 
 /// The variables that choose the folders of a daemon.
-pub const FOLDER_VARIABLES: [&str; 3] = ["XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME"];
+pub(crate) const FOLDER_VARIABLES: [&str; 3] = ["XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME"];
 
 /// The path of the socket in a runtime folder.
 const SOCKET: &str = "acpd/acpd.sock";
@@ -107,7 +107,7 @@ impl Paths {
     }
 
     /// The lock of the program that is starting a daemon.
-    pub fn start_lock(&self) -> PathBuf {
+    pub(crate) fn start_lock(&self) -> PathBuf {
         self.state.join("start.lock")
     }
 
@@ -231,7 +231,7 @@ fn usual_runtime(uid: u32) -> PathBuf {
 }
 
 /// Resolves symbolic links in the part of a path that exists.
-pub fn resolve_links(path: &Path) -> PathBuf {
+pub(crate) fn resolve_links(path: &Path) -> PathBuf {
     let resolved = path.ancestors().find_map(|existing| {
         let rest = path.strip_prefix(existing).ok()?;
         Some(existing.canonicalize().ok()?.join(rest))

@@ -9,7 +9,7 @@ use crate::{Cost, Millis};
 
 /// The tool name under which the log records the question whether to continue beyond a limit.
 /// Models cannot call it.
-pub const BUDGET: &str = "budget";
+pub(crate) const BUDGET: &str = "budget";
 
 /// Amounts of money by currency. Amounts in different currencies are never added.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -119,7 +119,7 @@ pub fn exceeded(scope: SpendingScope, spent: &Spending, limit: SpendingLimit, gr
 }
 
 /// Returns how many approvals to continue raise the limit above what was spent.
-pub fn grants_needed(spent: &Spending, limit: SpendingLimit) -> u32 {
+pub(crate) fn grants_needed(spent: &Spending, limit: SpendingLimit) -> u32 {
     let by_tokens = spent.tokens.checked_div(limit.tokens).unwrap_or(0);
     let amount = spent.costs.largest().map_or(0.0, |(_, amount)| amount);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]

@@ -200,7 +200,7 @@ impl Conversation {
     }
 
     /// Returns the response that made a call which has no outcome yet.
-    pub fn response_with(&self, call: &CallId) -> Option<&MessageId> {
+    pub(crate) fn response_with(&self, call: &CallId) -> Option<&MessageId> {
         let makes = |part: &Part| matches!(part, Part::Call { id, .. } if id == call);
         self.messages.iter().rev().find_map(|message| match &**message {
             Message::Assistant { id, parts } if parts.iter().any(makes) => Some(id),

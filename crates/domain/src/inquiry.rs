@@ -18,10 +18,10 @@ use crate::{Answer, CallId, Choice, Decision, Mode, Outcome};
 pub const OWN_WORDS: &str = "own_words";
 
 /// The option that declines to answer.
-pub const DECLINE: &str = "decline";
+pub(crate) const DECLINE: &str = "decline";
 
 /// The maximum number of characters that the user may write with an answer.
-pub const LONGEST_WORDS: usize = 8 << 10;
+pub(crate) const LONGEST_WORDS: usize = 8 << 10;
 
 /// A question of the model to the user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -225,7 +225,7 @@ impl Inquiry {
     }
 
     /// Returns the mode in which the session continues after this choice.
-    pub fn mode_after(&self, choice: &InquiryChoice) -> Option<Mode> {
+    pub(crate) fn mode_after(&self, choice: &InquiryChoice) -> Option<Mode> {
         match self.purpose {
             InquiryPurpose::Answer => None,
             InquiryPurpose::Plan => Mode::from_id(&choice.id),

@@ -110,7 +110,7 @@ impl Question {
 
     /// Returns the option of the child that matches an answer: the one with this id; without an id,
     /// the first of the chosen kind, or else one of the other kind that also allows or rejects.
-    pub fn option_for(&self, id: Option<&str>, choice: Choice) -> Option<&AgentOption> {
+    pub(crate) fn option_for(&self, id: Option<&str>, choice: Choice) -> Option<&AgentOption> {
         if let Some(id) = id {
             return self.options.iter().find(|option| option.id == id);
         }
@@ -166,7 +166,7 @@ impl Choice {
         Self::ALL.into_iter().find(|choice| choice.id() == id)
     }
 
-    pub fn is_for_good(self) -> bool {
+    pub(crate) fn is_for_good(self) -> bool {
         matches!(self, Choice::AllowAlways | Choice::RejectAlways)
     }
 
@@ -200,7 +200,7 @@ impl Answer {
 
     /// Returns the words without white space around them and within their limit; None if there are
     /// none.
-    pub fn bounded_words(&self) -> Option<String> {
+    pub(crate) fn bounded_words(&self) -> Option<String> {
         let words = self.words.as_deref()?.trim();
         (!words.is_empty()).then(|| text::cut(words, LONGEST_WORDS))
     }

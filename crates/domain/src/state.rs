@@ -275,7 +275,7 @@ impl SessionState {
 
     /// Whether the call can still be run after a restart: it has not started, and it does not
     /// belong to a sub-agent, whose conversation is not in the log.
-    pub fn can_wait(&self, call: &CallId) -> bool {
+    pub(crate) fn can_wait(&self, call: &CallId) -> bool {
         let is_pending = self.open.calls.get(call).is_some_and(|open| !open.started);
         // A child agent ends with the daemon, and its question with it.
         is_pending && !self.delegated.contains_key(call) && self.settings.hosted.is_none()
@@ -283,7 +283,7 @@ impl SessionState {
 
     /// Returns the events that close everything except a waiting turn: calls that ran get an
     /// outcome, and the calls of sub-agents end.
-    pub fn suspending(&self) -> Vec<EventKind> {
+    pub(crate) fn suspending(&self) -> Vec<EventKind> {
         let lost = |call: &CallId| !self.can_wait(call);
         let questions = self.open.questions.iter().filter(|asked| lost(&asked.question.call)).map(unanswered);
         let calls = self.open.calls.iter().filter(|(call, _)| lost(call)).map(|(call, open)| EventKind::ToolEnded {

@@ -222,7 +222,7 @@ impl Outcome {
     }
 
     /// Builds the outcome of a call that an earlier "never" answer of the user covers.
-    pub fn declined_before() -> Self {
+    pub(crate) fn declined_before() -> Self {
         Self::of(OutcomeKind::Denied, "Permission denied: the user has permanently declined calls like this one.")
     }
 

@@ -24,7 +24,7 @@ pub struct HttpSettings {
 }
 
 impl HttpSettings {
-    pub fn detach_after(&self) -> Duration {
+    pub(crate) fn detach_after(&self) -> Duration {
         Duration::from_secs(self.detach_seconds)
     }
 

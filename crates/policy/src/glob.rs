@@ -6,7 +6,7 @@
 use globset::{GlobBuilder, GlobMatcher};
 
 /// The longest pattern, in bytes.
-pub const MAX_PATTERN_BYTES: usize = 1024;
+pub(crate) const MAX_PATTERN_BYTES: usize = 1024;
 
 /// The deepest nesting of braces.
 const MAX_BRACE_DEPTH: usize = 4;

@@ -17,9 +17,10 @@ mod words;
 
 use std::mem::take;
 
-pub use mentions::{evaluates_later, may_mention};
+pub(crate) use mentions::{evaluates_later, may_mention};
 pub use plain::{PlainWord, plain};
-pub use programs::{Programs, base, evaluates_arguments, own_arguments, programs, starts};
+pub use programs::{Programs, base, programs, starts};
+pub(crate) use programs::{evaluates_arguments, own_arguments};
 
 /// The deepest nesting that is parsed. Text written by hand is not nested more deeply.
 const MAX_NESTING: usize = 40;

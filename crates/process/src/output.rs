@@ -24,12 +24,12 @@ impl Output {
     }
 
     /// Sets the file that has the complete output.
-    pub fn keep_in(&mut self, path: PathBuf) {
+    pub(crate) fn keep_in(&mut self, path: PathBuf) {
         self.kept_in = Some(path);
     }
 
     /// Returns whether this many more bytes exceed the limit.
-    pub fn overflows_with(&self, more: usize) -> bool {
+    pub(crate) fn overflows_with(&self, more: usize) -> bool {
         self.total + more as u64 > (self.head_limit + self.tail_limit) as u64
     }
 

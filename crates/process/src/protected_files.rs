@@ -96,7 +96,7 @@ impl ProtectedFiles {
     }
 
     /// Returns whether a folder is above a protected file.
-    pub fn is_above_protected(&self, id: FileId) -> bool {
+    pub(crate) fn is_above_protected(&self, id: FileId) -> bool {
         self.paths.iter().any(|protected| protected.above.contains(&id))
     }
 

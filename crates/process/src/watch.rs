@@ -90,7 +90,7 @@ impl SharedOutput {
     }
 
     /// Takes the output that clients have not seen yet.
-    pub fn take_unseen(&self) -> Option<String> {
+    pub(crate) fn take_unseen(&self) -> Option<String> {
         let unseen = self.unseen.as_ref()?;
         let text = unseen.lock().unwrap_or_else(PoisonError::into_inner).take().text();
         Some(text).filter(|text| !text.is_empty())

@@ -3,7 +3,7 @@
 /// Scores how well the query fits the text: the letters of each word must occur there in order.
 /// Consecutive letters, and letters at the start of a word, score higher. Returns None if a word
 /// does not fit.
-pub fn score(query: &str, text: &str) -> Option<i64> {
+pub(crate) fn score(query: &str, text: &str) -> Option<i64> {
     let text: Vec<char> = text.to_lowercase().chars().collect();
     query.to_lowercase().split_whitespace().map(|word| word_score(word, &text)).sum()
 }

@@ -37,7 +37,7 @@ impl Style {
     }
 }
 
-pub const RESET: &str = "\u{1b}[0m";
+pub(crate) const RESET: &str = "\u{1b}[0m";
 
 /// The value of `--color`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,7 +103,7 @@ pub fn visible_text(text: &str) -> String {
 }
 
 /// Returns the width of the terminal in columns, if stdout is one.
-pub fn terminal_width() -> Option<usize> {
+pub(crate) fn terminal_width() -> Option<usize> {
     size_of(io::stdout()).map(|(columns, _)| columns)
 }
 

@@ -54,7 +54,7 @@ impl Column {
     }
 
     /// Sets the style of each cell by its text.
-    pub fn styled(self, style: fn(&str) -> Style) -> Self {
+    pub(crate) fn styled(self, style: fn(&str) -> Style) -> Self {
         Self { style, ..self }
     }
 
@@ -192,7 +192,7 @@ fn fit(cell: &str, width: usize, cut: &Cut) -> String {
 }
 
 /// Returns the start of a text within this width, with an ellipsis if it is cut.
-pub fn cut_end(text: &str, width: usize) -> String {
+pub(crate) fn cut_end(text: &str, width: usize) -> String {
     if text.width() <= width { text.to_owned() } else { format!("{}…", fill(text.chars(), width.saturating_sub(1))) }
 }
 
@@ -211,7 +211,7 @@ fn fill(characters: impl Iterator<Item = char>, width: usize) -> String {
 }
 
 /// The colour of a session's state.
-pub fn state_style(state: &str) -> Style {
+pub(crate) fn state_style(state: &str) -> Style {
     match state {
         "running" => Style::Green,
         "waiting" => Style::Yellow,

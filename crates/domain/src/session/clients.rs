@@ -89,7 +89,7 @@ impl SessionMachine {
         self.consider_eviction();
     }
 
-    pub fn has_clients(&self) -> bool {
+    pub(crate) fn has_clients(&self) -> bool {
         !self.clients.attached.is_empty()
     }
 

@@ -150,10 +150,6 @@ impl SessionMachine {
         &self.activity
     }
 
-    pub fn is_evicting(&self) -> bool {
-        self.evicting
-    }
-
     /// The number of the event up to which the log must be synced before anything follows from it.
     pub fn sync_point(&self) -> u64 {
         self.sync_point

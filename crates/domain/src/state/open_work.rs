@@ -54,7 +54,7 @@ pub struct OpenTurn {
 
 impl OpenTurn {
     /// Whether the prompt with this id started the turn or joined it.
-    pub fn has_prompt(&self, prompt: &TurnId) -> bool {
+    pub(crate) fn has_prompt(&self, prompt: &TurnId) -> bool {
         self.id == *prompt || self.steering.iter().any(|joined| joined.prompt == *prompt)
     }
 }
@@ -271,7 +271,7 @@ impl OpenWork {
 
     /// Returns the events that end all work in the background, which does not outlive its session
     /// in memory.
-    pub fn ending_background(&self) -> Vec<EventKind> {
+    pub(crate) fn ending_background(&self) -> Vec<EventKind> {
         self.background.keys().map(|handle| background_ended(handle)).collect()
     }
 
@@ -282,7 +282,7 @@ impl OpenWork {
     }
 
     /// Returns the events that close the open questions about a call, to append before its outcome.
-    pub fn settling(&self, call: &CallId) -> Vec<EventKind> {
+    pub(crate) fn settling(&self, call: &CallId) -> Vec<EventKind> {
         self.questions.iter().filter(|open| open.question.call == *call).map(unanswered).collect()
     }
 
@@ -295,7 +295,7 @@ impl OpenWork {
 
     /// Returns the events to append when a response breaks off or ends with the calls `kept`: an
     /// outcome for every other call that it had begun to write.
-    pub fn dropping(&self, kept: &[RequestedCall]) -> Vec<EventKind> {
+    pub(crate) fn dropping(&self, kept: &[RequestedCall]) -> Vec<EventKind> {
         let is_kept = |call: &CallId| kept.iter().any(|requested| requested.call == *call);
         let dropped = self.begun.keys().filter(|call| !is_kept(call));
         dropped.map(|call| never_run(call, OutcomeKind::Interrupted, NOT_WHOLE)).collect()

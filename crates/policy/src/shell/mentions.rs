@@ -106,7 +106,7 @@ const EVALUATED_NAMES: [&str; 14] = [
 
 /// Returns whether all these words appear in the text and at least one of them is not proved to be
 /// inert. Quotes and backslashes do not hide a word.
-pub fn may_mention(text: &str, program: &str, others: &[String]) -> bool {
+pub(crate) fn may_mention(text: &str, program: &str, others: &[String]) -> bool {
     let bare: String = text.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
     if !has_token(&bare, program) {
         return false;
@@ -216,7 +216,7 @@ fn segments(text: &str) -> Option<Vec<Vec<String>>> {
 
 /// Returns whether a text contains a construct that makes bash evaluate text that the parser treats
 /// as data, or end a comment, a here-document or a quotation in an unexpected place.
-pub fn evaluates_later(text: &str) -> bool {
+pub(crate) fn evaluates_later(text: &str) -> bool {
     let bare: String = text.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
     EVALUATED_NAMES.iter().any(|name| bare.contains(name))
         || ["${!", "$[", ")#", "@P}"].iter().any(|construct| bare.contains(construct))

@@ -44,7 +44,7 @@ pub fn programs(command: &str) -> Programs {
 }
 
 /// Returns whether a shell builtin may run a command that it finds in its arguments.
-pub fn evaluates_arguments(builtin: &str) -> bool {
+pub(crate) fn evaluates_arguments(builtin: &str) -> bool {
     builtin == "eval" || EVALUATORS.contains(&builtin)
 }
 
@@ -263,7 +263,7 @@ pub fn starts(arguments: &[Word], before: usize) -> Vec<usize> {
 }
 
 /// Returns the arguments of a program itself, without those of the program or script that it runs.
-pub fn own_arguments<'a>(name: &str, arguments: &'a [Word]) -> &'a [Word] {
+pub(crate) fn own_arguments<'a>(name: &str, arguments: &'a [Word]) -> &'a [Word] {
     let before = match name {
         "sh" | "bash" | "rbash" | "dash" | "ash" | "zsh" | "ksh" => Some(0),
         _ => number(WRAPPERS, name),
