@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::blocking::blocking_words;
+use crate::blocking::{blocking_words, file_calls};
 use crate::source::{File, code, hold, is_name, tree};
 
 /// Programs of their own, and code for tests.
@@ -121,19 +121,9 @@ fn async_bodies(code: &str) -> impl Iterator<Item = &str> {
 
 /// The calls in a piece of code that block by themselves.
 fn blocking_calls(code: &str) -> impl Iterator<Item = String> {
-    let files = ["fs::", "File::", "OpenOptions::"].into_iter().flat_map(move |name| {
-        code.match_indices(name).filter_map(move |(at, _)| {
-            let before = &code[..at];
-            let rest = &code[at + name.len()..];
-            let call = &rest[..rest.find(|letter| !is_name(letter))?];
-            let is_own = !before.ends_with(is_name) && !before.ends_with("tokio::");
-            let is_call = call.starts_with(char::is_lowercase) && rest[call.len()..].starts_with('(');
-            (is_own && is_call).then(|| format!("{name}{call}"))
-        })
-    });
     // The method of a pipe of tokio has the same name; that of a file needs an open file.
     let words = code.lines().flat_map(blocking_words).filter(|word| *word != "read_to_string");
-    files.chain(words.map(str::to_owned))
+    file_calls(code).chain(words.map(str::to_owned))
 }
 
 /// The calls of functions that block, each as `module::function`.

@@ -90,13 +90,28 @@ pub(super) fn blocking_words(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+/// The calls in a piece of code that open, read or change files, whatever their module is called.
+pub(super) fn file_calls(code: &str) -> impl Iterator<Item = String> {
+    ["fs::", "File::", "OpenOptions::"].into_iter().flat_map(move |name| {
+        code.match_indices(name).filter_map(move |(at, _)| {
+            let before = &code[..at];
+            let rest = &code[at + name.len()..];
+            let call = &rest[..rest.find(|letter| !is_name(letter))?];
+            let is_own = !before.ends_with(is_name) && !before.ends_with("tokio::");
+            let is_call = call.starts_with(char::is_lowercase) && rest[call.len()..].starts_with('(');
+            (is_own && is_call).then(|| format!("{name}{call}"))
+        })
+    })
+}
+
 /// Calls that would block the thread of an actor.
 pub(super) fn blocking_calls(files: &[File]) -> Vec<String> {
     let mut complaints = Vec::new();
     let is_actors = |path: &str| ON_ACTORS_THREADS.iter().any(|folder| path.starts_with(folder));
     for file in files.iter().filter(|file| file.is_rust() && is_actors(&file.path)) {
         for (number, line) in (1..).zip(code(&file.text).lines()) {
-            complaints.extend(blocking_words(line).map(|word| {
+            let calls = blocking_words(line).map(str::to_owned).chain(file_calls(line));
+            complaints.extend(calls.map(|word| {
                 format!("{}:{number}: `{word}` may block the arbiter; put it behind an async port", file.path)
             }));
         }
@@ -143,9 +158,7 @@ pub(super) fn blocking_implementations(files: &[File]) -> Vec<String> {
                 port = None;
             }
             let Some(port) = port else { continue };
-            let calls = blocking_words(line).chain(
-                ["std::fs::", " fs::", "(fs::", " File::", "(File::"].into_iter().filter(|name| line.contains(name)),
-            );
+            let calls = blocking_words(line).map(str::to_owned).chain(file_calls(line));
             complaints.extend(calls.map(|call| {
                 format!(
                     "{}:{number}: `{call}` in an implementation of `{port}` may block the arbiter; call it in a \
@@ -207,6 +220,7 @@ fn calls_that_block_and_ports_that_may_are_found() {
     let file = |path: &str, text: &str| vec![File { path: path.to_owned(), text: text.to_owned() }];
     let actor = |text: &str| blocking_calls(&file("actors/session.rs", text)).len();
     assert_eq!(actor("fn f(p: &Path) -> bool { p.is_dir() }"), 1);
+    assert_eq!(actor("use std as library;\nfn f(p: &Path) { library::fs::read(p) }"), 1);
     assert_eq!(actor("fn f(p: &[PathBuf]) { p.iter().any(Path::exists) }"), 1);
     assert_eq!(actor("// p.is_dir() would block\nfn f() { let is_directory = 1; }"), 0);
     assert_eq!(actor("fn f(card: &Card) -> bool { card.exists }"), 0);
