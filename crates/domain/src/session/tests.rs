@@ -3,6 +3,7 @@
 //! effects, not on the machine's own state, and after each step it checks the invariants of
 //! docs/architecture.md.
 
+mod calls;
 mod hosted;
 mod invariants;
 mod moves;
@@ -14,10 +15,11 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
+use self::calls::{called, planned};
 use self::moves::{Move, moves, policies};
 use self::surroundings::Surroundings;
 
-use super::effect::{Effect, InputReply, UndoReply};
+use super::effect::{Effect, InputReply, Purpose, UndoReply};
 use super::input::{CallReport, Input, NewClient, Prompt, SessionStart, TurnReport};
 use super::{Activity, BusyPolicy, EvictionReason, Requester, SessionMachine, SessionPolicy};
 use crate::checkpoint::RestoreDirection;
@@ -26,7 +28,7 @@ use crate::mcp::PreparedPrompt;
 use crate::tool::ToolRequest;
 use crate::{
     Access, Answer, Approval, CallId, Choice, Content, Decision, Event, EventKind, Millis, Mode, ModelId, Outcome,
-    PromptOrigin, SessionState, StopReason, ToolCard, ToolContent, ToolKind, TurnFailure, TurnId,
+    PromptOrigin, SessionState, StopReason, ToolContent, TurnFailure, TurnId,
 };
 
 #[derive(Default)]
@@ -42,7 +44,11 @@ struct Work {
     /// Steering prompts that are being expanded.
     steering: VecDeque<TurnId>,
     backend: Option<TurnId>,
+    /// Whether the backend summarises the conversation and answers no prompt.
+    compacting: bool,
     calls: BTreeMap<CallId, Executor>,
+    /// Calls of the last response that wait for the running ones.
+    queued: VecDeque<(CallId, ToolRequest)>,
     hooks: Option<TurnId>,
     restoring: bool,
     /// Whether a built-in slash command runs.
@@ -70,6 +76,8 @@ struct Simulation {
     unanswered: BTreeSet<TurnId>,
     last_turn: Option<TurnId>,
     old_turn: Option<TurnId>,
+    /// A call whose executor is gone.
+    old_call: Option<CallId>,
 }
 
 impl Simulation {
@@ -97,6 +105,7 @@ impl Simulation {
             unanswered: BTreeSet::new(),
             last_turn: None,
             old_turn: None,
+            old_call: None,
         };
         simulation.deliver(Input::Opened(start));
         simulation
@@ -104,10 +113,18 @@ impl Simulation {
 
     /// Reopens the session from what is stored: its log and its summary.
     fn reopen(&mut self, clean: bool) {
-        let mut state = SessionState::new("s".into());
-        self.log.iter().for_each(|event| state.apply(event));
         let stored = SessionMeta { clean, ..self.stored.clone().expect("a session has stored its first event") };
-        state.adopt_stored(&stored);
+        let read = |log: &[Arc<Event>]| {
+            let mut state = SessionState::new("s".into());
+            log.iter().for_each(|event| state.apply(event));
+            state.adopt_stored(&stored);
+            state
+        };
+        if let [log @ .., _] = self.log.as_slice() {
+            let start = SessionStart::from_log(&read(log), &stored);
+            assert!(matches!(start, SessionStart::Repaired), "a log that lacks its last event is in good order");
+        }
+        let state = read(&self.log);
         let start = SessionStart::from_log(&state, &stored);
         assert_eq!(matches!(start, SessionStart::Continued), clean, "whether the log is in good order");
         self.around = Surroundings::default();
@@ -150,9 +167,12 @@ impl Simulation {
                 self.last_turn = Some(start.turn.clone());
                 self.around.child.await_sync(start.turn.clone());
                 self.work.backend = Some(start.turn);
+                self.work.compacting = start.purpose == Purpose::Compact;
+                self.work.queued = start.unfinished.map(|unfinished| unfinished.queued).unwrap_or_default().into();
             }
             Effect::DropTurn => {
                 self.work.backend = None;
+                self.work.queued.clear();
                 self.drop_agents();
             }
             Effect::PlanCall(plan) => {
@@ -165,6 +185,7 @@ impl Simulation {
             Effect::DropCall(call) => {
                 self.work.calls.remove(&call);
                 self.forget_agent_call(&call);
+                self.old_call = Some(call);
             }
             Effect::RunHooks { turn, .. } => {
                 assert_eq!(self.work.backend.as_ref(), Some(&turn), "hooks are asked about another turn");
@@ -242,18 +263,7 @@ impl Simulation {
 
     /// Whether the backend waits for calls or hooks. It may still die.
     fn is_silent(&self) -> bool {
-        self.work.hooks.is_some() || !self.work.calls.is_empty()
-    }
-
-    fn call(&mut self, wanted: impl Fn(&Executor) -> bool, report: CallReport) {
-        let Some(call) = self.work.calls.iter().find(|(_, executor)| wanted(executor)).map(|(call, _)| call.clone())
-        else {
-            return;
-        };
-        if let (CallReport::Planned { .. }, Some(executor)) = (&report, self.work.calls.get_mut(&call)) {
-            executor.planned = true;
-        }
-        self.deliver(Input::Call { call, report });
+        self.work.hooks.is_some() || !self.work.calls.is_empty() || !self.work.queued.is_empty()
     }
 
     fn answer(&mut self, decision: Decision) {
@@ -336,12 +346,10 @@ impl Simulation {
     /// Applies the moves of everything that works for the session.
     fn apply_work(&mut self, step: Move) {
         match step {
-            Move::Expanded => {
-                if self.work.expanding {
-                    self.work.expanding = false;
-                    self.deliver(Input::PromptExpanded(PreparedPrompt::default()));
-                }
-            }
+            Move::Expanded => self.report_once(
+                |work| std::mem::take(&mut work.expanding),
+                Input::PromptExpanded(PreparedPrompt::default()),
+            ),
             Move::SteeringExpanded => {
                 if let Some(prompt) = self.work.steering.pop_front() {
                     self.deliver(Input::SteeringExpanded { prompt, prepared: PreparedPrompt::default() });
@@ -356,6 +364,8 @@ impl Simulation {
                     self.deliver(Input::Turn { turn, report: called() });
                 }
             }
+            Move::TurnQueuesCall => self.queue_call(),
+            Move::TurnCallsNext => self.call_next(),
             Move::TurnEnds => self.turn(TurnReport::Ended { reason: StopReason::EndTurn, fallback: None }),
             Move::TurnDies => {
                 self.turn(TurnReport::Died);
@@ -377,29 +387,34 @@ impl Simulation {
                 self.call(|call| call.running, CallReport::Ended(Outcome::completed("").showing(vec![diff])));
             }
             Move::CallDies => self.call(|_| true, CallReport::Died),
+            Move::StaleCallReports => self.report_stale_call(),
             Move::HooksAgree => self.answer_hooks(None),
             Move::HooksObject => self.answer_hooks(Some("not yet".to_owned())),
             Move::RestoreEnds => {
-                if std::mem::take(&mut self.work.restoring) {
-                    self.deliver(Input::Restored(Ok(Vec::new())));
-                }
+                self.report_once(|work| std::mem::take(&mut work.restoring), Input::Restored(Ok(Vec::new())));
             }
             step => self.apply_around(step),
         }
     }
 
-    /// Reports the end of a slash command, also of one that does not run any more.
     fn end_slash_command(&mut self) {
-        let runs = std::mem::take(&mut self.work.slash_command);
-        let before = self.log.len();
-        self.deliver(Input::SlashCommandDone { text: "help".to_owned(), setting: None });
-        assert!(runs || self.log.len() == before, "a slash command that does not run reports");
+        let done = Input::SlashCommandDone { text: "help".to_owned(), setting: None };
+        self.report_once(|work| std::mem::take(&mut work.slash_command), done);
     }
 
     fn answer_hooks(&mut self, refusal: Option<String>) {
-        if let Some(turn) = self.work.hooks.take() {
-            self.deliver(Input::HooksAnswered { turn, refusal });
-        }
+        let asked = self.work.hooks.clone().or_else(|| self.work.backend.clone());
+        let Some(turn) = asked else { return };
+        self.report_once(|work| work.hooks.take().is_some(), Input::HooksAnswered { turn, refusal });
+    }
+
+    /// Delivers a report of something that runs. `take` ends it, and returns whether it ran; a
+    /// report of something that does not run must change nothing.
+    fn report_once(&mut self, take: impl Fn(&mut Work) -> bool, report: Input) {
+        let runs = take(&mut self.work);
+        let before = self.log.len();
+        self.deliver(report);
+        assert!(runs || self.log.len() == before, "something reports that does not run");
     }
 
     /// Reports that the disk is full. A turn that waits for an answer has nothing to write, in this
@@ -428,6 +443,7 @@ impl Simulation {
             self.apply(Move::PlannedFree);
             self.apply(Move::Allow);
             self.apply(Move::CallEnds);
+            self.apply(Move::TurnCallsNext);
             if self.machine.activity().running().is_some() && self.work.backend.is_none() {
                 // Calls that were cancelled before they ran end by themselves.
                 self.call(|_| true, CallReport::Ended(Outcome::cancelled()));
@@ -450,24 +466,6 @@ fn origin() -> PromptOrigin {
 
 fn requester() -> Requester {
     Requester { name: None, connection: "other".into(), bridge: None }
-}
-
-fn called() -> TurnReport {
-    let request = ToolRequest { tool: "edit".to_owned(), input: serde_json::Value::Null };
-    TurnReport::Called { call: CallId::new(), message: "m".into(), request }
-}
-
-fn planned(access: Access) -> CallReport {
-    let card = ToolCard {
-        tool: "edit".to_owned(),
-        title: "edit a".to_owned(),
-        kind: ToolKind::Edit,
-        locations: Vec::new(),
-        input: serde_json::Value::Null,
-        preview: Vec::new(),
-        access,
-    };
-    CallReport::Planned { card, rule: None }
 }
 
 proptest! {

@@ -40,6 +40,7 @@ impl Simulation {
                 // Calls of sub-agents are not part of the conversation.
                 let is_settled = open.calls.keys().all(|call| self.folded.delegated.contains_key(call));
                 assert!(is_settled && open.queued.is_empty(), "a message stands between calls and outcomes");
+                assert!(!self.work.compacting, "a message joins a turn that does not answer it");
                 assert!(self.unanswered.contains(&joined.prompt), "a message is inserted that was not taken");
             }
             EventKind::PermissionAsked { .. } => {

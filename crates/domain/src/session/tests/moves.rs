@@ -43,6 +43,10 @@ pub(super) enum Move {
     TurnCalls,
     /// One response makes two calls, which are carried out side by side.
     TurnCallsTwice,
+    /// One response makes two calls, of which the second waits for the first.
+    TurnQueuesCall,
+    /// The turn makes the call that waited.
+    TurnCallsNext,
     TurnEnds,
     TurnDies,
     StaleTurnEnds,
@@ -50,6 +54,7 @@ pub(super) enum Move {
     PlannedFree,
     CallEnds,
     CallDies,
+    StaleCallReports,
     HooksAgree,
     HooksObject,
     RestoreEnds,
@@ -87,6 +92,25 @@ fn stage() -> impl Strategy<Value = Vec<Move>> {
         vec![Attach, Prompt, Expanded, TurnCallsTwice, Planned, PlannedFree, Drain],
         // A message waits for the outcomes of two calls.
         vec![Prompt, Expanded, TurnCallsTwice, PlannedFree, PlannedFree, Steer, SteeringExpanded],
+        // A message waits for a call that has not begun.
+        vec![Prompt, Expanded, TurnQueuesCall, PlannedFree, Steer, SteeringExpanded, CallEnds],
+        // The daemon stops while a client is asked and another call has not begun.
+        vec![Attach, Prompt, Expanded, TurnQueuesCall, Planned, Drain],
+        // A message arrives while the conversation is summarised.
+        vec![
+            Prompt,
+            Expanded,
+            TurnSpeaks,
+            TurnEnds,
+            HooksAgree,
+            Prompt,
+            Expanded,
+            TurnEnds,
+            HooksAgree,
+            SlashCompact,
+            Steer,
+            SteeringExpanded,
+        ],
         // A turn that changed a file is over and can be undone.
         vec![Prompt, Expanded, TurnCalls, PlannedFree, CallEnds, TurnEnds, HooksAgree],
         // Files are put back.
@@ -135,9 +159,12 @@ fn any_move() -> impl Strategy<Value = Move> {
         Drain,
         TurnSpeaks,
         TurnCallsTwice,
+        TurnQueuesCall,
+        TurnCallsNext,
         TurnDies,
         StaleTurnEnds,
         CallDies,
+        StaleCallReports,
         HooksObject,
         WriteFails,
         Crash,
