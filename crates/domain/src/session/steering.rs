@@ -13,7 +13,7 @@ use super::machine::SessionMachine;
 use super::slash;
 use crate::event::SteeringPrompt;
 use crate::mcp::PreparedPrompt;
-use crate::{MessageId, StopReason, TurnId};
+use crate::{CallId, MessageId, StopReason, TurnId};
 
 /// A prompt that waits for the next request of the running turn.
 pub(super) struct WaitingMessage {
@@ -54,10 +54,14 @@ impl SessionMachine {
     }
 
     /// Whether all calls of the model's last response have their outcomes. Calls of sub-agents do
-    /// not count.
+    /// not count, and neither does the question about the budget, which no response has made. A
+    /// call from before a restart that still waits for an answer counts, although it has no
+    /// executor.
     pub(super) fn is_between_requests(&self) -> bool {
         let Activity::Turn(running) = &self.activity else { return false };
-        running.calls.values().all(|call| call.agent.is_some()) && self.state.open.queued.is_empty()
+        let is_elsewhere = |call: &CallId| self.state.delegated.contains_key(call) || self.is_about_budget(call);
+        let have_outcomes = self.state.open.calls.keys().all(is_elsewhere) && self.state.open.queued.is_empty();
+        have_outcomes && running.calls.values().all(|call| call.agent.is_some())
     }
 
     /// Inserts the messages that are ready, in the order in which they came, if the turn is between

@@ -1,10 +1,14 @@
 //! The tool calls of a turn, and the executors that run them.
 
-use super::{Executor, Simulation};
+use std::time::Duration;
+
+use super::moves::Move;
+use super::{BusyPolicy, Executor, Simulation};
 use crate::event::RequestedCall;
 use crate::session::input::{CallReport, Input, TurnReport};
+use crate::session::{AgentLimits, SessionPolicy, UnattendedPolicy};
 use crate::tool::ToolRequest;
-use crate::{Access, CallId, Millis, Outcome, ToolCard, ToolKind};
+use crate::{Access, CallId, EventKind, Millis, Outcome, ToolCard, ToolKind};
 
 impl Simulation {
     pub(super) fn call(&mut self, wanted: impl Fn(&Executor) -> bool, report: CallReport) {
@@ -71,4 +75,28 @@ pub(super) fn planned(access: Access) -> CallReport {
         access,
     };
     CallReport::Planned { card, rule: None }
+}
+
+#[test]
+fn a_message_waits_for_all_calls_of_a_response_from_before_a_crash() {
+    use Move::*;
+    let policy = SessionPolicy {
+        agents: AgentLimits::default(),
+        spending: crate::budget::SpendingLimits::default(),
+        when_busy: BusyPolicy::Refuse,
+        unattended: UnattendedPolicy::Wait,
+        idle_after: Duration::from_secs(600),
+    };
+    let mut simulation = Simulation::new(policy, None);
+    let is_inserted = |simulation: &Simulation| {
+        simulation.log.iter().any(|event| matches!(event.kind, EventKind::UserMessage { steering: Some(_), .. }))
+    };
+    // Two questions are open, and one of them is answered after the crash.
+    let before = [Prompt, Expanded, TurnCallsTwice, Planned, Planned, Crash, Allow];
+    let answered = [PlannedFree, Steer, SteeringExpanded, CallEnds];
+    before.into_iter().chain(answered).for_each(|step| simulation.apply(step));
+    assert!(!is_inserted(&simulation), "a call of the response still waits for its answer");
+    [Allow, PlannedFree, CallEnds].into_iter().for_each(|step| simulation.apply(step));
+    assert!(is_inserted(&simulation));
+    simulation.settle();
 }

@@ -90,6 +90,8 @@ fn stage() -> impl Strategy<Value = Vec<Move>> {
         vec![Prompt, Expanded, TurnCallsTwice, Planned, PlannedFree],
         // The daemon stops while a client is asked and a call runs.
         vec![Attach, Prompt, Expanded, TurnCallsTwice, Planned, PlannedFree, Drain],
+        // One of two questions is answered after a crash.
+        vec![Prompt, Expanded, TurnCallsTwice, Planned, Planned, Crash, Allow],
         // A message waits for the outcomes of two calls.
         vec![Prompt, Expanded, TurnCallsTwice, PlannedFree, PlannedFree, Steer, SteeringExpanded],
         // A message waits for a call that has not begun.
