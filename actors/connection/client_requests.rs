@@ -331,7 +331,7 @@ impl Editor for ClientEditor {
         })
     }
 
-    fn elicited_elsewhere(&self, id: String) {
+    fn complete_elicitation(&self, id: String) {
         if !self.elicitations.closes_page(&id) {
             return;
         }

@@ -46,7 +46,7 @@ const IMMEDIATE: [(&str, &str); 38] = [
     ("Agents::start", "starts a task on a thread of its own"),
     ("Editor::capabilities", "a copy of what the client said when it initialized"),
     ("Editor::connection", "an id"),
-    ("Editor::elicited_elsewhere", "queues a message"),
+    ("Editor::complete_elicitation", "queues a message"),
     ("Editor::is_connected", "looks at an address"),
     ("Editor::release_terminal", "queues a message"),
     ("History::status", "a copy of what the committer published"),

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn another_day_starts_at_nothing() {
+    fn a_new_day_starts_at_zero() {
         let ledger = DayLedger::starting_with(7, spending(10, 1.0));
         assert_eq!(ledger.add_on(7, spending(5, 0.5)), spending(15, 1.5));
         assert_eq!(ledger.add_on(8, spending(1, 0.0)), spending(1, 0.0));

@@ -15,6 +15,7 @@ use crate::{
     ToolContent, ToolKind, Usage, Worktree, escape,
 };
 
+/// What a session is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActivityCard {
@@ -92,6 +93,7 @@ pub struct SessionDetails {
     pub own_environment: bool,
 }
 
+/// A question that waits for an answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OpenQuestion {
@@ -263,6 +265,7 @@ pub struct UndoCard {
     pub files: Vec<Restored>,
 }
 
+/// One connected client in a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConnectionCard {
@@ -277,6 +280,7 @@ pub struct ConnectionCard {
     pub outbox: u64,
 }
 
+/// The daemon as a whole.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusCard {

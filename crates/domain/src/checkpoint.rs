@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_changes_of_a_turn_are_one_step_a_file() {
+    fn the_changes_of_a_turn_are_one_step_per_file() {
         let changes = vec![change("a", Some("1"), "2"), change("b", None, "x"), change("a", Some("2"), "3")];
         let undo = [restore("a", Some("3"), Some("1")), restore("b", Some("x"), None)];
         assert_eq!(steps(changes.clone(), RestoreDirection::Undo), undo);

@@ -19,6 +19,7 @@ pub struct Content {
     pub metadata: ContentMetadata,
 }
 
+/// What a block contains.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Payload {

@@ -18,6 +18,7 @@ use crate::model::CallOrigin;
 use crate::tool::{OutcomeKind, UPDATE_PLAN};
 use crate::{CallId, Content, Event, EventKind, MessageId, Outcome, Payload, PlanEntry, ToolContent, Worktree};
 
+/// One message of the conversation, as a model sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Message {
     User {
@@ -34,6 +35,7 @@ pub enum Message {
     },
 }
 
+/// One part of a model's response, in the order in which the model produced them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
     Thought(String),
@@ -49,6 +51,7 @@ pub enum Part {
     },
 }
 
+/// The outcome of one call, as the model sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallResult {
     pub call: CallId,

@@ -155,8 +155,8 @@ impl Eviction {
 
     /// Combines this eviction with another request. A deletion always wins. A session that a client
     /// closes is kept, even if it was about to be deleted because it was idle and empty.
-    fn and(self, wish: Eviction) -> Self {
-        match (self, wish) {
+    fn and(self, request: Eviction) -> Self {
+        match (self, request) {
             (Eviction::Certain(LogRetention::Delete), _) | (_, Eviction::Certain(LogRetention::Delete)) => {
                 Eviction::Certain(LogRetention::Delete)
             }
@@ -308,16 +308,16 @@ impl SessionTable {
         reason: EvictionReason,
         caller: CallerId,
     ) -> Vec<Effect> {
-        let wish = Eviction::new(retention, &reason);
+        let request = Eviction::new(retention, &reason);
         match (self.entries.get_mut(&id), retention) {
             (Some(SessionEntry::Live(incarnation)), _) => {
                 let incarnation = *incarnation;
                 let (done, waiting) = (vec![caller], Vec::new());
-                self.entries.insert(id, SessionEntry::Evicting { incarnation, eviction: wish, done, waiting });
+                self.entries.insert(id, SessionEntry::Evicting { incarnation, eviction: request, done, waiting });
                 vec![Effect::SendEviction { incarnation, reason }]
             }
             (Some(SessionEntry::Evicting { incarnation, eviction, done, .. }), _) => {
-                *eviction = eviction.and(wish);
+                *eviction = eviction.and(request);
                 done.push(caller);
                 vec![Effect::SendEviction { incarnation: *incarnation, reason }]
             }
@@ -396,17 +396,21 @@ impl SessionTable {
         let mut effects = Vec::new();
         for (id, entry) in &mut self.entries {
             let retention = if empty.contains(id) { LogRetention::DeleteIfEmpty } else { LogRetention::Keep };
-            let wish = Eviction::new(retention, &EvictionReason::Drain);
+            let request = Eviction::new(retention, &EvictionReason::Drain);
             match entry {
                 SessionEntry::Live(incarnation) => {
                     let incarnation = *incarnation;
                     effects.push(Effect::SendEviction { incarnation, reason: EvictionReason::Drain });
-                    *entry =
-                        SessionEntry::Evicting { incarnation, eviction: wish, done: Vec::new(), waiting: Vec::new() };
+                    *entry = SessionEntry::Evicting {
+                        incarnation,
+                        eviction: request,
+                        done: Vec::new(),
+                        waiting: Vec::new(),
+                    };
                 }
                 SessionEntry::Evicting { incarnation, eviction, waiting, .. } => {
                     if matches!(eviction, Eviction::IfUnused(_)) {
-                        *eviction = eviction.and(wish);
+                        *eviction = eviction.and(request);
                         let reason = EvictionReason::Drain;
                         effects.push(Effect::SendEviction { incarnation: *incarnation, reason });
                     }

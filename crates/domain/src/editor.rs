@@ -47,9 +47,9 @@ pub trait Editor: Send + Sync + 'static {
         Box::pin(std::future::ready(Err(EditorError::Refused("it shows no questions".to_owned()))))
     }
 
-    /// Notifies the editor that the user has finished what they were asked to do elsewhere. Does
+    /// Notifies the editor that the user has finished what they were asked to do on a page. Does
     /// not wait for an answer.
-    fn elicited_elsewhere(&self, _id: String) {}
+    fn complete_elicitation(&self, _id: String) {}
 }
 
 /// A range of lines in a file.
@@ -81,6 +81,7 @@ pub struct Elicitation {
     pub form: Form,
 }
 
+/// How the user is asked.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Form {
     /// Fields to fill in, described by the JSON Schema of an object.
@@ -124,6 +125,7 @@ pub struct TerminalExit {
     pub signal: Option<String>,
 }
 
+/// Why a request to the editor failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EditorError {
     /// The editor disconnected or did not answer in time. After a read, the caller falls back to

@@ -110,7 +110,9 @@ impl ToolCard {
         for content in &mut self.preview {
             match content {
                 ToolContent::Text { text } => *text = visible(text),
-                ToolContent::Diff { old, new, .. } => notes.extend(brought_in(old.as_deref().unwrap_or_default(), new)),
+                ToolContent::Diff { old, new, .. } => {
+                    notes.extend(added_invisible_characters(old.as_deref().unwrap_or_default(), new))
+                }
                 ToolContent::Image { .. } | ToolContent::Block { .. } | ToolContent::Terminal { .. } => {}
             }
         }
@@ -120,7 +122,7 @@ impl ToolCard {
 }
 
 /// Names the invisible characters that occur more often in the new text than in the old one.
-fn brought_in(old: &str, new: &str) -> Option<String> {
+fn added_invisible_characters(old: &str, new: &str) -> Option<String> {
     let mut counts: BTreeMap<char, i64> = BTreeMap::new();
     // Carriage returns are line ends in many files.
     let unseen = |text: &str| -> Vec<char> {

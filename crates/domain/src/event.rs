@@ -16,6 +16,7 @@ use crate::{
     PromptOrigin, Question, QuestionId, StopReason, ThoughtLevel, ToolCard, ToolContent, TurnId, Usage, Worktree,
 };
 
+/// One numbered entry of a session's log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     pub life: u32,
@@ -25,6 +26,7 @@ pub struct Event {
     pub kind: EventKind,
 }
 
+/// What happened, with everything that is needed to derive the state from the log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum EventKind {

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_configuration_spares_more_clients_and_leaves_out_more_for_all() {
+    fn the_configuration_can_exclude_clients_and_turn_extras_off_for_all() {
         let excluded = |name: &str, from: Option<&str>, below: Option<&str>| ClientExclusion {
             name: name.to_owned(),
             from: from.map(str::to_owned),

@@ -56,6 +56,7 @@ pub struct Record {
     pub receipt: Receipt,
 }
 
+/// The change that a record makes to the store.
 pub enum RecordEntry {
     /// Appends events in order, and replaces the summary with the one after the last event.
     Append { events: Vec<Arc<Event>>, meta: SessionMeta },
@@ -114,6 +115,7 @@ impl Drop for Receipt {
     }
 }
 
+/// Why the store could not do what was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HistoryError {
     /// The disk failed. Records that were not acknowledged may be submitted again.
@@ -140,6 +142,7 @@ pub struct ListQuery {
     pub limit: usize,
 }
 
+/// One page of a list of sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
     pub sessions: Vec<SessionMeta>,

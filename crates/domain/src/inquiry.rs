@@ -159,7 +159,7 @@ impl Inquiry {
 
     /// Whether the inquiry accepts an answer. An answer that allows without naming an option is not
     /// accepted.
-    pub fn takes(&self, answer: &Answer) -> bool {
+    pub fn accepts(&self, answer: &Answer) -> bool {
         match &answer.selection {
             Selection::Option(id) => {
                 id == DECLINE || self.read(&answer.selection, answer.words.as_deref()) != InquiryAnswer::Declined

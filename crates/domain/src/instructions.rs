@@ -12,6 +12,7 @@ use crate::{Approval, Content, Environment, Mode, ModelId, Payload};
 /// The address of the resource that carries changing facts to the model.
 const ENVIRONMENT: &str = "acpd:environment";
 
+/// The port to the instructions of the project and the user.
 pub trait Instructions: Send + Sync + 'static {
     /// Builds the system prompt of a model: how it should work, where it works, and the notes of
     /// the project and the user. It reads the files for every turn, so a changed file takes effect

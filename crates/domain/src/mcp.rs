@@ -148,6 +148,7 @@ impl McpServerSource {
     }
 }
 
+/// The state of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum ServerState {
@@ -200,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_shows_no_values() {
+    fn the_debug_output_of_a_server_shows_no_values() {
         let pair = |name: &str| vec![(name.to_owned(), "secret".to_owned())];
         let args = vec!["--token=secret".to_owned()];
         let stdio = McpTransport::Stdio { command: "serve".to_owned(), args, env: pair("TOKEN"), cwd: None };

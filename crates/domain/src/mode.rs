@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The tools that a session may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
@@ -88,6 +89,7 @@ impl Mode {
     }
 }
 
+/// When the user is asked before a tool runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Approval {
@@ -129,6 +131,7 @@ impl Approval {
     }
 }
 
+/// How much a model thinks before it answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ThoughtLevel {

@@ -34,7 +34,7 @@ pub struct ModelRequest {
 pub enum ToolUse {
     #[default]
     Allowed,
-    /// The model must answer in words. The tools are part of the request all the same: a provider
+    /// The model must answer in words. The tools are part of the request anyway: a provider
     /// caches them, and some refuse earlier calls without them.
     Forbidden,
 }
@@ -103,6 +103,7 @@ pub struct CallOrigin {
 /// recognises it and exits with the status for "no model configured".
 pub const NO_MODEL_CONFIGURED: &str = "No language model is configured";
 
+/// Why a request to a model failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct ModelError {
@@ -159,6 +160,7 @@ impl Price {
     }
 }
 
+/// One language model.
 pub trait Model: Send + Sync + 'static {
     fn info(&self) -> &ModelInfo;
 
@@ -213,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cached_tokens_are_priced_by_themselves() {
+    fn cached_tokens_have_their_own_price() {
         let price =
             Price { currency: "USD".to_owned(), input: 3.0, output: 15.0, cached_read: 0.3, cached_write: 3.75 };
         let usage =

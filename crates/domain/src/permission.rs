@@ -117,14 +117,14 @@ impl Question {
         let alike = self.options.iter().filter(|option| option.kind.allows() == choice.allows());
         alike.clone().find(|option| option.kind == choice).or_else(|| {
             // A one-time permission must not become a permanent one.
-            alike.clone().find(|option| !option.kind.is_for_good() || !choice.allows())
+            alike.clone().find(|option| !option.kind.is_permanent() || !choice.allows())
         })
     }
 
     /// Whether the question offers an answer.
-    pub fn takes(&self, answer: &Answer) -> bool {
+    pub fn accepts(&self, answer: &Answer) -> bool {
         match (&self.inquiry, &answer.selection) {
-            (Some(inquiry), _) => inquiry.takes(answer),
+            (Some(inquiry), _) => inquiry.accepts(answer),
             (None, Selection::Option(id)) => self.options.iter().any(|option| option.id == *id),
             (None, Selection::Decided(_)) => true,
         }
@@ -141,6 +141,7 @@ impl Question {
     }
 }
 
+/// One of the answers to a permission question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Choice {
@@ -166,7 +167,7 @@ impl Choice {
         Self::ALL.into_iter().find(|choice| choice.id() == id)
     }
 
-    pub(crate) fn is_for_good(self) -> bool {
+    pub(crate) fn is_permanent(self) -> bool {
         matches!(self, Choice::AllowAlways | Choice::RejectAlways)
     }
 
@@ -232,7 +233,7 @@ impl PermissionMemory {
     }
 
     /// Looks up a remembered answer. A rejection wins over a permission.
-    pub fn recall(&self, wanted: &Grant) -> Option<bool> {
+    pub fn lookup(&self, wanted: &Grant) -> Option<bool> {
         let mut found = None;
         for (grant, allow) in &self.rules {
             if grant.covers(wanted) {
@@ -267,7 +268,7 @@ pub fn decide(card: &ToolCard, rule: Option<Verdict>, approval: Approval, memory
         return Verdict::Ask;
     }
     let remembered = match &card.access {
-        Access::Ask { always: Some(grant) } => memory.recall(grant),
+        Access::Ask { always: Some(grant) } => memory.lookup(grant),
         Access::Ask { always: None } | Access::AskEveryTime | Access::Inquire(_) | Access::Free => None,
     };
     match (remembered, rule, approval) {
@@ -309,9 +310,9 @@ mod tests {
         let mut memory = PermissionMemory::default();
         memory.remember(command("git"), true);
         memory.remember(command("git push"), false);
-        assert_eq!(memory.recall(&command("git status")), Some(true));
-        assert_eq!(memory.recall(&command("git push --force")), Some(false));
-        assert_eq!(memory.recall(&command("cargo test")), None);
+        assert_eq!(memory.lookup(&command("git status")), Some(true));
+        assert_eq!(memory.lookup(&command("git push --force")), Some(false));
+        assert_eq!(memory.lookup(&command("cargo test")), None);
     }
 
     #[test]

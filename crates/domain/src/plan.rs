@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn near_names_of_a_status_are_understood() {
+    fn synonyms_of_a_status_are_understood() {
         for word in ["pending", "todo", "not_started", "blocked"] {
             assert_eq!(status(json!(word)), Ok(PlanStatus::Pending), "{word}");
         }

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn near_names_are_named() {
+    fn similar_names_are_suggested() {
         let names = ["anthropic/claude-sonnet-4-5", "openai/gpt-5", "rehearsal"];
         assert_eq!(nearest("claude-sonet-4.5", names), ["anthropic/claude-sonnet-4-5"]);
         assert_eq!(nearest("gpt5", names), ["openai/gpt-5"]);

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn an_environment_shows_no_values() {
+    fn the_debug_output_of_an_environment_shows_no_values() {
         let shown = format!("{:?}", environment(&[("OPENAI_API_KEY", "sk-secret")]));
         assert!(shown.contains("OPENAI_API_KEY") && !shown.contains("secret"), "{shown}");
     }

@@ -21,6 +21,7 @@ use crate::{
     SessionId, ThoughtLevel, Usage, Worktree,
 };
 
+/// Everything that is derived from the log of one session.
 #[derive(Clone, Debug)]
 pub struct SessionState {
     pub id: SessionId,

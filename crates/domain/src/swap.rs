@@ -19,6 +19,7 @@ use crate::worktree::{
 };
 use crate::{Environment, ModelId};
 
+/// A replaceable value.
 pub struct Swap<T>(RwLock<Arc<T>>);
 
 impl<T> Swap<T> {

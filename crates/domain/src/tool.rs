@@ -51,6 +51,7 @@ pub struct ToolRequest {
     pub input: Value,
 }
 
+/// What a tool does, for clients that show it and for rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolKind {
@@ -118,6 +119,7 @@ pub enum BackgroundChange {
     Ended { exit_code: Option<i32>, signal: Option<i32> },
 }
 
+/// A file that a call touches, and a line in it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Location {
     pub path: PathBuf,
@@ -125,6 +127,7 @@ pub struct Location {
     pub line: Option<u32>,
 }
 
+/// One piece of what a call shows to users.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToolContent {
@@ -188,6 +191,7 @@ pub struct Outcome {
     pub raw: Value,
 }
 
+/// How a call ended, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutcomeKind {
@@ -256,6 +260,7 @@ impl Outcome {
     }
 }
 
+/// One entry of the model's plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanEntry {
     pub content: String,

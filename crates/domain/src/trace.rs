@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_traceparent_is_read_by_the_letter_and_anything_else_is_none() {
+    fn only_a_valid_traceparent_is_read() {
         let (trace, parent) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7");
         let read = Trace { id: trace.to_owned(), parent: parent.to_owned() };
         for good in [format!("00-{trace}-{parent}-01"), format!("cc-{trace}-{parent}-01-what-else")] {

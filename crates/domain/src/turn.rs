@@ -9,6 +9,7 @@ use serde_json::Value;
 
 pub use self::response_calls::{CallStep, NextCall, NextStep, ResponseCalls};
 
+/// Why a turn ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
@@ -48,6 +49,7 @@ pub struct TurnFailure {
     pub data: Value,
 }
 
+/// What kind of failure ended a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {

@@ -25,7 +25,7 @@ pub struct Worktree {
 #[derive(Clone, Debug)]
 pub struct WorktreeRequest {
     pub session: SessionId,
-    /// The folder in which the session was opened. Its repository is the one that is meant.
+    /// The folder in which the session was opened. The request is about its repository.
     pub folder: PathBuf,
     /// The environment in which git runs.
     pub environment: Arc<Environment>,
@@ -113,6 +113,7 @@ pub struct WorktreeStatus {
     pub interrupted: Option<WorktreeError>,
 }
 
+/// The port to git worktrees.
 pub trait Worktrees: Send + Sync + 'static {
     /// Creates a worktree with this name, or with one derived from the session's id. Finds it again
     /// if it exists and belongs to the session or to no other.

@@ -97,7 +97,7 @@ impl ClientHandler for McpClientHandler {
             // repeat this at will.
             && let Some(editor) = self.shared.closes_page(id)
         {
-            editor.elicited_elsewhere(id.to_owned());
+            editor.complete_elicitation(id.to_owned());
         }
     }
 

@@ -98,7 +98,7 @@ impl ChildProtocol {
             }
             method::ELICITATION_COMPLETE => {
                 if let (Some(editor), Some(id)) = (&self.turn.editor, params["elicitationId"].as_str()) {
-                    editor.elicited_elsewhere(id.to_owned());
+                    editor.complete_elicitation(id.to_owned());
                 }
             }
             _ => tracing::debug!(agent = self.launch.agent, method, "an unknown notification"),

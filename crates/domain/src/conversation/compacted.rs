@@ -13,7 +13,7 @@ use crate::{CallId, Content, MessageId, Payload, PlanEntry};
 
 /// The number of bytes that a picture or a sound counts for among the kept messages, whatever its
 /// real size.
-const MEDIUM: usize = 6_400;
+const MEDIA_BYTES: usize = 6_400;
 
 /// The maximum number of characters of a command or a task in the list of background work.
 const LONGEST_WORK: usize = 200;
@@ -137,7 +137,7 @@ fn newest_of_user(messages: &[Arc<Message>], mut room: usize, mut has_facts: boo
 
 fn weight(block: &Content) -> usize {
     match &block.payload {
-        Payload::Image { .. } | Payload::Audio { .. } | Payload::BlobResource { .. } => MEDIUM,
+        Payload::Image { .. } | Payload::Audio { .. } | Payload::BlobResource { .. } => MEDIA_BYTES,
         Payload::Text { .. } | Payload::Link { .. } | Payload::TextResource { .. } => block.weight(),
     }
 }
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn of_too_many_messages_the_newest_are_kept_and_one_is_cut() {
+    fn only_the_newest_messages_are_kept_and_the_oldest_of_them_is_cut() {
         let long = "x".repeat(1_000);
         let log =
             [asked("a", "lost", ""), asked("b", &long, ""), asked("c", "kept", ""), said("d"), compacted("d", 300)];

@@ -135,8 +135,8 @@ impl Simulation {
                 let incarnation = self.spawn(id.clone());
                 self.send(Sender::Opener(incarnation), Input::Register { id, incarnation, permit: None });
             }
-            Action::Close(choice) => self.wish(choice, LogRetention::Keep),
-            Action::Delete(choice) => self.wish(choice, LogRetention::Delete),
+            Action::Close(choice) => self.request_eviction(choice, LogRetention::Keep),
+            Action::Delete(choice) => self.request_eviction(choice, LogRetention::Delete),
             Action::Drain => {
                 let caller = self.ticket();
                 self.drains.insert(caller);
@@ -232,7 +232,7 @@ impl Simulation {
         }
     }
 
-    fn wish(&mut self, choice: usize, retention: LogRetention) {
+    fn request_eviction(&mut self, choice: usize, retention: LogRetention) {
         let Some(id) = pick(self.known.clone(), choice) else { return };
         let caller = self.ticket();
         if retention == LogRetention::Delete {
@@ -297,12 +297,16 @@ impl Simulation {
             }
             Effect::RemoveServers { id } => assert!(!self.logs.contains_key(&id), "{id} is still there"),
             Effect::Confirm { caller, result } => {
-                let wish = self.evictions.remove(&caller).expect("a wish is confirmed once");
-                if result.is_ok() && wish.retention == LogRetention::Delete {
-                    assert!(!self.logs.contains_key(&wish.id), "the deletion of {} was confirmed too early", wish.id);
-                    self.deleted.insert(wish.id);
+                let request = self.evictions.remove(&caller).expect("a request is confirmed once");
+                if result.is_ok() && request.retention == LogRetention::Delete {
+                    assert!(
+                        !self.logs.contains_key(&request.id),
+                        "the deletion of {} was confirmed too early",
+                        request.id
+                    );
+                    self.deleted.insert(request.id);
                 }
-                if let Some(incarnation) = wish.ends.filter(|_| wish.retention == LogRetention::Keep) {
+                if let Some(incarnation) = request.ends.filter(|_| request.retention == LogRetention::Keep) {
                     assert!(!self.sessions.contains_key(&incarnation), "a session that was closed is in memory");
                 }
             }

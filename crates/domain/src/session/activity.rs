@@ -13,6 +13,7 @@ use crate::checkpoint::{Checkpoint, RestoreDirection};
 use crate::tool::ToolRequest;
 use crate::{CallId, MessageId, Mode, StopReason, TurnId, Usage};
 
+/// What a session is doing. Each variant excludes all others.
 #[derive(Debug, Default)]
 pub enum Activity {
     /// Nothing; a prompt starts at once.

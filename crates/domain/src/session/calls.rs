@@ -39,7 +39,7 @@ impl SessionMachine {
         let sub = agent.as_ref().and_then(|agent| running.agents.get(agent));
         let mode = sub.map(|sub| sub.mode);
         let reader = sub.map_or(RecallReader::Main, SubAgent::reader);
-        if let Some(reason) = sub.and_then(|sub| sub.why_not(&request.tool, self.policy.agents)) {
+        if let Some(reason) = sub.and_then(|sub| sub.refusal(&request.tool, self.policy.agents)) {
             let refusal = PlanRefusal { kind: ToolKind::Other, title: request.tool.clone(), reason };
             return self.record_refusal(call, message, request, refusal, agent);
         }

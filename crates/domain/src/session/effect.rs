@@ -18,6 +18,7 @@ use crate::{
     ToolCard, Trace, TurnId,
 };
 
+/// An instruction of the machine to the actor.
 pub enum Effect {
     /// Writes the event to the log and shows it on the Tail. The machine's state holds it already.
     Append(Arc<Event>),

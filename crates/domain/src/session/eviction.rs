@@ -19,7 +19,7 @@ pub struct Requester {
 
 impl Requester {
     /// The client's name, for a notice to the other clients.
-    pub fn who(&self) -> &str {
+    pub fn display_name(&self) -> &str {
         self.name.as_deref().unwrap_or("Another client")
     }
 
@@ -105,7 +105,7 @@ impl SessionMachine {
         };
         let others = self.clients.attached.values().any(|client| client.connection != by.connection);
         if !self.activity.is_idle() && others {
-            self.notice_passing(format!("{} {what} the session, and the turn was cancelled.", by.who()));
+            self.notice_passing(format!("{} {what} the session, and the turn was cancelled.", by.display_name()));
         }
     }
 

@@ -21,6 +21,7 @@ use crate::{
     PromptOrigin, QuestionId, StopReason, ToolCard, ToolContent, Trace, TurnFailure, TurnId, Usage, Verdict,
 };
 
+/// An event that the actor delivers to the machine.
 pub enum Input {
     /// The first input: the log is loaded, or there is none yet.
     Opened(SessionStart),

@@ -16,6 +16,7 @@ use crate::event::Setting;
 use crate::tool::BackgroundReport;
 use crate::{Durability, Event, EventKind, MessageId, Millis, SessionState};
 
+/// The rules and the state of one session.
 pub struct SessionMachine {
     pub(super) state: SessionState,
     pub(super) activity: Activity,

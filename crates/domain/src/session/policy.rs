@@ -57,6 +57,7 @@ impl Default for AgentLimits {
     }
 }
 
+/// How a session behaves as configured.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionPolicy {
     pub when_busy: BusyPolicy,

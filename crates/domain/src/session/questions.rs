@@ -100,7 +100,7 @@ impl SessionMachine {
             .filter(|_| !self.is_suspending())
             .collect();
         let [question] = open.as_slice() else { return Err(AnswerRefused::Ambiguous(open.len())) };
-        if self.open_question(question).is_some_and(|open| !open.takes(&answer)) {
+        if self.open_question(question).is_some_and(|open| !open.accepts(&answer)) {
             return Err(AnswerRefused::NoSuchOption);
         }
         self.settle_question(question.clone(), answer);

@@ -60,8 +60,8 @@ impl SessionMachine {
         self.consider_eviction();
     }
 
-    /// Tells the model of a fork that it works in another folder than the original did, whose
-    /// conversation it has.
+    /// Informs the model of a fork that its working folder differs from that of the original
+    /// session, whose conversation it continues.
     fn announce_folder(&mut self, original: &Path) {
         let folder = self.state.folders.cwd.clone();
         if folder != original && !self.state.conversation.messages().is_empty() {
@@ -95,7 +95,7 @@ impl SessionMachine {
         self.apply_unattended_policy_after(RECONNECT_GRACE);
     }
 
-    /// Explains why a turn ends that waits only for answers to questions of its sub-agents. Their
+    /// Explains why a turn that waits only for answers to questions of its sub-agents ends. Their
     /// conversations are not in the log, so they could not be continued.
     pub(super) fn explain_lost_question(&mut self) {
         if self.state.open.turn.is_some() && !self.state.open.questions.is_empty() && !self.state.is_waiting() {

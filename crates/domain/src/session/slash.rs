@@ -23,6 +23,7 @@ pub const COMMANDS: [(&str, &str, Option<&str>); 10] = [
     ),
 ];
 
+/// A built-in slash command, with its arguments.
 #[derive(Debug, PartialEq, Eq)]
 pub enum SlashCommand {
     Help,

@@ -78,7 +78,7 @@ impl SubAgent {
     }
 
     /// Returns why the sub-agent may not use a tool, as a text for its model.
-    pub(super) fn why_not(&self, tool: &str, limits: AgentLimits) -> Option<String> {
+    pub(super) fn refusal(&self, tool: &str, limits: AgentLimits) -> Option<String> {
         if tool == AGENT && self.depth >= limits.depth {
             return Some("a sub-agent has no sub-agents; do the work yourself".to_owned());
         }
@@ -126,17 +126,17 @@ impl SubAgents {
         self.working.values_mut().chain(queued).find(|sub| sub.id == *id)
     }
 
-    /// The call that the first sub-agent works on that may start from the queue.
+    /// The call of the first queued sub-agent that may start.
     fn next_call(&self, limits: AgentLimits) -> Option<&CallId> {
         Some(&self.queued[self.next_at(limits)?].agent.call)
     }
 
-    /// Takes the first sub-agent that may start from the queue.
+    /// Takes the first queued sub-agent that may start.
     fn next(&mut self, limits: AgentLimits) -> Option<Queued> {
         self.queued.remove(self.next_at(limits)?)
     }
 
-    /// The place of the first sub-agent that may start from the queue. Only sub-agents of the same
+    /// The index in the queue of the first sub-agent that may start. Only sub-agents of the same
     /// depth are compared, because one that waits for its own sub-agent must not keep that one from
     /// starting.
     fn next_at(&self, limits: AgentLimits) -> Option<usize> {
@@ -156,16 +156,16 @@ impl SubAgents {
     }
 
     /// Returns a sub-agent and, recursively, all sub-agents that work for it.
-    fn family(&self, turn: &TurnId) -> Vec<TurnId> {
-        let mut family = vec![turn.clone()];
+    fn with_descendants(&self, turn: &TurnId) -> Vec<TurnId> {
+        let mut with_descendants = vec![turn.clone()];
         let mut at = 0;
-        while at < family.len() {
-            let parent = family[at].clone();
+        while at < with_descendants.len() {
+            let parent = with_descendants[at].clone();
             let children = self.working.iter().filter(|(_, sub)| sub.parent.as_ref() == Some(&parent));
-            family.extend(children.map(|(turn, _)| turn.clone()));
+            with_descendants.extend(children.map(|(turn, _)| turn.clone()));
             at += 1;
         }
-        family
+        with_descendants
     }
 }
 
@@ -343,7 +343,7 @@ impl SessionMachine {
     /// for the model.
     pub(super) fn end_agent(&mut self, turn: &TurnId, mut outcome: Outcome, resumable: bool) {
         let Some(running) = self.activity.running_mut() else { return };
-        let family = running.agents.family(turn);
+        let with_descendants = running.agents.with_descendants(turn);
         let Some(sub) = running.agents.working.remove(turn) else { return };
         let SubAgent { id, waiting, background, steps, record, .. } = sub;
         outcome = outcome.with_raw(serde_json::json!({ "steps": steps.len() }));
@@ -352,7 +352,7 @@ impl SessionMachine {
             outcome.text.push_str(&format!("\n\n[To ask this sub-agent more, give `id`: \"{id}\" and another task.]"));
         }
         self.hand_over(id.clone(), waiting, background, outcome);
-        self.dismiss_agents(family);
+        self.dismiss_agents(with_descendants);
         if resumable {
             if let Some(oldest) = self.agents.keep(record) {
                 self.effect(Effect::ForgetAgent(oldest));
@@ -450,11 +450,11 @@ impl SessionMachine {
     /// Ends sub-agents whose reports are not needed any more, and their running calls.
     pub(super) fn dismiss_agents(&mut self, agents: Vec<TurnId>) {
         let Some(running) = self.activity.running_mut() else { return };
-        let dismissed: Vec<TurnId> = agents.iter().flat_map(|turn| running.agents.family(turn)).collect();
+        let dismissed: Vec<TurnId> = agents.iter().flat_map(|turn| running.agents.with_descendants(turn)).collect();
         running.agents.working.retain(|turn, _| !dismissed.contains(turn));
-        let has_left = |turn: Option<&TurnId>| turn.is_some_and(|turn| dismissed.contains(turn));
-        running.agents.queued.retain(|queued| !has_left(queued.agent.parent.as_ref()));
-        let theirs = running.calls.iter().filter(|(_, call)| has_left(call.agent.as_ref()));
+        let is_dismissed = |turn: Option<&TurnId>| turn.is_some_and(|turn| dismissed.contains(turn));
+        running.agents.queued.retain(|queued| !is_dismissed(queued.agent.parent.as_ref()));
+        let theirs = running.calls.iter().filter(|(_, call)| is_dismissed(call.agent.as_ref()));
         let calls: Vec<CallId> = theirs.map(|(call, _)| call.clone()).collect();
         for agent in dismissed {
             self.effect(Effect::DropAgent(agent));

@@ -196,7 +196,7 @@ impl SessionMachine {
         let is_of_another = self.state.open.turn.as_ref().is_some_and(|turn| !by.sent(&turn.origin));
         let can_be_cancelled = !matches!(self.activity, Activity::Idle | Activity::Closing | Activity::Stopping(..));
         if is_of_another && can_be_cancelled {
-            self.notice_passing(format!("{} cancelled the turn.", by.who()));
+            self.notice_passing(format!("{} cancelled the turn.", by.display_name()));
         }
         self.queue.give_up();
         self.stop_turn(StopReason::Cancelled);

@@ -91,11 +91,11 @@ impl SessionMachine {
     fn record_restored(&mut self, turn: TurnId, direction: RestoreDirection, files: &[Restored]) {
         let done = files.iter().filter(|file| file.left.is_none()).map(|file| file.path.clone()).collect();
         self.append(EventKind::Restored { message: MessageId::new(), turn, way: direction, files: done });
-        self.notice(words(direction, files));
+        self.notice(describe(direction, files));
     }
 }
 
-fn words(direction: RestoreDirection, files: &[Restored]) -> String {
+fn describe(direction: RestoreDirection, files: &[Restored]) -> String {
     let mut lines = Vec::new();
     for Restored { path, left } in files {
         let path = path.display();

@@ -126,7 +126,7 @@ pub fn describe(worktree: Option<&Worktree>, status: &WorktreeStatus) -> String 
     lines.join("\n")
 }
 
-/// Says which worktrees belong to sessions that no longer exist, and what can be done with them.
+/// Lists the worktrees whose sessions no longer exist, with what can be done with them.
 pub fn abandoned(others: &[OtherWorktree]) -> Option<String> {
     let gone: Vec<&str> = others.iter().filter(|other| other.owner_is_gone).map(|other| other.name.as_str()).collect();
     let first = gone.first()?;

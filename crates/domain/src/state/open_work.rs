@@ -13,8 +13,9 @@ use crate::{
 };
 
 /// The outcome of a call that the model did not finish writing.
-const NOT_WHOLE: &str = "This call was not run: the answer broke off before the call was complete.";
+const INCOMPLETE_CALL: &str = "This call was not run: the answer broke off before the call was complete.";
 
+/// The open parts of a session.
 #[derive(Clone, Debug, Default)]
 pub struct OpenWork {
     pub turn: Option<OpenTurn>,
@@ -298,7 +299,7 @@ impl OpenWork {
     pub(crate) fn dropping(&self, kept: &[RequestedCall]) -> Vec<EventKind> {
         let is_kept = |call: &CallId| kept.iter().any(|requested| requested.call == *call);
         let dropped = self.begun.keys().filter(|call| !is_kept(call));
-        dropped.map(|call| never_run(call, OutcomeKind::Interrupted, NOT_WHOLE)).collect()
+        dropped.map(|call| never_run(call, OutcomeKind::Interrupted, INCOMPLETE_CALL)).collect()
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) struct RepeatedCalls {
 
 impl RepeatedCalls {
     /// The message that the model receives instead of an outcome, if this call should not run.
-    pub(super) fn why_not(&self, request: &ToolRequest) -> Option<String> {
+    pub(super) fn refusal(&self, request: &ToolRequest) -> Option<String> {
         if self.failures.iter().any(|(failed, times)| failed == request && *times >= SAME_FAILURES) {
             return Some(format!(
                 "This call has failed {SAME_FAILURES} times with the same input, and nothing was changed in between. It was \
@@ -41,7 +41,7 @@ impl RepeatedCalls {
 
     /// Notes the outcome of a call. A call that was not run changes nothing.
     pub(super) fn note(&mut self, request: ToolRequest, failed: bool, only_reads: bool, outcome: &str) {
-        if self.why_not(&request).is_some() {
+        if self.refusal(&request).is_some() {
             return;
         }
         if failed {
@@ -80,27 +80,27 @@ mod tests {
     fn the_same_call_with_the_same_outcome_is_stopped_after_four_times_in_a_row() {
         let mut calls = RepeatedCalls::default();
         for _ in 0..4 {
-            assert_eq!(calls.why_not(&request("bash", 1)), None);
+            assert_eq!(calls.refusal(&request("bash", 1)), None);
             calls.note(request("bash", 1), false, false, "out");
         }
-        assert!(calls.why_not(&request("bash", 1)).is_some());
-        assert_eq!(calls.why_not(&request("bash", 2)), None);
+        assert!(calls.refusal(&request("bash", 1)).is_some());
+        assert_eq!(calls.refusal(&request("bash", 2)), None);
         calls.note(request("bash", 1), true, false, "was not run");
-        assert!(calls.why_not(&request("bash", 1)).is_some(), "it stays stopped");
+        assert!(calls.refusal(&request("bash", 1)).is_some(), "it stays stopped");
         calls.note(request("read_file", 1), false, true, "text");
-        assert_eq!(calls.why_not(&request("bash", 1)), None, "another call came in between");
+        assert_eq!(calls.refusal(&request("bash", 1)), None, "another call came in between");
     }
 
     #[test]
-    fn another_outcome_or_a_tool_that_waits_is_no_loop() {
+    fn another_outcome_or_a_tool_that_waits_is_not_a_loop() {
         let mut calls = RepeatedCalls::default();
         for n in 0..9 {
             calls.note(request("bash", 1), false, false, &n.to_string());
-            assert_eq!(calls.why_not(&request("bash", 1)), None);
+            assert_eq!(calls.refusal(&request("bash", 1)), None);
         }
         for _ in 0..9 {
             calls.note(request("bash_output", 1), false, true, "nothing new");
-            assert_eq!(calls.why_not(&request("bash_output", 1)), None);
+            assert_eq!(calls.refusal(&request("bash_output", 1)), None);
         }
     }
 }

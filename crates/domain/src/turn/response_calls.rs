@@ -11,6 +11,7 @@ use crate::plan::read_plan;
 use crate::tool::{AGENT, ToolRequest, ToolSpec, UPDATE_PLAN};
 use crate::{CallId, PlanEntry};
 
+/// The calls of one response, and how far they have got.
 #[derive(Debug, Default)]
 pub struct ResponseCalls {
     /// The calls of this response as the model requested them.
@@ -119,7 +120,7 @@ impl ResponseCalls {
     }
 
     fn step(&self, request: &ToolRequest) -> CallStep {
-        if let Some(reason) = self.refusal.clone().or_else(|| self.repeated.why_not(request)) {
+        if let Some(reason) = self.refusal.clone().or_else(|| self.repeated.refusal(request)) {
             return CallStep::Refuse(reason);
         }
         match (request.tool == UPDATE_PLAN).then(|| read_plan(&request.input)) {
