@@ -42,7 +42,7 @@ use wire::client_requests::Answered;
 use wire::decode::permission::PermissionReply;
 use wire::inquiries;
 use wire::request::Delivery;
-use wire::rpc::{self, Incoming, Pending, RequestHeader};
+use wire::rpc::{self, Incoming, PendingRequests, RequestHeader};
 use wire::{ClientCapabilities, ClientNotification, Id, ProtocolVersion, RpcError};
 
 use attachment::{Attachment, CommandsChanged, CursorYield};
@@ -170,7 +170,7 @@ struct Prompts {
 #[derive(Default)]
 struct OwnRequests {
     /// Requests that the client has not answered.
-    pending: Pending<OwnRequest>,
+    pending: PendingRequests<OwnRequest>,
     /// Questions of MCP servers to the user at this client.
     elicitations: Arc<Elicitations>,
 }
@@ -323,7 +323,7 @@ impl Connection {
 
     fn handle_message(&mut self, message: Incoming, ctx: &mut Context<Self>) {
         match message {
-            Incoming::Request { id, heading: RequestHeader { method, trace }, call } => {
+            Incoming::Request { id, header: RequestHeader { method, trace }, call } => {
                 tracing::debug!(parent: &self.span, method, ?id, ?trace, "request");
                 let full = self.requests.is_full();
                 self.requests.open(id.clone(), call.as_ref().ok(), trace);

@@ -376,7 +376,7 @@ impl Connection {
 
     fn close_session(&mut self, id: Id, session: SessionId, ctx: &mut Context<Self>) {
         if !self.attachments.contains_key(&session) {
-            let closed = match self.version().closes_what_is_not_open() {
+            let closed = match self.version().allows_closing_unopened_sessions() {
                 true => Ok(json!({})),
                 false => Err(RpcError::unknown_session()),
             };

@@ -20,19 +20,19 @@ pub fn made_absolute(frame: &[u8], absolute: impl Fn(&str) -> Option<String>) ->
         return None;
     }
     let [cwd, roots] = shallow::fields(params?.get(), ["cwd", "additionalDirectories"]).ok()?;
-    let cwd = cwd.and_then(|raw| Some((place(text, raw), path(raw, &absolute)?)));
-    let roots = roots.and_then(|raw| Some((place(text, raw), paths(raw, &absolute)?)));
+    let cwd = cwd.and_then(|raw| Some((byte_range(text, raw), path(raw, &absolute)?)));
+    let roots = roots.and_then(|raw| Some((byte_range(text, raw), paths(raw, &absolute)?)));
     let mut changes: Vec<(Range<usize>, Value)> = cwd.into_iter().chain(roots).collect();
     if changes.is_empty() {
         return None;
     }
-    changes.sort_by_key(|(place, _)| place.start);
+    changes.sort_by_key(|(range, _)| range.start);
     let mut changed = BytesMut::with_capacity(frame.len() + 256);
     let mut end = 0;
-    for (place, value) in changes {
-        changed.extend_from_slice(&frame[end..place.start]);
+    for (range, value) in changes {
+        changed.extend_from_slice(&frame[end..range.start]);
         changed.extend_from_slice(value.to_string().as_bytes());
-        end = place.end;
+        end = range.end;
     }
     changed.extend_from_slice(&frame[end..]);
     Some(changed.freeze())
@@ -51,7 +51,7 @@ fn names_folders(method: &str) -> bool {
 }
 
 /// The byte range of `part` in `text`, from which it was borrowed.
-fn place(text: &str, part: &RawValue) -> Range<usize> {
+fn byte_range(text: &str, part: &RawValue) -> Range<usize> {
     let start = part.get().as_ptr() as usize - text.as_ptr() as usize;
     start..start + part.get().len()
 }

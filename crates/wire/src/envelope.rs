@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_update_shows_its_session_and_place() {
+    fn an_update_shows_its_session_and_position() {
         let frame = br#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"_meta":{"acpd":{"at":[9,9]}}},"_meta":{"acpd":{"at":[1,42]}}}}"#;
         let envelope = Envelope::read(frame).unwrap();
         assert!(envelope.id.is_none());
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_shapes_are_seen_as_nothing_rather_than_refused() {
+    fn fields_of_odd_shapes_count_as_missing() {
         let odd = Envelope::read(br#"{"id":null,"method":7,"params":[1],"result":1}"#).unwrap();
         assert_eq!(odd.id.map(RawValue::get), Some("null"));
         assert!(odd.method.is_none() && odd.session.is_none() && odd.at.is_none() && !odd.is_reply);

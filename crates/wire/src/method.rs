@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_without_a_test_or_a_reason_is_none() {
+    fn a_row_without_a_test_or_a_reason_does_not_count() {
         assert!(has_row("| `a/b` | works | `it_does_what_it_says` |", "a/b"));
         assert!(has_row("| `a/b`, `c` | not offered: nobody has asked for it |", "c"));
         for page in ["`a/b`", "| `a/b` | works | |", "| `a/b` | not offered: |", "| x | `a/b` `it_does_what_it_says` |"]

@@ -72,7 +72,7 @@ impl ProtocolVersion {
     }
 
     /// Whether closing a session that the client does not have open succeeds.
-    pub fn closes_what_is_not_open(self) -> bool {
+    pub fn allows_closing_unopened_sessions(self) -> bool {
         match self {
             Self::V1 => false,
             Self::V2 => true,

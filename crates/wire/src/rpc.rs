@@ -1,4 +1,4 @@
-//! JSON-RPC: tells requests, replies and notifications apart, and writes them.
+//! JSON-RPC: distinguishes requests, replies and notifications, and writes them.
 //!
 //! It does not know what a method means; that is the decoder's job.
 
@@ -35,7 +35,7 @@ pub struct Id(Arc<str>);
 pub enum Incoming {
     Request {
         id: Id,
-        heading: RequestHeader,
+        header: RequestHeader,
         call: Result<ClientRequest, RpcError>,
     },
     Notification(ClientNotification),
@@ -311,15 +311,15 @@ pub fn read_as(version: ProtocolVersion, frame: &[u8]) -> Incoming {
     match Message::open(frame) {
         Message::Request { id, method, params } => {
             let call = version.request(&method, params);
-            let heading = RequestHeader { method: method.into_owned(), trace: params.and_then(trace) };
-            Incoming::Request { id, heading, call }
+            let header = RequestHeader { method: method.into_owned(), trace: params.and_then(trace) };
+            Incoming::Request { id, header, call }
         }
         Message::Notification { method, params } => Incoming::Notification(notification::read(&method, params)),
         Message::Reply { id, result } => {
             Incoming::Reply { id, result: result.map(RawValue::to_owned).map_err(RpcError::from_reply) }
         }
         Message::Malformed { id: Some(id), error } => {
-            Incoming::Request { id, heading: RequestHeader::default(), call: Err(error) }
+            Incoming::Request { id, header: RequestHeader::default(), call: Err(error) }
         }
         Message::Malformed { id: None, error } => Incoming::Malformed(error),
     }
@@ -435,15 +435,15 @@ fn or_null(message: &mut Vec<u8>, key: &str, value: &impl Serialize) {
 
 /// Our own requests that have no answer yet.
 #[derive(Debug)]
-pub struct Pending<T>(HashMap<Id, T>);
+pub struct PendingRequests<T>(HashMap<Id, T>);
 
-impl<T> Default for Pending<T> {
+impl<T> Default for PendingRequests<T> {
     fn default() -> Self {
         Self(HashMap::new())
     }
 }
 
-impl<T> Pending<T> {
+impl<T> PendingRequests<T> {
     pub fn insert(&mut self, id: Id, what: T) {
         self.0.insert(id, what);
     }

@@ -82,8 +82,8 @@ impl ChildRequest {
             _ => return Err(RpcError::method_not_found(method)),
         }?;
         // A question to the user may be about a request instead of a session.
-        let is_free = matches!(request, Self::Elicit(_)) && params["sessionId"].is_null();
-        if !is_free && params["sessionId"].as_str() != Some(session) {
+        let may_lack_session = matches!(request, Self::Elicit(_)) && params["sessionId"].is_null();
+        if !may_lack_session && params["sessionId"].as_str() != Some(session) {
             return Err(RpcError::invalid_params("sessionId", "Must be the session that is open"));
         }
         Ok(request)

@@ -30,7 +30,7 @@ pub struct SecondVersion {
     messages: Messages,
     calls: Calls,
     /// Open permission questions about something that is not a call.
-    asked: Vec<Asked>,
+    asked: Vec<SubjectQuestion>,
     /// The session that is being resumed.
     resumed: Value,
     /// Messages of version 1 that precede the next one of the child.
@@ -39,7 +39,7 @@ pub struct SecondVersion {
 
 /// A permission question whose subject is not a call.
 #[derive(Debug)]
-struct Asked {
+struct SubjectQuestion {
     /// The id of the request.
     id: Value,
     session: Value,
@@ -98,9 +98,9 @@ impl SecondVersion {
             }
             Some(_) => messages.push(message),
             None => match self.turn.handle_answer(&message) {
-                turn::Answer::Other => messages.extend(self.translate_answer(message)),
-                turn::Answer::Inserted => {}
-                turn::Answer::Ended(answer) => messages.push(answer),
+                turn::AnswerMeaning::Other => messages.extend(self.translate_answer(message)),
+                turn::AnswerMeaning::Inserted => {}
+                turn::AnswerMeaning::Ended(answer) => messages.push(answer),
             },
         }
         messages
@@ -126,8 +126,8 @@ impl SecondVersion {
 
     /// Completes the call that stood for the subject of a question, which is answered.
     fn settle(&mut self, id: &Value) {
-        let Some(place) = self.asked.iter().position(|asked| asked.id == *id) else { return };
-        let Asked { session, call, .. } = self.asked.swap_remove(place);
+        let Some(at) = self.asked.iter().position(|asked| asked.id == *id) else { return };
+        let SubjectQuestion { session, call, .. } = self.asked.swap_remove(at);
         let update = json!({ "sessionUpdate": "tool_call_update", "toolCallId": call, "status": "completed" });
         self.due.push(notification(&session, &update));
     }
@@ -181,7 +181,11 @@ impl SecondVersion {
         if !call["toolCallId"].is_string() {
             let made = CallId::new();
             if self.asked.len() < ASKED {
-                self.asked.push(Asked { id: id.clone(), session: params["sessionId"].clone(), call: made.clone() });
+                self.asked.push(SubjectQuestion {
+                    id: id.clone(),
+                    session: params["sessionId"].clone(),
+                    call: made.clone(),
+                });
             }
             call["toolCallId"] = json!(made);
             if let Some(reason) = params["description"].as_str() {

@@ -25,11 +25,11 @@ pub(crate) fn request(method: &str, params: Option<&RawValue>) -> Option<Result<
         method::RELOAD => Ok(ClientRequest::Reload),
         method::RESTART => read().and_then(restart),
         method::RESUME => read().and_then(resume),
-        method::CANCEL => read().and_then(|params| steer(params, |_| Ok(SessionAction::Cancel))),
-        method::ANSWER => read().and_then(|params| steer(params, answer)),
-        method::CLOSE => read().and_then(|params| steer(params, |_| Ok(SessionAction::Close))),
-        method::DELETE => read().and_then(|params| steer(params, |_| Ok(SessionAction::Delete))),
-        method::RENAME => read().and_then(|params| steer(params, rename)),
+        method::CANCEL => read().and_then(|params| session_action(params, |_| Ok(SessionAction::Cancel))),
+        method::ANSWER => read().and_then(|params| session_action(params, answer)),
+        method::CLOSE => read().and_then(|params| session_action(params, |_| Ok(SessionAction::Close))),
+        method::DELETE => read().and_then(|params| session_action(params, |_| Ok(SessionAction::Delete))),
+        method::RENAME => read().and_then(|params| session_action(params, rename)),
         method::EXPORT => read().and_then(export),
         method::UNDO => read().and_then(undo),
         method::SESSION => {
@@ -66,7 +66,7 @@ fn flag(params: &mut Params, name: &str) -> Result<bool, RpcError> {
     }
 }
 
-fn steer(
+fn session_action(
     mut params: Params,
     how: impl FnOnce(&mut Params) -> Result<SessionAction, RpcError>,
 ) -> Result<ClientRequest, RpcError> {

@@ -50,7 +50,7 @@ fn bytes_that_are_not_utf8_are_a_parse_error() {
 }
 
 #[test]
-fn ids_come_back_as_they_were_and_other_things_are_no_ids() {
+fn ids_are_sent_back_as_written_and_other_values_are_refused() {
     check(
         &[
             r#"{"id":1.0,"method":"x"}"#,
@@ -112,8 +112,8 @@ fn replies_and_notifications_are_distinguished_from_requests() {
 }
 
 #[test]
-fn string_ids_are_equal_when_they_say_the_same() {
-    let mut pending = Pending::default();
+fn string_ids_with_the_same_text_are_equal() {
+    let mut pending = PendingRequests::default();
     pending.insert(Id::from_text("naïve/1"), 1);
     let Incoming::Reply { id, .. } = read(r#"{"id":"na\u00efve\/1","result":{}}"#.as_bytes()) else { panic!() };
     assert_eq!(pending.take(&id), Some(1));
@@ -251,13 +251,13 @@ proptest! {
 }
 
 #[test]
-fn a_request_heading_has_its_method_and_trace() {
-    let heading = |frame: &str| match read(frame.as_bytes()) {
-        Incoming::Request { heading: RequestHeader { method, trace }, .. } => format!("{method} {trace:?}"),
+fn a_request_header_has_its_method_and_trace() {
+    let header = |frame: &str| match read(frame.as_bytes()) {
+        Incoming::Request { header: RequestHeader { method, trace }, .. } => format!("{method} {trace:?}"),
         other => panic!("{other:?}"),
     };
     let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    let with = |meta: &str| heading(&format!(r#"{{"id":1,"method":"session/list","params":{{"_meta":{meta}}}}}"#));
+    let with = |meta: &str| header(&format!(r#"{{"id":1,"method":"session/list","params":{{"_meta":{meta}}}}}"#));
     assert_eq!(
         with(&format!(r#"{{"other":1,"traceparent":"{parent}"}}"#)),
         "session/list Some(0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331)"
@@ -267,6 +267,6 @@ fn a_request_heading_has_its_method_and_trace() {
     }
     // It counts only where the protocol puts it.
     let elsewhere = format!(r#"{{"id":1,"method":"x","params":{{"traceparent":"{parent}"}}}}"#);
-    assert_eq!(heading(&elsewhere), "x None");
-    assert_eq!(heading(r#"{"id":1,"method":7}"#), " None");
+    assert_eq!(header(&elsewhere), "x None");
+    assert_eq!(header(r#"{"id":1,"method":7}"#), " None");
 }

@@ -87,7 +87,7 @@ impl Translator {
     /// The first messages for a client that starts at event `next`: the open calls, unless it has
     /// seen them, and the unanswered earlier questions.
     pub fn catch_up(&mut self, seen: PriorView, next: u64) -> Vec<Outbound> {
-        let mut said = Vec::new();
+        let mut outbound = Vec::new();
         for (id, open) in self.calls.iter().filter(|(id, _)| !self.hidden.contains(id)) {
             // Either way the client knows the call from here on, and later events only update it.
             self.announced.insert(id.clone());
@@ -96,11 +96,11 @@ impl Translator {
             }
             let announced = announced(id, open);
             let params = ChunkParams::new(&self.session, &announced, None);
-            said.push(Outbound::Update(rpc::notification(method::SESSION_UPDATE, &params)));
+            outbound.push(Outbound::Update(rpc::notification(method::SESSION_UPDATE, &params)));
         }
         let before = self.open_questions.iter().filter(|open| open.at < next);
-        said.extend(before.map(|open| self.question(&open.question)));
-        said
+        outbound.extend(before.map(|open| self.question(&open.question)));
+        outbound
     }
 
     fn is_own(&self, origin: &PromptOrigin) -> bool {
@@ -136,7 +136,7 @@ impl Translator {
             EventKind::CallPaused { call } if self.hidden.remove(call) => {
                 let runs = self.update_call(event, call, acp::ToolCallStatus::InProgress, None, None);
                 // The last update for an event carries its position.
-                let shown = self.revealed(call).map(|announced| self.unplaced(&announced));
+                let shown = self.revealed(call).map(|announced| self.update_without_position(&announced));
                 shown.into_iter().chain([runs]).collect()
             }
             EventKind::AgentText { message, text } => {
@@ -187,11 +187,11 @@ impl Translator {
             }
             EventKind::TurnEnded { turn, origin, message, reason, usage, steering } => {
                 // No position: a reader that was cut off before the answer must start again here.
-                let ended = self.compactions.turn_ended(reason).map(|ended| self.unplaced(&ended));
-                let mut said: Vec<Outbound> = ended.into_iter().collect();
-                said.extend(self.turn_ended(turn, origin, message.as_ref(), reason, usage));
-                said.extend(steering.iter().map(|joined| self.joined_turn_ended(joined, reason, usage)));
-                said
+                let ended = self.compactions.turn_ended(reason).map(|ended| self.update_without_position(&ended));
+                let mut outbound: Vec<Outbound> = ended.into_iter().collect();
+                outbound.extend(self.turn_ended(turn, origin, message.as_ref(), reason, usage));
+                outbound.extend(steering.iter().map(|joined| self.joined_turn_ended(joined, reason, usage)));
+                outbound
             }
             EventKind::TurnStarted { turn, origin } => {
                 self.own_turn = self.is_own(origin).then(|| turn.clone());
@@ -297,10 +297,10 @@ impl Translator {
             // Without content the client keeps what it shows.
             (true, true) => None,
         };
-        let said = self.update_call(event, call, status, content, Some(content::raw_output(outcome)));
+        let outbound = self.update_call(event, call, status, content, Some(content::raw_output(outcome)));
         self.calls.remove(call);
         self.announced.remove(call);
-        said
+        outbound
     }
 
     fn update_call(
@@ -387,16 +387,16 @@ impl Translator {
         reason: &StopReason,
         usage: &Usage,
     ) -> Vec<Outbound> {
-        let mut said = Vec::new();
+        let mut outbound = Vec::new();
         if let StopReason::Failed(failure) = reason {
             // No position: a reader that was cut off before the answer must start again here.
-            said.push(self.text_chunk(Speaker::Agent, &failure.message, turn.as_str(), None));
+            outbound.push(self.text_chunk(Speaker::Agent, &failure.message, turn.as_str(), None));
         }
         let answer = self.prompt_answer(reason, usage, message);
         self.own_turn = None;
-        said.push(Outbound::TurnOver { turn: turn.clone() });
-        said.push(Outbound::Answer { turn: turn.clone(), origin: origin.clone(), answer });
-        said
+        outbound.push(Outbound::TurnOver { turn: turn.clone() });
+        outbound.push(Outbound::Answer { turn: turn.clone(), origin: origin.clone(), answer });
+        outbound
     }
 
     /// The answer to a prompt that joined the turn, at the end of that turn.
@@ -434,7 +434,8 @@ impl Translator {
         Outbound::Update(rpc::notification(method::SESSION_UPDATE, &params))
     }
 
-    fn unplaced(&self, update: &impl Serialize) -> Outbound {
+    /// An update that carries no position, because another message for the same event follows it.
+    fn update_without_position(&self, update: &impl Serialize) -> Outbound {
         Outbound::Update(rpc::notification(method::SESSION_UPDATE, &ChunkParams::new(&self.session, update, None)))
     }
 

@@ -63,7 +63,7 @@ pub struct Translator {
     /// What works in the background, by its handle.
     background: BTreeMap<String, BackgroundWork>,
     /// Whether the client starts after the last event and has seen nothing before it.
-    starts_blind: bool,
+    starts_at_head: bool,
     compactions: Compactions,
     /// The state that the client received last.
     sent: State,
@@ -122,7 +122,7 @@ impl Translator {
             turn,
             stopped: None,
             background: attach.background,
-            starts_blind: next == attach.head + 1,
+            starts_at_head: next == attach.head + 1,
             compactions: Compactions::default(),
             sent: State::default(),
         };
@@ -142,7 +142,7 @@ impl Translator {
     /// it has received them from the log, and the current state, which may name them.
     pub fn preface(&mut self) -> Vec<Vec<u8>> {
         let mut updates = Vec::new();
-        if std::mem::take(&mut self.starts_blind) {
+        if std::mem::take(&mut self.starts_at_head) {
             updates.extend(self.background.values().flat_map(|work| calls::in_background(work, &self.cwd)));
             for (id, call) in self.calls.iter().filter(|(id, _)| !self.hidden.contains(id)) {
                 updates.push(announced(id, &call.card));

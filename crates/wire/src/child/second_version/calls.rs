@@ -73,7 +73,7 @@ impl Calls {
             update["content"] = call.content.iter().map(|piece| self.translate_content(piece)).collect();
             call.reported = call.size;
         }
-        place(&mut call, &mut update);
+        add_locations(&mut call, &mut update);
         let is_over = matches!(update["status"].as_str(), Some("completed" | "failed" | "cancelled"));
         translate_status(&mut update);
         if !is_over && !is_full {
@@ -196,8 +196,9 @@ fn unchanged(id: &str) -> Value {
     json!({ "sessionUpdate": "tool_call_update", "toolCallId": id })
 }
 
-/// Adds the files of the diffs to the locations of a report. Rules for files look there.
-fn place(call: &mut Call, update: &mut Value) {
+/// Adds the files of the diffs to the locations of a report, because rules about files are compared
+/// with the locations.
+fn add_locations(call: &mut Call, update: &mut Value) {
     if let Some(locations) = update.get("locations") {
         call.locations = locations.as_array().cloned().unwrap_or_default();
     } else if update.get("content").is_none() {

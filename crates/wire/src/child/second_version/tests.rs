@@ -89,7 +89,7 @@ fn a_prompt_of_version_2_can_fail_or_be_cancelled_before_and_after_it_is_inserte
 }
 
 #[test]
-fn of_a_message_that_is_replaced_only_the_new_part_is_reported() {
+fn only_the_new_part_of_a_replaced_message_is_reported() {
     let mut child = prompted();
     let text = |text: &str| json!({ "type": "text", "text": text });
     let chunk = |id: &str, said: &str| json!({ "sessionUpdate": "agent_message_chunk", "messageId": id, "content": text(said) });

@@ -31,7 +31,7 @@ struct Prompt {
 
 /// What the answer to a request means.
 #[derive(Debug, PartialEq)]
-pub(super) enum Answer {
+pub(super) enum AnswerMeaning {
     /// The request was not the prompt.
     Other,
     /// The prompt is inserted and has not ended.
@@ -45,9 +45,9 @@ impl Turn {
         self.prompt = Some(Prompt { id, is_inserted: false, has_begun: false, was_busy: self.is_busy, end: None });
     }
 
-    pub(super) fn handle_answer(&mut self, message: &Value) -> Answer {
+    pub(super) fn handle_answer(&mut self, message: &Value) -> AnswerMeaning {
         let Some(prompt) = self.prompt.as_mut().filter(|prompt| prompt.id == message["id"]) else {
-            return Answer::Other;
+            return AnswerMeaning::Other;
         };
         let end = match message.get("error").filter(|error| !error.is_null()) {
             // A prompt that was cancelled before the child has inserted it.
@@ -57,8 +57,8 @@ impl Turn {
         };
         prompt.is_inserted = true;
         match end.and_then(|end| self.end(&end)) {
-            Some(answer) => Answer::Ended(answer),
-            None => Answer::Inserted,
+            Some(answer) => AnswerMeaning::Ended(answer),
+            None => AnswerMeaning::Inserted,
         }
     }
 

@@ -194,7 +194,7 @@ fn prompts_are_accepted_in_the_protocols_form_and_older_dialects() {
 }
 
 #[test]
-fn a_bad_block_is_named_by_its_place() {
+fn an_invalid_block_is_named_by_its_position() {
     let prompt = |prompt: Value| json!({"sessionId": "s", "prompt": prompt});
     check(
         "session/prompt",

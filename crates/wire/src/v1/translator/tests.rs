@@ -185,8 +185,8 @@ fn translate_all(translator: &mut Translator, events: &[Event]) -> Vec<Outbound>
 }
 
 /// One line per outbound message. Updates are validated against the schema.
-fn transcript(said: &[Outbound]) -> String {
-    let line = |said: &Outbound| match said {
+fn transcript(outbound: &[Outbound]) -> String {
+    let line = |outbound: &Outbound| match outbound {
         Outbound::Update(message) => {
             let mut params = Version::V1.update(message).unwrap();
             assert_eq!(params["sessionId"], "s");
@@ -217,12 +217,12 @@ fn transcript(said: &[Outbound]) -> String {
         }
         Outbound::TurnOver { turn } => format!("over {turn}"),
     };
-    let shown = said.iter().filter(|said| !matches!(said, Outbound::TurnOver { .. }));
-    shown.map(|said| line(said) + "\n").collect()
+    let shown = outbound.iter().filter(|outbound| !matches!(outbound, Outbound::TurnOver { .. }));
+    shown.map(|outbound| line(outbound) + "\n").collect()
 }
 
-fn check(said: &[Outbound], expected: &Expect) {
-    expected.assert_eq(&transcript(said));
+fn check(outbound: &[Outbound], expected: &Expect) {
+    expected.assert_eq(&transcript(outbound));
 }
 
 #[test]
@@ -263,8 +263,8 @@ fn a_watching_client_receives_every_update_in_order() {
 #[test]
 fn the_sender_sees_its_own_prompt_only_on_load() {
     let shown = |head| {
-        let said = translate_all(&mut Translator::new(attach("me", head)), &story());
-        transcript(&said).lines().filter(|line| line.contains("user_message_chunk")).count()
+        let outbound = translate_all(&mut Translator::new(attach("me", head)), &story());
+        transcript(&outbound).lines().filter(|line| line.contains("user_message_chunk")).count()
     };
     assert_eq!((shown(0), shown(2), shown(3)), (0, 0, 2));
 }
@@ -274,7 +274,7 @@ fn a_load_replays_what_live_clients_saw_without_settled_questions() {
     let events = story();
     let live = translate_all(&mut Translator::new(attach("other", 0)), &events);
     let load = translate_all(&mut Translator::new(attach("other", events.len() as u64)), &events);
-    let live: Vec<_> = live.into_iter().filter(|said| !matches!(said, Outbound::Ask { .. })).collect();
+    let live: Vec<_> = live.into_iter().filter(|outbound| !matches!(outbound, Outbound::Ask { .. })).collect();
     assert_eq!(live, load);
 }
 
@@ -369,7 +369,7 @@ fn notices_and_compaction_reach_supporting_clients_and_notices_are_not_replayed(
 }
 
 #[test]
-fn strictly_there_is_no_usage_in_an_answer() {
+fn without_extras_an_answer_has_no_usage() {
     let mut strict = attach("me", 0);
     strict.viewer.extras = ExtraSet::NONE;
     let events = log(vec![started("me"), ended(StopReason::EndTurn)]);
@@ -439,9 +439,9 @@ fn bridges_receive_the_position_with_the_last_update_of_each_event() {
         EventKind::AgentText { message: "m".into(), text: "c".to_owned() },
         EventKind::Configured { setting: Setting::Mode(Mode::Safe), automatic: false },
     ]);
-    let said = translate_all(&mut Translator::new(positions), &events);
+    let outbound = translate_all(&mut Translator::new(positions), &events);
     check(
-        &said,
+        &outbound,
         &expect![[r#"
         {"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"a"},"messageId":"u"}
         {"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"b"},"messageId":"u"} at [1,1]
@@ -450,7 +450,7 @@ fn bridges_receive_the_position_with_the_last_update_of_each_event() {
         {"sessionUpdate":"config_option_update","configOptions":["safe","echo","ask"]} at [1,3]
     "#]],
     );
-    let Outbound::Update(message) = said.last().unwrap() else { panic!() };
+    let Outbound::Update(message) = outbound.last().unwrap() else { panic!() };
     assert_eq!(crate::envelope::Envelope::read(message).unwrap().at, Some((1, 3)));
 }
 
@@ -460,8 +460,8 @@ fn a_path_that_is_not_utf8_is_shown_lossily() {
     let odd = std::path::PathBuf::from(std::ffi::OsString::from_vec(b"/w/\xff".to_vec()));
     let card = ToolCard { locations: vec![Location { path: odd, line: None }], ..other_card() };
     let events = log(vec![EventKind::ToolCalled { call: "c".into(), message: "m".into(), card }]);
-    let said = transcript(&translate_all(&mut Translator::new(attach("other", 0)), &events));
-    assert!(said.contains("/w/\u{fffd}"), "{said}");
+    let outbound = transcript(&translate_all(&mut Translator::new(attach("other", 0)), &events));
+    assert!(outbound.contains("/w/\u{fffd}"), "{outbound}");
 }
 
 proptest! {
@@ -484,7 +484,7 @@ proptest! {
         let meta = positions.then(|| encode::acpd_meta(json!({"at": [1, 1]})));
         let params = acp::SessionNotification::new("s", update).meta(meta);
         let expected = rpc::notification(method::SESSION_UPDATE, &params);
-        let said = translate_all(&mut Translator::new(attach), &log(vec![kind]));
-        prop_assert_eq!(said, vec![Outbound::Update(expected)]);
+        let outbound = translate_all(&mut Translator::new(attach), &log(vec![kind]));
+        prop_assert_eq!(outbound, vec![Outbound::Update(expected)]);
     }
 }

@@ -145,12 +145,12 @@ fn update(message: &[u8]) -> Value {
 
 /// What a client receives, in lines. Every update is validated against the schema.
 fn translated(translator: &mut Translator, events: &[Event]) -> Vec<String> {
-    let said = events.iter().flat_map(|event| translator.translate(event)).collect::<Vec<_>>();
-    said.into_iter().map(line).collect()
+    let outbound = events.iter().flat_map(|event| translator.translate(event)).collect::<Vec<_>>();
+    outbound.into_iter().map(line).collect()
 }
 
-fn line(said: Outbound) -> String {
-    match said {
+fn line(outbound: Outbound) -> String {
+    match outbound {
         Outbound::Update(message) => update(&message).to_string(),
         Outbound::Ask { question, params, .. } => {
             Version::V2.request("session/request_permission", &params).unwrap();

@@ -40,9 +40,9 @@ impl View {
         }
     }
 
-    fn receive(&mut self, said: Vec<Outbound>) {
-        for said in said {
-            match said {
+    fn receive(&mut self, outbound: Vec<Outbound>) {
+        for outbound in outbound {
+            match outbound {
                 Outbound::Update(message) => self.update(&update(&message)),
                 Outbound::Ask { question, .. } => drop(self.questions.insert(question.to_string())),
                 Outbound::Settled { question } => drop(self.questions.remove(question.as_str())),
