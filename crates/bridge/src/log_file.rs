@@ -50,7 +50,7 @@ impl LogFile {
         is_it.then(|| Self { path: path.to_owned(), file, size: own.len(), redirect: to_stderr })
     }
 
-    fn begin_anew(&mut self) {
+    fn rotate(&mut self) {
         // If this fails, the log continues in the old file until the next rotation is due.
         self.size = 0;
         set_aside(&self.path);
@@ -70,7 +70,7 @@ impl Write for LogFile {
     /// Writes one log entry as a whole.
     fn write(&mut self, entry: &[u8]) -> io::Result<usize> {
         if self.size > LIMIT {
-            self.begin_anew();
+            self.rotate();
         }
         self.file.write_all(entry)?;
         self.size += entry.len() as u64;

@@ -334,7 +334,7 @@ mod tests {
         }
     }
 
-    fn rich() -> TestSystem {
+    fn full_environment() -> TestSystem {
         TestSystem {
             variables: vec![("HOME", "/h"), ("ACPD_SOCKET", "/s/x.sock"), ("XDG_RUNTIME_DIR", "/r")],
             ours: vec!["/r", "/run/user/7"],
@@ -343,8 +343,8 @@ mod tests {
     }
 
     #[test]
-    fn each_rule_of_the_socket_gives_way_to_the_one_before_it() {
-        let mut system = rich();
+    fn the_first_rule_that_names_a_socket_decides() {
+        let mut system = full_environment();
         assert_eq!(system.socket(Some("/f/y.sock")), "/f/y.sock");
         assert_eq!(system.socket(None), "/s/x.sock");
         system.variables.remove(1);
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn path_alone_is_enough() {
+    fn an_environment_with_only_path_is_enough() {
         let system = TestSystem { variables: vec![("PATH", "/bin")], ours: vec![], account: Some("/home/seven") };
         let expected = Paths {
             socket: "/home/seven/.local/state/acpd/acpd.sock".into(),
@@ -385,14 +385,14 @@ mod tests {
 
     #[test]
     fn a_relative_socket_in_the_environment_is_an_error() {
-        let mut system = rich();
+        let mut system = full_environment();
         system.variables[1] = ("ACPD_SOCKET", "x.sock");
         assert_eq!(system.paths(None).unwrap_err().to_string(), "ACPD_SOCKET must be an absolute path, not x.sock");
     }
 
     #[test]
     fn state_and_configuration_follow_their_variables() {
-        let mut system = rich();
+        let mut system = full_environment();
         system.variables.extend([("XDG_STATE_HOME", "/state"), ("XDG_CONFIG_HOME", "/etc/mine")]);
         let paths = system.paths(None).unwrap();
         assert_eq!(paths.state, Path::new("/state/acpd"));
@@ -402,7 +402,7 @@ mod tests {
 
     #[test]
     fn protected_paths_are_our_folders_or_single_files_elsewhere() {
-        let mut paths = rich().paths(None).unwrap();
+        let mut paths = full_environment().paths(None).unwrap();
         paths.named_config = Some("/w/acpd.toml".into());
         let own: Vec<String> =
             paths.own_with(Some(Path::new("/home/seven"))).iter().map(|path| path.display().to_string()).collect();
@@ -422,8 +422,8 @@ mod tests {
     }
 
     #[test]
-    fn the_default_folders_stay_out_of_bounds_when_variables_name_others() {
-        let mut system = rich();
+    fn the_default_folders_stay_protected_when_variables_name_others() {
+        let mut system = full_environment();
         system.variables.extend([("XDG_STATE_HOME", "/state"), ("XDG_CONFIG_HOME", "/etc/mine")]);
         let own = system.paths(None).unwrap().own_with(None);
         for folder in ["/state/acpd", "/etc/mine/acpd", "/h/.local/state/acpd", "/h/.config/acpd"] {

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_of_anybody_else_are_refused() {
+    fn other_arguments_are_refused() {
         for (list, reason) in [
             (vec!["--program"], "--program has no value"),
             (vec!["--socket", "/s"], "--program is missing"),

@@ -54,7 +54,7 @@ impl Bridge {
                     self.carry_out_in_place(introduction);
                     return Some(inbox);
                 }
-                Err(error) if !error.is_passing() || started.elapsed() > CONNECT_TIMEOUT => {
+                Err(error) if !error.is_temporary() || started.elapsed() > CONNECT_TIMEOUT => {
                     self.carry_out(self.shared.step(Input::NoDaemon(error.into_rpc())));
                     self.shared.wait_until_wanted();
                     return None;
@@ -71,13 +71,13 @@ impl Bridge {
 
     /// Handles the loss of the connection. Returns when the machine requests a daemon.
     pub(super) fn after_loss(self: &Arc<Self>, losses: &mut LossRate) {
-        let mut rests = false;
+        let mut backs_off = false;
         let outcome = self.shared.link_lost(|| {
-            rests = losses.is_too_fast(Instant::now());
-            rests.then(|| errors::hangs_up(&self.paths.daemon_log()))
+            backs_off = losses.is_too_fast(Instant::now());
+            backs_off.then(|| errors::ends_every_connection(&self.paths.daemon_log()))
         });
         self.carry_out(outcome);
-        if rests {
+        if backs_off {
             thread::sleep(BACKOFF);
         }
         self.shared.wait_until_wanted();

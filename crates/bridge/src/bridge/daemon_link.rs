@@ -106,16 +106,18 @@ impl Inbox {
         let failed = |reason: &str| LinkError::Failed(reason.to_owned());
         let received = self.receive(Some(Instant::now() + HELLO_DEADLINE));
         let frames =
-            received.map_err(|error| LinkError::Passing(format!("cannot read the daemon's answer: {error}")))?;
+            received.map_err(|error| LinkError::Temporary(format!("cannot read the daemon's answer: {error}")))?;
         let mut frames =
-            frames.ok_or_else(|| LinkError::Passing("the daemon did not answer in time".to_owned()))?.into_iter();
+            frames.ok_or_else(|| LinkError::Temporary("the daemon did not answer in time".to_owned()))?.into_iter();
         let Some(first) = frames.next() else {
             // A daemon that is stopping closes its connections; its successor may be starting.
-            return Err(LinkError::Passing("the daemon closed the connection".to_owned()));
+            return Err(LinkError::Temporary("the daemon closed the connection".to_owned()));
         };
         self.early = frames.collect();
         match rpc::read(&first) {
-            Incoming::Reply { result, .. } => result.map(|said| frame_limit(said.get())).map_err(LinkError::Refused),
+            Incoming::Reply { result, .. } => {
+                result.map(|answer| frame_limit(answer.get())).map_err(LinkError::Refused)
+            }
             Incoming::Request { .. } | Incoming::Notification(_) | Incoming::Malformed(_) => {
                 Err(failed("another program, or another version of acpd, seems to listen on the daemon's socket"))
             }
@@ -126,7 +128,7 @@ impl Inbox {
 /// Why the link could not be opened.
 pub(super) enum LinkError {
     /// A temporary failure: another attempt may succeed in a moment.
-    Passing(String),
+    Temporary(String),
     Failed(String),
     /// A daemon runs and refuses this bridge.
     Refused(RpcError),
@@ -136,19 +138,19 @@ impl LinkError {
     /// Adds the process id of a daemon that does not answer, so the user can inspect or end it.
     fn about(self, holder: Option<LockHolder>) -> Self {
         match (self, holder) {
-            (LinkError::Passing(reason), Some(holder)) => LinkError::Passing(format!("{reason}: {holder}")),
+            (LinkError::Temporary(reason), Some(holder)) => LinkError::Temporary(format!("{reason}: {holder}")),
             (other, _) => other,
         }
     }
 
-    pub(super) fn is_passing(&self) -> bool {
-        matches!(self, LinkError::Passing(_))
+    pub(super) fn is_temporary(&self) -> bool {
+        matches!(self, LinkError::Temporary(_))
     }
 
     /// Returns the error for the editor.
     pub(super) fn into_rpc(self) -> RpcError {
         match self {
-            LinkError::Passing(reason) | LinkError::Failed(reason) => errors::no_daemon(&reason),
+            LinkError::Temporary(reason) | LinkError::Failed(reason) => errors::no_daemon(&reason),
             LinkError::Refused(error) => error,
         }
     }
@@ -162,6 +164,6 @@ fn hello(paths: &Paths, bridge: &str, agent: Option<&str>) -> Bytes {
 
 /// Reads only the frame limit, because a daemon of another version may have different fields.
 fn frame_limit(hello: &str) -> Option<usize> {
-    let said: Value = serde_json::from_str(hello).ok()?;
-    said["frameLimit"].as_u64().and_then(|limit| usize::try_from(limit).ok())
+    let answer: Value = serde_json::from_str(hello).ok()?;
+    answer["frameLimit"].as_u64().and_then(|limit| usize::try_from(limit).ok())
 }

@@ -6,12 +6,12 @@ use serde_json::json;
 use wire::rpc::RpcError;
 
 /// The daemon died, and it is unknown whether the request took effect.
-pub(super) fn gone() -> RpcError {
+pub(super) fn daemon_stopped() -> RpcError {
     RpcError::retry("The daemon stopped before it answered")
 }
 
 /// The daemon closes every connection.
-pub(super) fn hangs_up(log: &Path) -> RpcError {
+pub(super) fn ends_every_connection(log: &Path) -> RpcError {
     let hint = format!("see its log: {}, or `journalctl --user --unit acpd`", log.display());
     RpcError::internal("The acpd daemon ends every connection", json!({ "retry": true, "hint": hint }))
 }
@@ -32,12 +32,12 @@ pub(super) fn not_recorded() -> RpcError {
 }
 
 /// The session exists, but the daemon cannot open it for now.
-pub(super) fn not_back(reason: &RpcError) -> RpcError {
+pub(super) fn session_not_reopened(reason: &RpcError) -> RpcError {
     let data = json!({ "retry": true, "reason": reason.message });
     RpcError::internal("The session could not be reopened after the daemon stopped", data)
 }
 
-pub(super) fn too_late() -> RpcError {
+pub(super) fn slow_restart() -> RpcError {
     RpcError::retry("The daemon stopped and is taking long to start again")
 }
 

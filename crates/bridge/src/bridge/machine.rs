@@ -166,9 +166,9 @@ impl Machine {
             Input::ResumeTimedOut => {
                 self.is_late = true;
                 self.let_editor_through();
-                refusals(self.state.give_up_resuming(), &errors::too_late())
+                refusals(self.state.give_up_resuming(), &errors::slow_restart())
             }
-            Input::ConnectTimedOut => refusals(self.state.give_up(), &errors::too_late()),
+            Input::ConnectTimedOut => refusals(self.state.give_up(), &errors::slow_restart()),
             Input::NoDaemon(error) => self.go_down(error),
         };
         if self.is_closed && self.state.is_quiet() {
@@ -302,7 +302,7 @@ impl Machine {
         }
         let withdraw = |id| rpc::notification(method::CANCEL_REQUEST, &json!({ "requestId": id }));
         let mut effects: Vec<Effect> = withdrawn.into_iter().map(|id| Effect::ToEditor(withdraw(id).into())).collect();
-        effects.extend(refusals(unknown, &errors::gone()));
+        effects.extend(refusals(unknown, &errors::daemon_stopped()));
         match too_often {
             _ if is_leaving => self.phase = Phase::Away { wanted: false },
             Some(error) => effects.extend(self.go_down(error)),

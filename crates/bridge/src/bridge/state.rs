@@ -212,7 +212,7 @@ impl BridgeState {
     /// Keeps a frame until its session is back.
     fn hold(&mut self, session: String, frame: &Bytes) -> FrameVerdict {
         if self.held_bytes() + frame.len() > self.limits.held {
-            return FrameVerdict::Refuse(errors::too_late());
+            return FrameVerdict::Refuse(errors::slow_restart());
         }
         let is_failed = self.failed.remove(&session);
         self.held.push(HeldFrame { session: session.clone(), frame: frame.clone(), is_cancel: false });
@@ -383,7 +383,7 @@ impl BridgeState {
                 back.lost = self.take_prompts(&session);
             }
             Err(error) => {
-                back.why = errors::not_back(&error);
+                back.why = errors::session_not_reopened(&error);
                 back.lost = self.take_prompts(&session);
                 back.lost.extend(self.take_held(&session).iter().filter_map(|frame| owed_answer(frame)));
                 self.failed.insert(session);

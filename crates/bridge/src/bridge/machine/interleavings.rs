@@ -350,7 +350,7 @@ impl Simulation {
         self.prompts.retain(|prompt| prompt.is_recorded);
         self.is_final = is_final;
         let is_leaving = self.machine.is_leaving();
-        let too_often = (too_often && !is_leaving).then(errors::gone);
+        let too_often = (too_often && !is_leaving).then(errors::daemon_stopped);
         self.step(Input::LinkLost { too_often });
         if is_leaving {
             assert!(!self.is_wanted, "a daemon is started after a goodbye, before the editor needs one");

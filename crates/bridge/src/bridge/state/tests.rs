@@ -39,7 +39,7 @@ fn introduction(state: &mut BridgeState) -> Vec<Value> {
 }
 
 #[test]
-fn a_session_is_resumed_after_the_last_place_that_the_editor_saw() {
+fn a_session_is_resumed_after_the_last_position_that_the_editor_received() {
     let mut state = with_session();
     state.link_lost();
     let [initialize, resume] = introduction(&mut state).try_into().unwrap();
@@ -58,7 +58,7 @@ fn the_version_that_was_agreed_on_is_kept_for_the_next_daemon() {
 }
 
 #[test]
-fn a_session_without_updates_is_resumed_after_the_place_of_its_answer() {
+fn a_session_without_updates_is_resumed_after_the_position_in_its_answer() {
     let mut state = with_session();
     state.editor_frame(&request(3, "session/resume", json!({ "sessionId": "t" })));
     state.daemon_frame(&answer(3, json!({ "_meta": { "acpd": { "at": [2, 90] } } })));
@@ -272,7 +272,7 @@ fn a_request_resent_in_vain_is_refused_at_the_next_disconnect() {
 }
 
 #[test]
-fn a_complaint_about_no_request_in_particular_reaches_an_editor_that_waits() {
+fn an_error_without_an_id_reaches_an_editor_that_waits() {
     let mut state = with_session();
     let complaint = frame(json!({ "id": null, "error": { "code": -32600, "message": "too long" } }));
     assert_eq!(state.daemon_frame(&complaint), FrameVerdict::Drop);
