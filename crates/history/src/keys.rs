@@ -188,7 +188,7 @@ mod tests {
         }
 
         #[test]
-        fn a_place_survives_its_key_and_its_cursor(updated: u64, id in "\\PC{1,40}", cwd in "\\PC{0,40}") {
+        fn a_position_survives_its_key_and_its_cursor(updated: u64, id in "\\PC{1,40}", cwd in "\\PC{0,40}") {
             let place = ListPosition { updated: Millis(updated), session: SessionId::from(id) };
             for index in [all(), of_cwd(Path::new(&cwd))] {
                 let key = place.key(&index);
@@ -198,7 +198,7 @@ mod tests {
         }
 
         #[test]
-        fn newer_places_come_first(older: u64, newer: u64) {
+        fn newer_positions_come_first(older: u64, newer: u64) {
             prop_assume!(older < newer);
             let place = |updated| ListPosition { updated: Millis(updated), session: SessionId::from("s") };
             prop_assert!(place(newer).key(&all()) < place(older).key(&all()));

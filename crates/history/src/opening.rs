@@ -123,8 +123,8 @@ fn check(
             database.db.first()?;
             database.db.last()?;
             for key in database.db.scan_prefix(keys::all()).keys().take(QUICK_CHECK) {
-                let Some(place) = ListPosition::from_key(&keys::all(), &key?) else { continue };
-                database.db.get(keys::meta(&place.session, 0))?;
+                let Some(position) = ListPosition::from_key(&keys::all(), &key?) else { continue };
+                database.db.get(keys::meta(&position.session, 0))?;
             }
         }
         CheckLevel::Full => {

@@ -1,4 +1,4 @@
-//! The records of all sessions that wait to be committed: one lane per session, served in turn.
+//! The records of all sessions that wait to be committed: one queue per session, served in turn.
 //!
 //! The `Store` pushes records, and the committer thread takes them. The committer is woken only if
 //! there is something to do sooner than it already knows, so streamed text does not cost one
@@ -32,7 +32,7 @@ pub(crate) struct Queue {
 
 #[derive(Default)]
 struct Inner {
-    lanes: SessionQueues,
+    queues: SessionQueues,
     /// When the committer must start; `None` if there is nothing to do.
     due: Option<Instant>,
     closed: bool,
@@ -52,9 +52,9 @@ impl Queue {
         if inner.closed {
             return Some(record);
         }
-        inner.lanes.push(record);
+        inner.queues.push(record);
         let due = match durability {
-            Durability::Soon if inner.lanes.weight < FULL => now + self.soon,
+            Durability::Soon if inner.queues.weight < FULL => now + self.soon,
             Durability::Soon | Durability::Written | Durability::Synced => now,
         };
         self.wake_by(inner, due);
@@ -85,8 +85,8 @@ impl Queue {
                 None => self.wake.wait(inner).unwrap_or_else(PoisonError::into_inner),
             };
         }
-        let taken = inner.lanes.take();
-        if inner.lanes.is_empty() {
+        let taken = inner.queues.take();
+        if inner.queues.is_empty() {
             inner.due = None;
         }
         if taken.is_empty() && inner.closed { None } else { Some(taken) }
@@ -127,11 +127,11 @@ impl SessionQueues {
         let weight = weight(&record);
         self.weight += weight;
         let session = record.session.clone();
-        let lane = self.records.entry(session.clone()).or_insert_with(|| {
+        let queue = self.records.entry(session.clone()).or_insert_with(|| {
             self.fresh.push_back(session);
             VecDeque::new()
         });
-        lane.push_back((record, weight));
+        queue.push_back((record, weight));
     }
 
     /// Takes the records of one commit.
@@ -141,15 +141,15 @@ impl SessionQueues {
         while weight < FULL
             && let Some(session) = self.fresh.pop_front().or_else(|| self.served.pop_front())
         {
-            let Some(lane) = self.records.get_mut(&session) else { continue };
-            if lane.is_empty() {
+            let Some(queue) = self.records.get_mut(&session) else { continue };
+            if queue.is_empty() {
                 self.records.remove(&session);
                 continue;
             }
             let mut share = 0;
             while share < MAX_WEIGHT_PER_SESSION
                 && weight + share < FULL
-                && let Some((record, cost)) = lane.pop_front()
+                && let Some((record, cost)) = queue.pop_front()
             {
                 taken.push(record);
                 share += cost;
@@ -189,35 +189,35 @@ mod tests {
         Record { session: SessionId::from(session), entry, receipt: Receipt::new(|_| {}) }
     }
 
-    fn take(lanes: &mut SessionQueues) -> Vec<(String, u64)> {
+    fn take(queues: &mut SessionQueues) -> Vec<(String, u64)> {
         let name = |record: Record| match record.entry {
             RecordEntry::Prepare { events } => (record.session.to_string(), events[0].number),
             RecordEntry::Append { .. } | RecordEntry::Copy { .. } | RecordEntry::Delete => {
                 unreachable!("only text is pushed here")
             }
         };
-        lanes.take().into_iter().map(name).collect()
+        queues.take().into_iter().map(name).collect()
     }
 
     #[test]
     fn a_session_with_little_to_write_is_served_before_flooding_ones() {
-        let mut lanes = SessionQueues::default();
+        let mut queues = SessionQueues::default();
         for number in 0..100 {
             for session in 0..10 {
-                lanes.push(record(&format!("flood {session}"), number, 60 << 10));
+                queues.push(record(&format!("flood {session}"), number, 60 << 10));
             }
         }
-        while !lanes.fresh.is_empty() {
-            take(&mut lanes);
+        while !queues.fresh.is_empty() {
+            take(&mut queues);
         }
-        lanes.push(record("small", 0, 10));
-        assert_eq!(take(&mut lanes)[0], ("small".to_owned(), 0));
+        queues.push(record("small", 0, 10));
+        assert_eq!(take(&mut queues)[0], ("small".to_owned(), 0));
         // It has had its turn, so it cannot delay the others forever: it waits while they are
         // served.
-        lanes.push(record("small", 1, 10));
+        queues.push(record("small", 1, 10));
         let mut served = std::collections::BTreeSet::new();
         let commits = (1..100).find(|_| {
-            let taken = take(&mut lanes);
+            let taken = take(&mut queues);
             let is_there = taken.contains(&("small".to_owned(), 1));
             served.extend(taken.into_iter().map(|(session, _)| session));
             is_there
@@ -228,31 +228,31 @@ mod tests {
 
     #[test]
     fn every_record_is_taken_once_in_the_order_of_its_session() {
-        let mut lanes = SessionQueues::default();
+        let mut queues = SessionQueues::default();
         let mut pushed = 0;
         let mut last: HashMap<String, u64> = HashMap::new();
         let mut taken = 0;
         for round in 0..200_u64 {
             for (session, every) in [("a", 1), ("b", 3), ("c", 7)] {
                 if round % every == 0 {
-                    lanes.push(record(session, round, (round as usize * 977) % (90 << 10)));
+                    queues.push(record(session, round, (round as usize * 977) % (90 << 10)));
                     pushed += 1;
                 }
             }
             if round % 5 == 0 {
-                for (session, number) in take(&mut lanes) {
+                for (session, number) in take(&mut queues) {
                     assert!(last.insert(session, number).is_none_or(|before| before < number));
                     taken += 1;
                 }
             }
         }
-        while !lanes.is_empty() {
-            for (session, number) in take(&mut lanes) {
+        while !queues.is_empty() {
+            for (session, number) in take(&mut queues) {
                 assert!(last.insert(session, number).is_none_or(|before| before < number));
                 taken += 1;
             }
         }
-        assert_eq!((taken, lanes.weight), (pushed, 0));
-        assert!(lanes.fresh.is_empty() && lanes.served.is_empty(), "a session that is gone costs nothing");
+        assert_eq!((taken, queues.weight), (pushed, 0));
+        assert!(queues.fresh.is_empty() && queues.served.is_empty(), "a session that is gone costs nothing");
     }
 }

@@ -79,18 +79,18 @@ pub(crate) fn page(
 ) -> Result<Page, DatabaseError> {
     let index = cwd.as_deref().map_or_else(keys::all, keys::of_cwd);
     let start = match after {
-        Some(place) => Bound::Excluded(place.key(&index)),
+        Some(position) => Bound::Excluded(position.key(&index)),
         None => Bound::Included(index.clone()),
     };
     let mut page = Page::default();
     for key in db.range((start, Bound::Unbounded)).keys() {
-        let Some(place) = ListPosition::from_key(&index, &key?) else { break };
-        let meta = match meta(db, &place.session) {
+        let Some(position) = ListPosition::from_key(&index, &key?) else { break };
+        let meta = match meta(db, &position.session) {
             Ok(Some(meta)) => meta,
             Ok(None) => continue,
             // One unreadable session must not hide all others.
             Err(DatabaseError::Unreadable(reason)) => {
-                tracing::warn!(session = %place.session, reason, "a session cannot be listed");
+                tracing::warn!(session = %position.session, reason, "a session cannot be listed");
                 continue;
             }
             Err(error) => return Err(error),
@@ -98,7 +98,7 @@ pub(crate) fn page(
         // The index is written with the summary, so the two differ only if another directory has
         // the same hash, or if the previous summary was unreadable and its index entries could not
         // be removed.
-        if meta.updated != place.updated || cwd.as_ref().is_some_and(|cwd| cwd != meta.folder()) {
+        if meta.updated != position.updated || cwd.as_ref().is_some_and(|cwd| cwd != meta.folder()) {
             continue;
         }
         if page.sessions.len() == limit.max(1) {

@@ -29,7 +29,7 @@ use domain::{Event, EventKind, MessageId, Millis};
 pub(crate) const VERSION: u8 = 3;
 pub(crate) const UNGROUPED: u8 = 2;
 
-/// What follows the length of a group's pieces.
+/// Flags in the first varint of a group, in the bits below the length of its pieces.
 const WAITED: u64 = 1;
 const REPEATED: u64 = 2;
 
