@@ -212,7 +212,7 @@ mod tests {
     #[tokio::test]
     async fn a_thread_that_cannot_start_is_reported_and_ends_nothing() {
         let mut mcp = McpHost::new(Arc::new(HostSettings::new("/bin/false")));
-        mcp.io_thread = Arc::new(IoThread::without_room("mcp"));
+        mcp.io_thread = Arc::new(IoThread::that_cannot_start("mcp"));
         let transport = McpTransport::Http { url: "http://127.0.0.1:1/".to_owned(), headers: Vec::new() };
         let request = request(vec![McpServer { name: "one".to_owned(), transport }]);
         let session = request.session.clone();

@@ -125,9 +125,9 @@ impl BackgroundCommand {
     }
 
     /// Whether this conversation is to be informed of the end and has not been yet. A sub-agent
-    /// only concerns itself with what it started. The main conversation is informed of all
+    /// is informed only of commands that it started. The main conversation is informed of all
     /// commands, because they outlive sub-agents, except of those whose end their sub-agent knows.
-    fn owes_end_to(&self, reader: Option<&AgentId>) -> bool {
+    fn must_report_end_to(&self, reader: Option<&AgentId>) -> bool {
         let informed = self.informed();
         let starter_knows = self.agent.is_some() && informed.contains(&self.agent);
         let concerns = reader.is_none() || reader == self.agent.as_ref();
@@ -254,7 +254,7 @@ impl BackgroundCommands {
     pub fn take_ended(&self, session: &SessionId, reader: Option<&AgentId>) -> Vec<Arc<BackgroundCommand>> {
         let state = self.lock();
         let kept = state.sessions.get(session).into_iter().flat_map(|session| &session.kept);
-        let ended: Vec<_> = kept.filter(|kept| kept.owes_end_to(reader)).cloned().collect();
+        let ended: Vec<_> = kept.filter(|kept| kept.must_report_end_to(reader)).cloned().collect();
         ended.iter().for_each(|kept| kept.report_end(reader));
         ended
     }

@@ -116,7 +116,7 @@ impl CommandSpec {
         environment.insert(tag::VARIABLE.to_owned(), tag.value());
         let mut process = Process { helper, control: UnixStream::from_std(ours)?, received: Vec::new(), tag };
         let folders = self.sandbox.as_ref().map(|sandbox| sandbox.writable.clone()).unwrap_or_default();
-        let order = HelperRequest {
+        let request = HelperRequest {
             program: self.program,
             arguments: self.arguments,
             environment,
@@ -128,7 +128,7 @@ impl CommandSpec {
             folders_follow: folders.len(),
             process_limit: self.process_limit,
         };
-        let mut line = serde_json::to_vec(&order)?;
+        let mut line = serde_json::to_vec(&request)?;
         line.push(b'\n');
         let mut rest = line.as_slice();
         let descriptors: Vec<_> =

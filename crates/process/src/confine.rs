@@ -219,7 +219,7 @@ impl Walk<'_> {
             };
             let stat = rustix::fs::fstat(&entry).map_err(|error| PathError::io("looking at", self.asked, error))?;
             if self.roots.protected.is_protected(FileId::of(&stat)) {
-                return Err(self.protected_paths());
+                return Err(self.protected_error());
             }
             match FileType::from_raw_mode(stat.st_mode) {
                 FileType::Symlink => (at, rest) = self.follow(at, &entry, rest)?,
@@ -265,7 +265,7 @@ impl Walk<'_> {
         Ok((at, rest))
     }
 
-    /// Returns a place for a path that does not exist and may be created. Refuses it if the rest
+    /// Returns the result for a path that does not exist and may be created. Refuses it if the rest
     /// contains `..`.
     fn missing(&self, at: Position, step: OsString, rest: VecDeque<OsString>) -> Result<ConfinedPath, PathError> {
         if rest.iter().any(|step| step == "..") {
@@ -275,7 +275,7 @@ impl Walk<'_> {
         self.confined(at, confined_path::Target::Missing(names))
     }
 
-    fn protected_paths(&self) -> PathError {
+    fn protected_error(&self) -> PathError {
         PathError::Protected { path: self.asked.to_owned() }
     }
 
@@ -289,7 +289,7 @@ impl Walk<'_> {
         let join = |base: &Path| if below.as_os_str().is_empty() { base.to_owned() } else { base.join(&below) };
         let (path, real) = (join(&at.root.given), join(&at.root.real));
         if self.roots.protected.contains_path(&real) {
-            return Err(self.protected_paths());
+            return Err(self.protected_error());
         }
         let shown = match real.strip_prefix(&self.roots.cwd().real) {
             Ok(inside) if inside.as_os_str().is_empty() => ".".to_owned(),

@@ -27,7 +27,7 @@ impl IoThread {
     }
 
     /// Returns a value that cannot start its thread, for tests.
-    pub fn without_room(name: &'static str) -> Self {
+    pub fn that_cannot_start(name: &'static str) -> Self {
         Self { name, inside: Mutex::default(), open: |_| Err(io::Error::other("no room")) }
     }
 

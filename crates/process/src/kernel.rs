@@ -1,4 +1,4 @@
-//! What the kernel supports of the sandbox, for checks of an installation.
+//! Reports whether the kernel supports the sandbox, for checks of an installation.
 
 use std::thread;
 

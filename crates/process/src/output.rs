@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_and_overwritten_lines_go() {
+    fn escapes_and_overwritten_lines_are_removed() {
         assert_eq!(text_of(&[b"\x1b[1;31mred\x1b[0m \x1b]0;title\x07x\x1b(B"]), "red x");
         assert_eq!(text_of(&[b"10%\r50%\r100%\r\ndone\r\n"]), "100%\ndone\n");
         assert_eq!(text_of(&[b"b\x08bold \x1b]8;;http://x\x1b\\link"]), "bold link");

@@ -97,18 +97,18 @@ impl Sandbox {
         let inside = reading | (AccessFs::from_write(WANTED) & !outward);
         let device = reading & AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
 
-        let mut grants = AllowedPaths::new(ruleset.create()?, &protected);
+        let mut allowed = AllowedPaths::new(ruleset.create()?, &protected);
         for folder in &self.writable {
-            grants.allow(folder.as_fd(), inside)?;
+            allowed.allow(folder.as_fd(), inside)?;
         }
-        grants.allow_path(temporary, inside)?;
+        allowed.allow_path(temporary, inside)?;
         for path in readable {
-            grants.allow_path(path, reading)?;
+            allowed.allow_path(path, reading)?;
         }
         for path in DEVICES {
-            grants.allow_path(Path::new(path), device)?;
+            allowed.allow_path(Path::new(path), device)?;
         }
-        match grants.finish().restrict_self()?.ruleset {
+        match allowed.finish().restrict_self()?.ruleset {
             RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Ok(()),
             RulesetStatus::NotEnforced => Err(SandboxError::NoLandlock),
         }

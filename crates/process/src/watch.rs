@@ -113,7 +113,7 @@ pub async fn watch(
 ) -> CommandResult {
     let RunningCommand { mut process, output: mut pipe } = started;
     let mut buffer = vec![0; 64 * 1024];
-    let mut cut = None;
+    let mut interruption = None;
     let mut open = true;
     let (mut total, mut shown) = (0_u64, 0);
     let began = Instant::now();
@@ -135,16 +135,16 @@ pub async fn watch(
                 }
             },
             ending = process.ended() => break ending,
-            () = &mut cancelled, if cut.is_none() => {
-                cut = Some(Interruption::Cancelled);
+            () = &mut cancelled, if interruption.is_none() => {
+                interruption = Some(Interruption::Cancelled);
                 deadline = Instant::now() + HELPER_EXIT_TIMEOUT;
                 process.end();
             }
             () = sleep_until(deadline) => {
                 deadline = Instant::now() + HELPER_EXIT_TIMEOUT;
-                match cut {
+                match interruption {
                     None => {
-                        cut = Some(Interruption::TimedOut(timeout.unwrap_or(FOREVER)));
+                        interruption = Some(Interruption::TimedOut(timeout.unwrap_or(FOREVER)));
                         process.end();
                     }
                     Some(_) => process.kill(),
@@ -160,7 +160,7 @@ pub async fn watch(
     if open {
         drain(&mut pipe, &mut buffer, captured, &mut spill).await;
     }
-    CommandResult { exit: ending, interruption: cut }
+    CommandResult { exit: ending, interruption }
 }
 
 async fn add(bytes: &[u8], output: &SharedOutput, spill: &mut Option<Spill>) {
@@ -219,7 +219,7 @@ impl CommandResult {
             (None, CommandExit::Signalled(signal)) => format!("ended by signal {signal}{}", signal_name(*signal)),
             (None, CommandExit::Failed(reason)) => reason.clone(),
             (None, CommandExit::TooMany(most)) => {
-                format!("more than {most} processes at once; the command and everything it started was killed")
+                format!("more than {most} processes at once; the command and everything it started were killed")
             }
             (None, CommandExit::Lost) => {
                 "the command's helper process was killed; what was left of the command was stopped".to_owned()

@@ -1,4 +1,4 @@
-//! One place inside the roots: an opened folder and a name in it, with the operations on it.
+//! One path inside the roots: an opened folder and a name in it, with the operations on it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;

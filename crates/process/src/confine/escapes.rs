@@ -1,4 +1,4 @@
-//! Tests: a table of attempts to leave the roots, and a race.
+//! Tests that no path leads out of the roots: a table of attempts, and a race.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_private_new_and_removed_with_read_only_folders_in_it() {
+    fn a_temporary_folder_is_private_and_removed_even_with_read_only_folders_in_it() {
         let base = tempfile::tempdir().unwrap();
         let first = TemporaryFolder::make(base.path().to_str()).unwrap();
         let second = TemporaryFolder::make(base.path().to_str()).unwrap();

@@ -42,7 +42,7 @@ pub(super) async fn a_command_that_doubles_itself_is_killed_at_its_limit() {
     // machine.
     let command = "trap '' INT TERM; b() { [ $1 = 0 ] && exec sleep 600; b $(($1 - 1)) & b $(($1 - 1)) & wait; }; b 8";
     let outcome = bench.bash(command).await;
-    let text = "[more than 100 processes at once; the command and everything it started was killed]";
+    let text = "[more than 100 processes at once; the command and everything it started were killed]";
     assert_eq!((outcome.verdict, outcome.text.as_str()), (OutcomeKind::Failed, text));
     assert_eq!(processes_of(&owner), [0; 0], "outlived the call");
 }
