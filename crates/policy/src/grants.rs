@@ -18,6 +18,7 @@ use shapes::{Operands, Options, Rest, SHAPES, Shape};
 /// text of the option.
 const MAX_GRANT_CHARS: usize = 200;
 
+/// Returns what an "always" answer about a command covers; None if the answer is not offered.
 pub fn always_grant(command: &str) -> Option<Grant> {
     // Only characters that the shell itself treats as space around a command.
     let command = command.trim_matches([' ', '\t', '\n']);

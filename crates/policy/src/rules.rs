@@ -83,25 +83,25 @@ impl Rules {
     /// Returns the verdict about reading a file where no question can be asked: `Deny`, `Ask`, or
     /// None. `names` are all names of the file.
     pub fn reading_verdict(&self, names: &[&Path]) -> Option<Verdict> {
-        let bars = |rule: &Rule| {
+        let applies = |rule: &Rule| {
             rule.is_about("read_file", ToolKind::Read)
                 && rule.pattern.as_ref().is_none_or(|pattern| names.iter().any(|name| pattern.covers(name)))
         };
-        if self.deny.iter().any(bars) {
+        if self.deny.iter().any(applies) {
             return Some(Verdict::Deny);
         }
-        self.ask.iter().any(bars).then_some(Verdict::Ask)
+        self.ask.iter().any(applies).then_some(Verdict::Ask)
     }
 
     /// Returns whether a rule denies or asks about fetching from this host. For redirects, where no
     /// question can be asked.
     pub fn forbids_host(&self, tool: &str, host: &str) -> bool {
         let host = host.to_ascii_lowercase();
-        let bars = |rule: &Rule| {
+        let applies = |rule: &Rule| {
             rule.is_about(tool, ToolKind::Fetch)
                 && rule.pattern.as_ref().is_none_or(|pattern| pattern.host.is_match(&host))
         };
-        self.deny.iter().chain(&self.ask).any(bars)
+        self.deny.iter().chain(&self.ask).any(applies)
     }
 
     pub fn texts(&self) -> RuleTexts {
@@ -344,7 +344,7 @@ impl Rule {
                 CallTarget::Input(text) => self.fits_input(text),
                 CallTarget::Command(command) if self.is_about_a_file_in(command) => Match::Maybe,
                 CallTarget::Command(_) | CallTarget::Host(_) | CallTarget::Files | CallTarget::Nothing => {
-                    if self.keeps_in_place(card) { Match::Yes } else { Match::No }
+                    if self.forbids_moving(card) { Match::Yes } else { Match::No }
                 }
             };
         }
@@ -380,7 +380,7 @@ impl Rule {
 
     /// Returns whether the rule is about reading a file that the call would move, because the file
     /// could be read under its new name. A patch may move several.
-    fn keeps_in_place(&self, card: &ToolCard) -> bool {
+    fn forbids_moving(&self, card: &ToolCard) -> bool {
         let moved = match (card.kind, card.tool.as_str()) {
             (ToolKind::Move, APPLY_PATCH) => card.locations.as_slice(),
             (ToolKind::Move, _) => card.locations.get(..1).unwrap_or_default(),

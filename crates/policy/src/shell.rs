@@ -68,6 +68,7 @@ impl Word {
     }
 }
 
+/// Parses a text into its simple commands.
 pub fn read(text: &str) -> ShellScript {
     read_at(text, 0)
 }

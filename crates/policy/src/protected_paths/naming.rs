@@ -16,12 +16,14 @@ const MAX_PATTERNS: usize = 500;
 
 /// Returns whether a command names a protected path. `cwd` is the folder in which it starts, and
 /// `environment` has its variables.
-pub fn names_protected_path(command: &str, places: &[PathBuf], cwd: &Path, environment: &Environment) -> bool {
-    if places.iter().any(|place| cwd.starts_with(place)) {
+pub fn names_protected_path(command: &str, protected_paths: &[PathBuf], cwd: &Path, environment: &Environment) -> bool {
+    if protected_paths.iter().any(|protected| cwd.starts_with(protected)) {
         return true;
     }
     let bare = expand(&command.replace(['\'', '"', '\\'], ""), environment);
-    if places.iter().any(|place| place.to_str().is_some_and(|place| bare.contains(place))) || uses_proc(&bare) {
+    if protected_paths.iter().any(|protected| protected.to_str().is_some_and(|protected| bare.contains(protected)))
+        || uses_proc(&bare)
+    {
         return true;
     }
     let words = Words::of(command, &bare, environment);
@@ -29,8 +31,9 @@ pub fn names_protected_path(command: &str, places: &[PathBuf], cwd: &Path, envir
     if words.all.iter().filter(|word| word.contains(['*', '?', '['])).count() > MAX_PATTERNS {
         return true;
     }
-    let has_end = |word: &str| places.iter().any(|place| has_end_of(Path::new(word), place));
-    words.all.iter().any(|word| has_end(word)) || places.iter().any(|place| is_reached(place, &words, cwd, environment))
+    let has_end = |word: &str| protected_paths.iter().any(|protected| has_end_of(Path::new(word), protected));
+    words.all.iter().any(|word| has_end(word))
+        || protected_paths.iter().any(|protected| is_reached(protected, &words, cwd, environment))
 }
 
 /// The words of a command that may be paths.
@@ -95,19 +98,20 @@ fn uses_proc(text: &str) -> bool {
     text.contains("/proc/") && ["/cwd", "/root", "/fd/", "/map_files"].iter().any(|link| text.contains(link))
 }
 
-/// Returns whether a command with these words can reach a place. It may change to a folder above it
-/// in several steps, and name it from there. Its position after each step is a depth in the path of
-/// the place.
-fn is_reached(place: &Path, words: &Words, cwd: &Path, environment: &Environment) -> bool {
+/// Returns whether a command with these words can reach a protected path. It may change to a folder
+/// above it in several steps, and name it from there. Its position after each step is a depth in
+/// the protected path.
+fn is_reached(protected: &Path, words: &Words, cwd: &Path, environment: &Environment) -> bool {
     let Words { all, steps } = words;
-    let wanted: Vec<Component<'_>> = place.components().filter(|part| matches!(part, Component::Normal(_))).collect();
+    let wanted: Vec<Component<'_>> =
+        protected.components().filter(|part| matches!(part, Component::Normal(_))).collect();
     let depth_of = |folder: &Path| folder.components().count().saturating_sub(1);
     // The starting folder, and those above it if the command goes up. `cd` alone goes to the home
     // folder.
     let goes_up = all.iter().any(|word| word.split('/').any(|part| part == ".."));
     let starts = cwd.ancestors().take(if goes_up { usize::MAX } else { 1 });
     let home = environment.get("HOME").map(Path::new).filter(|_| all.contains("cd") || all.contains("~"));
-    let starts = starts.chain(home).filter(|folder| place.starts_with(folder));
+    let starts = starts.chain(home).filter(|folder| protected.starts_with(folder));
     let mut reached: BTreeSet<usize> = starts.map(depth_of).collect();
     let has_globstar = all.contains("globstar");
     let lead =
@@ -117,7 +121,7 @@ fn is_reached(place: &Path, words: &Words, cwd: &Path, environment: &Environment
         words.iter().filter(|word| word.starts_with('/')).filter_map(|word| lead(word, 0)).collect()
     };
     // So does a relative path that goes up, as `../.config/ac*`: the folder from which it goes up
-    // may lie beside the place. What a pattern before a `..` matches makes no difference.
+    // may lie beside the protected path. What a pattern before a `..` matches makes no difference.
     let upward = |words: &BTreeSet<String>| -> Vec<usize> {
         let goes_up = |word: &&String| !word.starts_with('/') && word.split('/').any(|part| part == "..");
         let from_root = words.iter().filter(goes_up).map(|word| clean(&cwd.join(word)));
@@ -142,8 +146,8 @@ fn is_reached(place: &Path, words: &Words, cwd: &Path, environment: &Environment
     false
 }
 
-/// Returns the depth in the place's path to which a word leads from a given depth: the full depth
-/// if it leads into the place, None if it leads elsewhere.
+/// Returns the depth in the wanted path to which a word leads from a given depth: the full depth if
+/// it leads to that path or into it, None if it leads elsewhere.
 fn walk(word: &str, from: usize, wanted: &[Component<'_>], has_globstar: bool) -> Option<usize> {
     let mut depth = from;
     for part in Path::new(word).components() {
@@ -192,12 +196,12 @@ pub(super) fn fits_part(part: Component<'_>, wanted: Component<'_>) -> bool {
 
 /// Returns whether a path contains the last two components of a protected path, as in
 /// `$SOMEWHERE/.config/acpd`.
-fn has_end_of(path: &Path, place: &Path) -> bool {
+fn has_end_of(path: &Path, protected: &Path) -> bool {
     let name = |component: Component<'_>| match component {
         Component::Normal(name) => Some(name.to_owned()),
         Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => None,
     };
-    let end: Vec<_> = place.components().filter_map(name).collect();
+    let end: Vec<_> = protected.components().filter_map(name).collect();
     let Some(end) = end.len().checked_sub(2).map(|start| &end[start..]) else { return false };
     let parts: Vec<_> = path.components().filter_map(name).collect();
     parts.windows(2).any(|two| two == end)
@@ -224,12 +228,14 @@ mod tests {
 
     #[test]
     fn a_protected_path_is_found_in_every_spelling() {
-        let places = ["/home/me/.local/state/acpd", "/home/me/.config/acpd", "/run/user/7/acpd"].map(PathBuf::from);
+        let protected_paths =
+            ["/home/me/.local/state/acpd", "/home/me/.config/acpd", "/run/user/7/acpd"].map(PathBuf::from);
         let environment: Environment = [("HOME", "/home/me"), ("XDG_RUNTIME_DIR", "/run/user/7")]
             .map(|(n, v)| (n.to_owned(), v.to_owned()))
             .into_iter()
             .collect();
-        let named = |command: &str, cwd: &str| names_protected_path(command, &places, Path::new(cwd), &environment);
+        let named =
+            |command: &str, cwd: &str| names_protected_path(command, &protected_paths, Path::new(cwd), &environment);
         let naming = [
             "cat /home/me/.local/state/acpd/keys/anthropic",
             "cat ~/.local/state/acpd/http.token",

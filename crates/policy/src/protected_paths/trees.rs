@@ -47,12 +47,12 @@ const SEARCHERS: [&str; 12] =
 
 /// Returns whether a command reads a tree with protected paths. `cwd` is the folder in which it
 /// starts, and `environment` has its variables.
-pub fn reads_protected_tree(command: &str, places: &[PathBuf], cwd: &Path, environment: &Environment) -> bool {
+pub fn reads_protected_tree(command: &str, protected_paths: &[PathBuf], cwd: &Path, environment: &Environment) -> bool {
     // The command is too long to be parsed.
     if command.len() > shell::MAX_COMMAND_BYTES {
         return true;
     }
-    let is_above = |path: &Path| places.iter().any(|place| leads_to(path, place));
+    let is_above = |path: &Path| protected_paths.iter().any(|protected| leads_to(path, protected));
     let home = environment.get("HOME").unwrap_or("/");
     let mut at = cwd.to_owned();
     let (mut reads, mut is_near) = (false, false);
@@ -94,7 +94,7 @@ pub fn calls_acpd(command: &str) -> bool {
 }
 
 fn reads_trees(name: &str, arguments: &[Word]) -> bool {
-    let is_told = |word: &Word| {
+    let asks_for_recursion = |word: &Word| {
         let text = word.text.as_str();
         let is_cluster = text.starts_with('-') && !text.starts_with("--");
         (is_cluster && text.contains(['r', 'R', 'a']))
@@ -103,7 +103,7 @@ fn reads_trees(name: &str, arguments: &[Word]) -> bool {
             || (is_cluster && text.contains('d') && arguments.iter().any(|word| word.text.ends_with("recurse")))
     };
     ALWAYS.contains(&name)
-        || (RECURSIVE_WITH_OPTION.contains(&name) && arguments.iter().any(is_told))
+        || (RECURSIVE_WITH_OPTION.contains(&name) && arguments.iter().any(asks_for_recursion))
         || (name == "git" && arguments.iter().any(|word| word.text.starts_with("--no-ind")))
 }
 
@@ -147,8 +147,8 @@ fn path_in(word: &str) -> &str {
 
 /// Returns whether a path is a protected path or a folder above one. Its components may be shell
 /// patterns.
-fn leads_to(path: &Path, place: &Path) -> bool {
-    let mut parts = place.components();
+fn leads_to(path: &Path, protected: &Path) -> bool {
+    let mut parts = protected.components();
     path.components().all(|part| parts.next().is_some_and(|wanted| fits_part(part, wanted)))
 }
 
@@ -158,9 +158,10 @@ mod tests {
 
     #[test]
     fn commands_that_read_a_tree_around_a_protected_path_are_found() {
-        let places = ["/home/me/.local/state/acpd", "/home/me/.config/acpd"].map(PathBuf::from);
+        let protected_paths = ["/home/me/.local/state/acpd", "/home/me/.config/acpd"].map(PathBuf::from);
         let environment: Environment = [("HOME".to_owned(), "/home/me".to_owned())].into_iter().collect();
-        let reads = |command: &str, cwd: &str| reads_protected_tree(command, &places, Path::new(cwd), &environment);
+        let reads =
+            |command: &str, cwd: &str| reads_protected_tree(command, &protected_paths, Path::new(cwd), &environment);
         for command in [
             "grep -r '' /home/me/.local/state",
             "grep -rh sk- ~/.local",

@@ -34,6 +34,7 @@ pub struct Programs {
     weight: usize,
 }
 
+/// Finds the programs that a command would run.
 pub fn programs(command: &str) -> Programs {
     if command.len() > MAX_COMMAND_BYTES {
         return Programs { hides_some: true, ..Programs::default() };
@@ -205,9 +206,9 @@ impl Programs {
         // Without a script it reads commands from its input, and the path of a script may be an
         // alias of its input.
         let script = arguments.iter().find(|word| !is_option(word));
-        let is_told = arguments.iter().any(|word| is_cluster_with(&word.text, 's'));
+        let reads_stdin = arguments.iter().any(|word| is_cluster_with(&word.text, 's'));
         self.hides_some |=
-            is_fed || is_told || script.is_none_or(|script| script.expands || hiding::is_input(&script.text));
+            is_fed || reads_stdin || script.is_none_or(|script| script.expands || hiding::is_input(&script.text));
     }
 
     fn add_found(&mut self, arguments: &[Word], options: &[&str], depth: usize) {

@@ -47,7 +47,7 @@ fn commands_are_found_wherever_they_stand() {
 }
 
 #[test]
-fn quotes_go_and_what_the_shell_would_expand_is_marked() {
+fn quotes_are_removed_and_expansions_are_marked() {
     let cases = [
         (r"r\m 'r'm r''m ", "rm rm rm"),
         ("\"rm\" \"a $b c\" 'a $b'", "rm a  c? a $b"),

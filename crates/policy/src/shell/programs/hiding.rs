@@ -1,5 +1,5 @@
-//! Programs whose arguments or input make them run something, in a language that is not parsed
-//! here.
+//! Decides whether a program hides what it runs, because its arguments or its input are in a
+//! language that is not parsed here.
 
 use super::tables::{COMMAND_VARIABLES, HIDING_VARIABLES, is_in};
 use super::{Programs, Word, is_cluster_with, read, sed};
