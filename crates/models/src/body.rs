@@ -60,7 +60,7 @@ impl BodySource {
                 return;
             }
             let (sender, frames) = mpsc::channel(WAITING_FRAMES);
-            // Whoever drops the request drops the channel, and that ends the encoding.
+            // Dropping the request drops the channel, which ends the encoding.
             if begin.send(EncodedBody::Frames { length, frames }).is_ok() {
                 let _ = json.write_frames(FRAME, |frame| match sender.blocking_send(frame) {
                     Ok(()) => ControlFlow::Continue(()),

@@ -67,7 +67,7 @@ impl ConvertedMessages {
 
 /// A conversion, identified by the bytes and what they become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Key {
+struct ConversionKey {
     hash: u64,
     length: usize,
     wanted: ConversionTarget,
@@ -102,8 +102,8 @@ impl Converted {
 
 #[derive(Debug, Default)]
 struct ConversionCache {
-    results: HashMap<Key, Arc<Converted>>,
-    order: VecDeque<Key>,
+    results: HashMap<ConversionKey, Arc<Converted>>,
+    order: VecDeque<ConversionKey>,
     bytes: usize,
 }
 
@@ -142,13 +142,13 @@ impl Conversions {
         let this = self.clone();
         let found = move || {
             let messages = media::keep_newest_images(&messages);
-            let keys: Vec<Key> =
+            let keys: Vec<ConversionKey> =
                 messages.iter().flat_map(|message| blocks(message)).filter_map(|b| this.key(b, accepted)).collect();
             (messages, keys)
         };
         let (messages, keys) = off_thread(found).await?;
         let messages = Arc::new(messages);
-        let mut results: HashMap<Key, Arc<Converted>> = HashMap::new();
+        let mut results: HashMap<ConversionKey, Arc<Converted>> = HashMap::new();
         for key in keys {
             if results.contains_key(&key) {
                 continue;
@@ -170,7 +170,7 @@ impl Conversions {
     async fn convert(
         self: &Arc<Self>,
         converter: &Converter,
-        key: Key,
+        key: ConversionKey,
         messages: Arc<Vec<Arc<Message>>>,
         accepted: Accepted,
     ) -> Option<Arc<Converted>> {
@@ -197,11 +197,11 @@ impl Conversions {
         Some(converted)
     }
 
-    fn find(&self, key: &Key) -> Option<Arc<Converted>> {
+    fn find(&self, key: &ConversionKey) -> Option<Arc<Converted>> {
         self.lock().results.get(key).cloned()
     }
 
-    fn keep(&self, key: Key, converted: Arc<Converted>) {
+    fn keep(&self, key: ConversionKey, converted: Arc<Converted>) {
         let mut kept = self.lock();
         kept.bytes += converted.weight();
         kept.order.push_back(key);
@@ -222,7 +222,7 @@ impl Conversions {
     }
 
     /// Returns the conversion that a block needs, if it needs one.
-    fn key(&self, content: &Content, accepted: Accepted) -> Option<Key> {
+    fn key(&self, content: &Content, accepted: Accepted) -> Option<ConversionKey> {
         let data = data(content)?;
         let wanted = match &content.payload {
             Payload::BlobResource { mime, blob, .. } if is_pdf(mime.as_deref(), blob) => {
@@ -239,14 +239,14 @@ impl Conversions {
                 return None;
             }
         };
-        Some(Key { hash: self.hasher.hash_one(data), length: data.len(), wanted })
+        Some(ConversionKey { hash: self.hasher.hash_one(data), length: data.len(), wanted })
     }
 
     fn replace_all(
         &self,
         messages: &[Arc<Message>],
         accepted: Accepted,
-        results: &HashMap<Key, Arc<Converted>>,
+        results: &HashMap<ConversionKey, Arc<Converted>>,
     ) -> ConvertedMessages {
         let replaced = messages.iter().map(|message| self.replace(message, accepted, results));
         let mut prepared = ConvertedMessages::unconverted(replaced.collect());
@@ -264,7 +264,7 @@ impl Conversions {
         &self,
         message: &Arc<Message>,
         accepted: Accepted,
-        results: &HashMap<Key, Arc<Converted>>,
+        results: &HashMap<ConversionKey, Arc<Converted>>,
     ) -> Arc<Message> {
         let is_changed = |block: &Content| self.key(block, accepted).is_some();
         if !blocks(message).into_iter().any(is_changed) {
@@ -431,7 +431,7 @@ mod tests {
     #[test]
     fn only_so_many_bytes_of_results_are_kept() {
         let conversions = Conversions::default();
-        let key = |hash: u64| Key { hash, length: 1, wanted: ConversionTarget::Text };
+        let key = |hash: u64| ConversionKey { hash, length: 1, wanted: ConversionTarget::Text };
         for hash in 0..5 {
             conversions.keep(key(hash), Arc::new(Converted::Text("x".repeat(MAX_KEPT_BYTES / 3))));
         }

@@ -90,10 +90,11 @@ pub(crate) struct ExchangeRequest {
     pub(crate) request: Arc<ModelRequest>,
 }
 
-pub(crate) fn stream(question: ExchangeRequest) -> BoxStream<'static, Result<Delta, ModelError>> {
-    let retry = Retry::new(question.service.retry);
+/// Streams the answer to a request.
+pub(crate) fn stream(exchange_request: ExchangeRequest) -> BoxStream<'static, Result<Delta, ModelError>> {
+    let retry = Retry::new(exchange_request.service.retry);
     let answer = Exchange {
-        question,
+        exchange_request,
         body: None,
         retry,
         adjusted_for: Vec::new(),
@@ -109,7 +110,7 @@ pub(crate) fn stream(question: ExchangeRequest) -> BoxStream<'static, Result<Del
 }
 
 struct Exchange {
-    question: ExchangeRequest,
+    exchange_request: ExchangeRequest,
     /// The last body that was sent, and its API.
     body: Option<(Dialect, SentBody)>,
     retry: Retry,
@@ -171,7 +172,7 @@ impl Exchange {
                     self.wait_on(until)
                 }
                 Phase::ResponseReader(mut reading) => {
-                    match reading.advance(&mut self.ready, &self.question.service.timeouts).await {
+                    match reading.advance(&mut self.ready, &self.exchange_request.service.timeouts).await {
                         Ok(ReadProgress::More) => Phase::ResponseReader(reading),
                         Ok(ReadProgress::Over) => {
                             reading.drain_in_background();
@@ -188,7 +189,7 @@ impl Exchange {
 
     /// Sends the request until its answer begins.
     async fn ask(&mut self) -> Result<(Response, Box<dyn Fold>), Failure> {
-        let ExchangeRequest { service, spec, request } = &self.question;
+        let ExchangeRequest { service, spec, request } = &self.exchange_request;
         let (service, spec) = (service.clone(), spec.clone());
         let endpoint = service.reach(&request.environment).await?;
         let dialect = service.dialect(endpoint.base(), &spec);
@@ -213,7 +214,7 @@ impl Exchange {
         Ok((response, dialect.fold(&service.name)))
     }
 
-    /// Encodes the body, or sends the last one again.
+    /// Encodes the body, or returns the last one for another try.
     async fn body(&mut self, dialect: Dialect, endpoint: &ProviderEndpoint) -> Result<EncodedBody, Failure> {
         let unbuilt = || Failure::setting("the request could not be built".to_owned(), "report it");
         match &self.body {
@@ -223,7 +224,7 @@ impl Exchange {
             }
             Some(_) | None => {}
         }
-        let ExchangeRequest { service, spec, request } = &self.question;
+        let ExchangeRequest { service, spec, request } = &self.exchange_request;
         let (service, spec) = (service.clone(), spec.clone());
         let (refused, base) = (service.refused(endpoint, &spec.api_name), endpoint.base().to_owned());
         let prepared = service.conversions.prepare(&request.messages, Accepted::by(&spec, dialect)).await;
@@ -270,9 +271,9 @@ impl Exchange {
         let after = retry_after(response.headers(), SystemTime::now());
         let refusal = ErrorBody::read(&read_some(response).await);
         let mut failure = Failure::of_status(status, &refusal, after);
-        let service = self.question.service.clone();
+        let service = self.exchange_request.service.clone();
         let speaks_otherwise = matches!(status, 400 | 404 | 405)
-            && service.note_dialect(dialect, endpoint.base(), &self.question.spec.api_name, &refusal);
+            && service.note_dialect(dialect, endpoint.base(), &self.exchange_request.spec.api_name, &refusal);
         // OpenRouter answers 404 if no provider of the model takes images, and llama.cpp 500 if the
         // model takes none.
         let may_adjust =
@@ -283,7 +284,7 @@ impl Exchange {
             // The output of a key command may have expired. The command runs once more before the
             // user sees an error.
             self.rekeyed = true;
-            if service.keys.forget(&self.question.request.environment).await {
+            if service.keys.forget(&self.exchange_request.request.environment).await {
                 failure.again = RetryAdvice::Changed;
             }
         }
@@ -311,7 +312,7 @@ impl Exchange {
     /// Decides whether to retry or to fail.
     fn after_failure(&mut self, mut failure: Failure, spent: Usage) -> Phase {
         self.retry.explain(&mut failure);
-        let ExchangeRequest { service, spec, .. } = &self.question;
+        let ExchangeRequest { service, spec, .. } = &self.exchange_request;
         debug!(provider = service.name, model = spec.api_name, what = failure.what, "model request failed");
         let is_partial = self.shown || !self.ready.is_empty();
         if is_partial {
@@ -327,7 +328,7 @@ impl Exchange {
             if std::mem::take(&mut self.shown) {
                 self.ready.push_back(Delta::Abandoned);
                 self.ready.push_back(Delta::Notice(self.notice(&failure.after_output(), wait)));
-            } else if self.retry.is_worth_telling(wait) {
+            } else if self.retry.deserves_notice(wait) {
                 self.ready.push_back(Delta::Notice(self.notice(&failure, wait)));
             }
             let now = Instant::now();
@@ -346,14 +347,14 @@ impl Exchange {
         if now >= until {
             return Phase::Asking;
         }
-        let (name, left) = (&self.question.service.name, (until - now).as_secs_f64().ceil());
+        let (name, left) = (&self.exchange_request.service.name, (until - now).as_secs_f64().ceil());
         self.ready.push_back(Delta::Notice(format!("{name}: trying again in {left} s")));
         Phase::Waiting { until, shown_at: now }
     }
 
     fn notice(&self, failure: &Failure, wait: Duration) -> String {
         let next = self.retry.failed + 1;
-        let (name, what, tries) = (&self.question.service.name, &failure.what, self.retry.tries());
+        let (name, what, tries) = (&self.exchange_request.service.name, &failure.what, self.retry.tries());
         let seconds = wait.as_secs_f64().round();
         let when = if seconds > 0.0 { format!("in {seconds} s") } else { "now".to_owned() };
         format!("{name}: {what}; trying again {when} (try {next} of {tries})")

@@ -40,7 +40,7 @@ pub(crate) enum RetryAdvice {
 pub(crate) struct ErrorBody {
     pub(crate) status: Option<u16>,
     /// Its types and codes, joined.
-    pub(crate) sort: String,
+    pub(crate) types: String,
     pub(crate) message: String,
     /// How long the body itself asks to wait.
     pub(crate) after: Option<Duration>,
@@ -64,11 +64,11 @@ impl ErrorBody {
         let error = value.get("error").filter(|error| !error.is_null()).unwrap_or(value);
         let text = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default();
         let number = |name: &str| error.get(name).and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
-        let sort = [text("type"), text("code"), text("status")].join(" ").trim().to_owned();
+        let types = [text("type"), text("code"), text("status")].join(" ").trim().to_owned();
         let status = number("code").or(number("status")).or(number("status_code"));
         Self {
-            status: status.filter(|code| (400..600).contains(code)).or_else(|| named(&sort.to_ascii_lowercase())),
-            sort,
+            status: status.filter(|code| (400..600).contains(code)).or_else(|| named(&types.to_ascii_lowercase())),
+            types,
             message: wording(value, error),
             after: retry_delay(error),
         }
@@ -143,7 +143,7 @@ fn retry_delay(error: &Value) -> Option<Duration> {
 
 /// Returns the status that an error's name stands for, because an error in the middle of a stream
 /// has no status.
-fn named(sort: &str) -> Option<u16> {
+fn named(types: &str) -> Option<u16> {
     const NAMES: [(&str, u16); 15] = [
         ("overloaded", 529),
         ("rate_limit", 429),
@@ -162,8 +162,8 @@ fn named(sort: &str) -> Option<u16> {
         ("deadline_exceeded", 504),
     ];
     const OURS: [&str; 4] = ["api_error", "server_error", "internal", "unavailable"];
-    let known = NAMES.iter().find(|(name, _)| sort.contains(name)).map(|(_, status)| *status);
-    known.or_else(|| OURS.iter().any(|name| sort.contains(name)).then_some(500))
+    let known = NAMES.iter().find(|(name, _)| types.contains(name)).map(|(_, status)| *status);
+    known.or_else(|| OURS.iter().any(|name| types.contains(name)).then_some(500))
 }
 
 /// Phrases in which providers report that a request exceeds the model's window.
@@ -193,7 +193,7 @@ impl Failure {
     pub(crate) fn of_status(status: u16, refusal: &ErrorBody, after: Option<Duration>) -> Self {
         let delay = after.or(refusal.after);
         let again = delay.map_or(RetryAdvice::Soon, RetryAdvice::After);
-        let words = format!("{} {}", refusal.sort, refusal.message).to_ascii_lowercase();
+        let words = format!("{} {}", refusal.types, refusal.message).to_ascii_lowercase();
         let (kind, what, advice, again) = if is_overflow(status, &words) {
             let advice = "compact the conversation, or choose a model with a larger window";
             (FailureKind::Overflow, "the conversation does not fit into the model's window", advice, RetryAdvice::Never)
@@ -203,7 +203,7 @@ impl Failure {
             let advice = "choose another model; `acpd models` lists them";
             (FailureKind::UnknownModel, "no such model", advice, RetryAdvice::Never)
         } else {
-            sort_status(status, again)
+            classify_status(status, again)
         };
         // The refusal of a key may quote the key.
         let detail = (status != 401 && !refusal.message.is_empty()).then(|| refusal.message.clone());
@@ -285,7 +285,7 @@ fn is_unknown_model(status: u16, words: &str) -> bool {
     (status == 404 && (words.trim().is_empty() || names_it)) || (status == 400 && names_it)
 }
 
-fn sort_status(status: u16, again: RetryAdvice) -> (FailureKind, &'static str, &'static str, RetryAdvice) {
+fn classify_status(status: u16, again: RetryAdvice) -> (FailureKind, &'static str, &'static str, RetryAdvice) {
     const KEY: &str = "set a valid key for this provider, for example with `acpd login`";
     const LATER: &str = "try again later, or choose another model";
     match status {
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses_are_sorted_by_what_can_be_done() {
+    fn statuses_are_classified_by_what_can_be_done() {
         for (status, kind, again) in [
             (401, FailureKind::Authentication, RetryAdvice::Never),
             (403, FailureKind::Authentication, RetryAdvice::Never),

@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_written_as_the_value_that_it_stands_for() {
+    fn json_is_written_like_the_value_that_it_equals() {
         let (text, schema) = ("line\n\"quoted\" \u{1} ü".repeat(100), json!({ "b": [1, 2.5, null], "a": {} }));
         let mut built = object! { "z": &text, "schema": &schema, "list": vec![Json::from(true), 7.into()] };
         built.add("own", String::from("x"));
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     #[cfg(debug_assertions)]
     #[should_panic = "a is added to no object"]
-    fn a_value_takes_no_field() {
+    fn fields_are_added_only_to_objects() {
         Json::from(json!({})).add("a", false);
     }
 

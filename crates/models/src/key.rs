@@ -28,7 +28,7 @@ use crate::secret::Secret;
 const LONGEST_KEY: u64 = 64 << 10;
 
 /// How long the output of a key command is valid, because such keys may be short-lived.
-const COMMAND_COUNTS_FOR: Duration = Duration::from_secs(3600);
+const COMMAND_VALIDITY: Duration = Duration::from_secs(3600);
 
 /// How long a check of the key files may take.
 const FILE_DEADLINE: Duration = Duration::from_secs(5);
@@ -113,7 +113,7 @@ pub(crate) struct KeySources {
     credentials: Option<PathBuf>,
     outputs: CommandOutputs,
     /// The result of the last check of the files.
-    looked: watch::Sender<FileCheckState>,
+    file_check: watch::Sender<FileCheckState>,
     /// Held while the files are read, so that a folder that does not answer blocks only one thread.
     reading: Arc<Mutex<()>>,
 }
@@ -128,16 +128,16 @@ struct FileCheckState {
 
 /// Ends a check, even one that was dropped with its runtime.
 struct FileCheck {
-    looked: watch::Sender<FileCheckState>,
+    file_check: watch::Sender<FileCheckState>,
     exists: Option<bool>,
 }
 
 impl Drop for FileCheck {
     fn drop(&mut self) {
         let exists = self.exists;
-        self.looked.send_modify(|looked| {
-            looked.exists = exists.unwrap_or(looked.exists);
-            looked.busy = false;
+        self.file_check.send_modify(|file_check| {
+            file_check.exists = exists.unwrap_or(file_check.exists);
+            file_check.busy = false;
         });
     }
 }
@@ -172,8 +172,8 @@ impl CommandOutputs {
 impl KeySources {
     pub(crate) fn new(config: KeyConfig, stored: Option<PathBuf>) -> Self {
         let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
-        let (looked, reading) = (watch::Sender::default(), Arc::default());
-        Self { config, also: None, stored, credentials, outputs: CommandOutputs::default(), looked, reading }
+        let (file_check, reading) = (watch::Sender::default(), Arc::default());
+        Self { config, also: None, stored, credentials, outputs: CommandOutputs::default(), file_check, reading }
     }
 
     /// Adds a second variable to check after the first.
@@ -189,20 +189,20 @@ impl KeySources {
     }
 
     /// Whether a lookup would find a key, without reading or running anything. For files it uses
-    /// the result of the last `look`.
+    /// the result of the last `check_files`.
     pub(crate) fn is_likely(&self, environment: &Environment) -> bool {
-        self.variable(environment).is_some() || self.config.command.is_some() || self.looked.borrow().exists
+        self.variable(environment).is_some() || self.config.command.is_some() || self.file_check.borrow().exists
     }
 
     /// Checks whether there is a key file. If the check does not finish in time, the previous
     /// result stands.
-    pub(crate) async fn look(&self) {
-        let mut looked = self.looked.subscribe();
+    pub(crate) async fn check_files(&self) {
+        let mut file_check = self.file_check.subscribe();
         let files: Vec<PathBuf> = self.files().map(|(path, _)| path).collect();
-        let begins =
-            !files.is_empty() && self.looked.send_if_modified(|looked| !std::mem::replace(&mut looked.busy, true));
+        let begins = !files.is_empty()
+            && self.file_check.send_if_modified(|file_check| !std::mem::replace(&mut file_check.busy, true));
         if begins {
-            let look = FileCheck { looked: self.looked.clone(), exists: None };
+            let look = FileCheck { file_check: self.file_check.clone(), exists: None };
             tokio::task::spawn_blocking(move || {
                 // The closure takes the whole value, so that it is dropped when the check ends.
                 let mut look = look;
@@ -210,7 +210,7 @@ impl KeySources {
             });
         }
         // `self` owns the sender, so the wait can only time out.
-        let _ = tokio::time::timeout(FILE_DEADLINE, looked.wait_for(|looked| !looked.busy)).await;
+        let _ = tokio::time::timeout(FILE_DEADLINE, file_check.wait_for(|file_check| !file_check.busy)).await;
     }
 
     /// Lists the variables that may hold the key.
@@ -293,7 +293,7 @@ impl KeySources {
         let output = self.outputs.of(environment);
         let mut output = output.lock().await;
         if let Some((at, secret)) = &*output
-            && at.elapsed() < COMMAND_COUNTS_FOR
+            && at.elapsed() < COMMAND_VALIDITY
         {
             return Ok(secret.clone());
         }

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_keys_that_cannot_be_are_refused() {
+    fn invalid_names_and_keys_are_refused() {
         let home = tempfile::tempdir().unwrap();
         let key_store = KeyStore::new(home.path());
         for name in ["", "../x", "a/b", ".hidden", "a b"] {

@@ -1,4 +1,4 @@
-//! Sorts the content of a prompt by what a model can accept. Knows no dialect.
+//! Classifies the content of a prompt by what a model can accept. Knows no dialect.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -93,7 +93,7 @@ pub(crate) enum MediaKind<'a> {
     },
 }
 
-pub(crate) fn sort<'a>(content: &'a Content, info: &ModelInfo) -> MediaKind<'a> {
+pub(crate) fn classify<'a>(content: &'a Content, info: &ModelInfo) -> MediaKind<'a> {
     let medium = match &content.payload {
         Payload::Image { data, mime, .. } if info.images => image(mime, data),
         // `conversion` has left only the PDFs that the model reads.
@@ -208,13 +208,16 @@ mod tests {
     fn unsupported_content_becomes_a_marker() {
         let picture =
             Content::from(Payload::Image { data: "iVBORw0KGgoAA".into(), mime: "image/jpg".into(), uri: None });
-        assert_eq!(sort(&picture, &info(false, false)), MediaKind::Text("[image: image/jpg]".into()));
-        assert_eq!(sort(&picture, &info(true, false)), MediaKind::Image { mime: "image/png", data: "iVBORw0KGgoAA" });
+        assert_eq!(classify(&picture, &info(false, false)), MediaKind::Text("[image: image/jpg]".into()));
+        assert_eq!(
+            classify(&picture, &info(true, false)),
+            MediaKind::Image { mime: "image/png", data: "iVBORw0KGgoAA" }
+        );
         let drawing = Content::from(Payload::Image { data: "PHN2Zz4".into(), mime: "image/svg+xml".into(), uri: None });
-        assert_eq!(sort(&drawing, &info(true, false)), MediaKind::Text("[image: image/svg+xml]".into()));
+        assert_eq!(classify(&drawing, &info(true, false)), MediaKind::Text("[image: image/svg+xml]".into()));
         let sound = Content::from(Payload::Audio { data: "UklG".into(), mime: "audio/wav".into() });
-        assert_eq!(sort(&sound, &info(true, false)), MediaKind::Text("[audio: audio/wav]".into()));
-        assert_eq!(sort(&sound, &info(true, true)), MediaKind::Audio { format: "wav", data: "UklG" });
+        assert_eq!(classify(&sound, &info(true, false)), MediaKind::Text("[audio: audio/wav]".into()));
+        assert_eq!(classify(&sound, &info(true, true)), MediaKind::Audio { format: "wav", data: "UklG" });
     }
 
     #[test]
@@ -258,10 +261,13 @@ mod tests {
                 blob: "AAAA".into(),
             })
         };
-        assert_eq!(sort(&blob("image/gif"), &info(true, false)), MediaKind::Image { mime: "image/gif", data: "AAAA" });
-        assert_eq!(sort(&blob("application/pdf"), &info(true, false)), MediaKind::Pdf { data: "AAAA" });
         assert_eq!(
-            sort(&blob("application/zip"), &info(true, false)),
+            classify(&blob("image/gif"), &info(true, false)),
+            MediaKind::Image { mime: "image/gif", data: "AAAA" }
+        );
+        assert_eq!(classify(&blob("application/pdf"), &info(true, false)), MediaKind::Pdf { data: "AAAA" });
+        assert_eq!(
+            classify(&blob("application/zip"), &info(true, false)),
             MediaKind::Text("[resource: application/zip file:///x]".into())
         );
     }

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn orphaned_outcomes_are_left_out_and_user_messages_come_first_and_last() {
+    fn orphaned_outcomes_are_omitted_and_user_messages_come_first_and_last() {
         let messages = [results(&[("0", "x")]), agent(vec![Part::Text("hi".into())])];
         assert_eq!(brief(&messages), "(The conversation goes on.) | agent(1)[] | Go on.");
         assert_eq!(brief(&[]), "Go on.");

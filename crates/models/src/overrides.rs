@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_particular_override_counts() {
+    fn the_most_specific_override_wins() {
         let config = [
             ("*".to_owned(), model(1)),
             ("gpt-*".to_owned(), model(2)),

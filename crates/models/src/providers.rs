@@ -132,7 +132,7 @@ impl Providers {
 
     /// Returns whether some provider can be used in this environment without a login.
     pub async fn is_authenticated(&self, environment: &Environment) -> bool {
-        join_all(self.providers.iter().map(|provider| provider.service.keys.look())).await;
+        join_all(self.providers.iter().map(|provider| provider.service.keys.check_files())).await;
         self.providers.iter().any(|provider| provider.is_ready(environment))
     }
 
@@ -258,8 +258,9 @@ impl Catalogue for Providers {
         let is_stopgap = self.default.as_ref() != Some(id) && self.built_in[0].info().id == *id;
         // A pending list is reported at once only if a model is missing.
         let waited = if is_stopgap { Duration::ZERO } else { LATE };
-        let remark =
-            |provider: &Arc<Provider>| provider.trouble(environment).or_else(|| provider.lateness(environment, waited));
+        let remark = |provider: &Arc<Provider>| {
+            provider.problem_notice(environment).or_else(|| provider.delay_notice(environment, waited))
+        };
         let mut remarks: Vec<String> = self.providers.iter().filter_map(remark).collect();
         let is_wanted = self.providers.iter().any(|provider| provider.is_wanted(environment));
         if is_wanted && is_stopgap {

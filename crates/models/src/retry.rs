@@ -89,7 +89,7 @@ impl Retry {
         }
     }
 
-    pub(crate) fn is_worth_telling(&self, wait: Duration) -> bool {
+    pub(crate) fn deserves_notice(&self, wait: Duration) -> bool {
         wait >= Duration::from_millis(self.policy.notice_ms)
     }
 
@@ -143,11 +143,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_providers_own_wait_is_kept_to_but_not_for_ever() {
+    async fn the_wait_that_a_provider_asks_for_is_respected_up_to_a_limit() {
         let mut retry = Retry::new(RetryPolicy::default());
         let wait = retry.next_wait(&failure(Some(Duration::from_secs(20)))).unwrap();
         assert!((20.0..=22.0).contains(&wait.as_secs_f64()), "{wait:?}");
-        assert!(retry.is_worth_telling(wait));
+        assert!(retry.deserves_notice(wait));
         assert_eq!(retry.next_wait(&failure(Some(Duration::from_secs(61)))), None);
     }
 

@@ -116,7 +116,7 @@ mod tests {
         id: 7\nretry: 10\n\n:ping\n\ndata: [DONE]";
 
     #[test]
-    fn odd_but_lawful_streams_are_read() {
+    fn unusual_but_valid_streams_are_read() {
         assert_eq!(read(&[ODD.as_bytes()]), ["{\"a\":\n\"ä€😀\"}", "tight", "", "[DONE]"]);
     }
 

@@ -53,11 +53,11 @@ impl AnthropicFold {
         }
         let block = match text(block, "type") {
             "text" => {
-                say(deltas, Delta::Text, text(block, "text"));
+                push_text(deltas, Delta::Text, text(block, "text"));
                 Block::Text
             }
             "thinking" => {
-                say(deltas, Delta::Thought, text(block, "thinking"));
+                push_text(deltas, Delta::Thought, text(block, "thinking"));
                 Block::Thinking { signature: text(block, "signature").to_owned() }
             }
             "redacted_thinking" => {
@@ -82,8 +82,8 @@ impl AnthropicFold {
 
     fn extend(&mut self, index: u64, delta: &Value, deltas: &mut VecDeque<Delta>) -> Result<(), Failure> {
         match (text(delta, "type"), self.open.get_mut(&index)) {
-            ("text_delta", _) => say(deltas, Delta::Text, text(delta, "text")),
-            ("thinking_delta", _) => say(deltas, Delta::Thought, text(delta, "thinking")),
+            ("text_delta", _) => push_text(deltas, Delta::Text, text(delta, "text")),
+            ("thinking_delta", _) => push_text(deltas, Delta::Thought, text(delta, "thinking")),
             ("signature_delta", Some(Block::Thinking { signature })) => {
                 self.meter.extend(signature, text(delta, "signature"))?;
             }
@@ -189,7 +189,7 @@ fn text<'a>(value: &'a Value, name: &str) -> &'a str {
     value[name].as_str().unwrap_or_default()
 }
 
-fn say(deltas: &mut VecDeque<Delta>, what: fn(String) -> Delta, text: &str) {
+fn push_text(deltas: &mut VecDeque<Delta>, what: fn(String) -> Delta, text: &str) {
     if !text.is_empty() {
         deltas.push_back(what(text.to_owned()));
     }

@@ -123,7 +123,7 @@ fn block<'a>(content: &'a Content, info: &ModelInfo) -> Json<'a> {
     fn source<'a>(mime: &'a str, data: &'a str) -> Json<'a> {
         object! { "type": "base64", "media_type": mime, "data": data }
     }
-    match media::sort(content, info) {
+    match media::classify(content, info) {
         MediaKind::Text(text) => object! { "type": "text", "text": text },
         MediaKind::Image { mime, data } => object! { "type": "image", "source": source(mime, data) },
         MediaKind::Pdf { data } => object! { "type": "document", "source": source("application/pdf", data) },

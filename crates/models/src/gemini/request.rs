@@ -213,7 +213,7 @@ fn part<'a>(content: &'a Content, info: &ModelInfo) -> Json<'a> {
     fn inline<'a>(mime: impl Into<Json<'a>>, data: &'a str) -> Json<'a> {
         object! { "inlineData": object! { "mimeType": mime.into(), "data": data } }
     }
-    match media::sort(content, info) {
+    match media::classify(content, info) {
         MediaKind::Text(text) => object! { "text": text },
         MediaKind::Image { mime, data } => inline(mime, data),
         MediaKind::Pdf { data } => inline("application/pdf", data),

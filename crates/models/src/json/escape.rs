@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn every_character_of_one_byte_is_escaped_at_every_place_of_a_word() {
+    fn every_character_of_one_byte_is_escaped_at_every_position_in_a_word() {
         for (byte, at) in (0..0x80_u8).flat_map(|byte| (0..2 * WORD).map(move |at| (byte, at))) {
             for around in ["a", "\u{1f}", "\u{7f}", "ü", "!", "#", "["] {
                 let text = format!("{}{}{}", around.repeat(at), char::from(byte), around.repeat(20));

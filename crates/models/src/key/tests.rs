@@ -30,11 +30,11 @@ async fn sources_are_asked_in_their_order() {
     let mut key_sources = KeySources::new(config.clone(), Some(stored.clone()));
     let expect = |key: &str, source: String| Ok(Some((key.to_owned(), source)));
 
-    key_sources.look().await;
+    key_sources.check_files().await;
     assert!(key_sources.expects_key() && !key_sources.is_likely(&environment(&[])));
     assert_eq!(found(&key_sources, &[("KEY", " ")]).await, Ok(None));
     write(&stored, "k1\n", 0o600);
-    key_sources.look().await;
+    key_sources.check_files().await;
     assert!(key_sources.is_likely(&environment(&[])));
     assert_eq!(found(&key_sources, &[]).await, expect("k1", format!("stored key {}", stored.display())));
     write(&folder.path().join("file"), "k2", 0o400);
@@ -174,15 +174,15 @@ async fn reading_an_unresponsive_key_file_ends_at_the_deadline() {
     let path = folder.path().join("key");
     write(&path, "k1", 0o600);
     let key_sources = KeySources::new(KeyConfig { file: Some(path), ..KeyConfig::default() }, None);
-    key_sources.looked.send_modify(|looked| looked.busy = true);
-    key_sources.look().await;
+    key_sources.file_check.send_modify(|looked| looked.busy = true);
+    key_sources.check_files().await;
     assert!(!key_sources.is_likely(&environment(&[])));
     let hangs = key_sources.reading.clone().lock_owned().await;
     let error = found(&key_sources, &[]).await.unwrap_err();
     assert_eq!(error, "the key file could not be read within 5 s");
     drop(hangs);
-    key_sources.looked.send_modify(|looked| looked.busy = false);
-    key_sources.look().await;
+    key_sources.file_check.send_modify(|looked| looked.busy = false);
+    key_sources.check_files().await;
     assert!(key_sources.is_likely(&environment(&[])));
     assert_eq!(found(&key_sources, &[]).await.unwrap().unwrap().0, "k1");
 }

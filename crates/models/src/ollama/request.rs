@@ -16,7 +16,7 @@ use crate::service::Service;
 use crate::spec::Spec;
 
 /// The text and the images of a message.
-struct Message<'a> {
+struct MessageContent<'a> {
     texts: Vec<Cow<'a, str>>,
     images: Vec<Json<'a>>,
 }
@@ -29,13 +29,13 @@ pub(crate) fn body<'a>(spec: &'a Spec, service: &Service, request: &'a ModelRequ
     for entry in &normalize(&request.messages) {
         match entry {
             NormalizedMessage::User(content) => {
-                let Message { texts, images } = sorted(content.iter().copied(), &spec.info);
+                let MessageContent { texts, images } = texts_and_images(content.iter().copied(), &spec.info);
                 messages.push(message("user", joined(texts, "\n\n"), images));
             }
             NormalizedMessage::Assistant { parts, results } => {
                 messages.push(response(parts, &service.name));
                 for (result, tool) in results.iter().zip(parts.iter().copied().filter_map(call_name)) {
-                    let Message { texts, images } = sorted(result.images.iter(), &spec.info);
+                    let MessageContent { texts, images } = texts_and_images(result.images.iter(), &spec.info);
                     let texts = [Cow::from(result.text), joined(texts, "\n\n")].into_iter();
                     let text = joined(texts.filter(|text| !text.is_empty()).collect(), "\n");
                     let mut outcome = message("tool", text, images);
@@ -74,16 +74,16 @@ fn think(model: &str, level: ThoughtLevel) -> Value {
     })
 }
 
-fn sorted<'a>(content: impl Iterator<Item = &'a Content>, info: &ModelInfo) -> Message<'a> {
+fn texts_and_images<'a>(content: impl Iterator<Item = &'a Content>, info: &ModelInfo) -> MessageContent<'a> {
     let (mut texts, mut images) = (Vec::new(), Vec::new());
     for content in content {
-        match media::sort(content, info) {
+        match media::classify(content, info) {
             MediaKind::Text(text) => texts.push(text),
             MediaKind::Image { data, .. } => images.push(data.into()),
             MediaKind::Pdf { .. } | MediaKind::Audio { .. } => texts.push(content.as_text().into()),
         }
     }
-    Message { texts, images }
+    MessageContent { texts, images }
 }
 
 fn message<'a>(role: &'static str, text: Cow<'a, str>, images: Vec<Json<'a>>) -> Json<'a> {

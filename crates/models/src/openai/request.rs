@@ -34,7 +34,7 @@ pub(crate) fn body<'a>(spec: &'a Spec, service: &Service, base: &str, request: &
                 messages.push(object! { "role": "user", "content": user(&content, &spec.info) });
             }
             NormalizedMessage::Assistant { parts, results } => {
-                show(&mut pictures, &mut messages, &spec.info);
+                push_pictures(&mut pictures, &mut messages, &spec.info);
                 // Some servers refuse a later request without the reasoning that led to calls, and
                 // some refuse or ignore reasoning without calls (api-docs.deepseek.com, "Thinking
                 // Mode", November 2026).
@@ -49,7 +49,7 @@ pub(crate) fn body<'a>(spec: &'a Spec, service: &Service, base: &str, request: &
             }
         }
     }
-    show(&mut pictures, &mut messages, &spec.info);
+    push_pictures(&mut pictures, &mut messages, &spec.info);
     if service.prompt_caching && is_openrouter(base) && spec.api_name.starts_with("anthropic/") {
         mark_for_cache(&mut messages, &service.cache_mark());
     }
@@ -84,7 +84,7 @@ fn outcome<'a>(result: &CallOutcome<'a>, info: &ModelInfo, pictures: &mut Vec<&'
         texts.push(result.text.into());
     }
     for image in result.images {
-        match media::sort(image, info) {
+        match media::classify(image, info) {
             MediaKind::Text(marker) => texts.push(marker),
             MediaKind::Image { .. } | MediaKind::Pdf { .. } | MediaKind::Audio { .. } => {
                 texts.push(format!("{} follows", image.as_text()).into());
@@ -95,7 +95,8 @@ fn outcome<'a>(result: &CallOutcome<'a>, info: &ModelInfo, pictures: &mut Vec<&'
     joined(texts, "\n")
 }
 
-fn show<'a>(pictures: &mut Vec<&'a Content>, messages: &mut Vec<Json<'a>>, info: &ModelInfo) {
+/// Adds a message with the pictures that were collected from outcomes, if there are any.
+fn push_pictures<'a>(pictures: &mut Vec<&'a Content>, messages: &mut Vec<Json<'a>>, info: &ModelInfo) {
     if !pictures.is_empty() {
         messages.push(object! { "role": "user", "content": user(pictures, info) });
         pictures.clear();
@@ -105,7 +106,7 @@ fn show<'a>(pictures: &mut Vec<&'a Content>, messages: &mut Vec<Json<'a>>, info:
 /// Builds a user message. It is plain text if there is nothing else, because small servers accept
 /// only text.
 fn user<'a>(content: &[&'a Content], info: &ModelInfo) -> Json<'a> {
-    let media: Vec<MediaKind<'a>> = content.iter().map(|content| media::sort(content, info)).collect();
+    let media: Vec<MediaKind<'a>> = content.iter().map(|content| media::classify(content, info)).collect();
     if media.iter().all(|medium| matches!(medium, MediaKind::Text(_))) {
         let texts = media.into_iter().filter_map(|medium| match medium {
             MediaKind::Text(text) => Some(text),
@@ -182,7 +183,7 @@ pub(crate) fn adjust(body: &mut Value, refusal: &str) -> Adjustment {
         return Adjustment::lasting(replace_blocks(body, "image_url"));
     }
     if refusal.contains("role 'user' after role 'tool'") {
-        return Adjustment::lasting(part_tools_from_users(body));
+        return Adjustment::lasting(separate_tools_from_users(body));
     }
     if refusal.contains("reasoning_content") && ["passed back", "issing"].iter().any(|sign| refusal.contains(sign)) {
         return Adjustment::lasting(add_empty_reasoning(body));
@@ -236,17 +237,17 @@ fn add_empty_reasoning(body: &mut Value) -> bool {
 
 /// Inserts an assistant message between a tool's message and a user's, for servers such as
 /// Mistral's that refuse the sequence.
-fn part_tools_from_users(body: &mut Value) -> bool {
+fn separate_tools_from_users(body: &mut Value) -> bool {
     let Some(messages) = body["messages"].as_array_mut() else { return false };
     let before = messages.len();
-    let mut parted: Vec<Value> = Vec::with_capacity(before);
+    let mut separated: Vec<Value> = Vec::with_capacity(before);
     for message in messages.drain(..) {
-        if message["role"] == "user" && parted.last().is_some_and(|last| last["role"] == "tool") {
-            parted.push(json!({ "role": "assistant", "content": "I see." }));
+        if message["role"] == "user" && separated.last().is_some_and(|last| last["role"] == "tool") {
+            separated.push(json!({ "role": "assistant", "content": "I see." }));
         }
-        parted.push(message);
+        separated.push(message);
     }
-    *messages = parted;
+    *messages = separated;
     messages.len() > before
 }
 

@@ -85,7 +85,8 @@ impl Providers {
         unusable
             .map(|provider| {
                 let name = &provider.service.name;
-                let why = provider.trouble(environment).or_else(|| provider.lateness(environment, Duration::ZERO));
+                let why =
+                    provider.problem_notice(environment).or_else(|| provider.delay_notice(environment, Duration::ZERO));
                 why.unwrap_or_else(|| format!("{name}: it has no model"))
             })
             .collect()
@@ -97,8 +98,8 @@ impl Providers {
         let ours = self.providers.iter().filter(|provider| !provider.is_local());
         let lacking =
             ours.filter(|provider| !provider.is_ready(environment) || provider.models(environment).is_empty());
-        let why = |provider: &Provider| match provider.fault(environment) {
-            Some(fault) => fault,
+        let why = |provider: &Provider| match provider.problem(environment) {
+            Some(problem) => problem,
             None => "its list of models did not arrive".to_owned(),
         };
         lacking.map(|provider| (provider.service.name.clone(), why(provider))).collect()

@@ -46,13 +46,13 @@ pub(super) async fn fetch(service: &Service, path: &str, environment: &Environme
     let list = ask(service, &endpoint, path).await;
     let mut list = list.map_err(|failure| service.error("", failure, endpoint.key(), 1))?;
     loaded_window::add_windows(service, &endpoint, &mut list).await;
-    let names = if endpoint.is_openai() { Names::OpenAi } else { Names::Any };
+    let names = if endpoint.is_openai() { NamingScheme::OpenAi } else { NamingScheme::Any };
     Ok(read(service, &list, names))
 }
 
 /// Whether the names in a list follow OpenAI's conventions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Names {
+enum NamingScheme {
     OpenAi,
     Any,
 }
@@ -63,7 +63,7 @@ pub(super) async fn check(service: &Service, path: &str, key: &Secret) -> Result
     let endpoint = service.reach_with(Some(key), &Environment::default()).await;
     let endpoint = endpoint.map_err(|failure| service.error("", failure, None, 1))?;
     let list = ask(service, &endpoint, path).await.map_err(|failure| service.error("", failure, endpoint.key(), 1))?;
-    Ok(read(service, &list, Names::Any).len())
+    Ok(read(service, &list, NamingScheme::Any).len())
 }
 
 async fn ask(service: &Service, endpoint: &ProviderEndpoint, path: &str) -> Result<Value, Failure> {
@@ -103,12 +103,12 @@ fn rows(list: &Value) -> Option<&Vec<Value>> {
     list.as_array().or_else(|| list["data"].as_array()).or_else(|| list["models"].as_array())
 }
 
-fn read(service: &Service, list: &Value, names: Names) -> Vec<Spec> {
+fn read(service: &Service, list: &Value, names: NamingScheme) -> Vec<Spec> {
     let rows = rows(list).into_iter().flatten();
     let models = rows.filter_map(|row| {
         let id = row["id"].as_str().or(row["name"].as_str()).filter(|id| !id.trim().is_empty())?;
         let id = id.strip_prefix("models/").unwrap_or(id);
-        let is_hidden = names == Names::OpenAi && has_word(id, &NOT_CHAT);
+        let is_hidden = names == NamingScheme::OpenAi && has_word(id, &NOT_CHAT);
         // Anthropic's list keeps models that no longer answer.
         let is_retired = row["lifecycle"] == "retired";
         (!is_hidden && !is_retired && takes_tools(row)).then(|| listed(service, id, facts(row)))
@@ -251,7 +251,7 @@ mod tests {
                 { "name": "models/embedder", "supportedGenerationMethods": ["embedContent"] }] }),
             json!({ "models": [{ "name": "qwen3:8b", "model": "qwen3:8b", "details": { "family": "qwen3" } }] }),
         ];
-        let read: Vec<_> = lists.iter().flat_map(|list| read(&stub(), list, Names::OpenAi)).collect();
+        let read: Vec<_> = lists.iter().flat_map(|list| read(&stub(), list, NamingScheme::OpenAi)).collect();
         let brief: Vec<_> =
             read.iter().map(|spec| (spec.info.id.as_str(), spec.info.name.as_str(), spec.info.window)).collect();
         assert_eq!(
@@ -282,11 +282,11 @@ mod tests {
             "gpt-5.1",
         ];
         let list = json!({ "data": ids.map(|id| json!({ "id": id })) });
-        let names = |names: Names| -> Vec<String> {
+        let names = |names: NamingScheme| -> Vec<String> {
             read(&stub(), &list, names).into_iter().map(|spec| spec.api_name).collect()
         };
-        assert_eq!(names(Names::OpenAi), ["gpt-4o-researcher", "gpt-5.1"]);
-        assert_eq!(names(Names::Any), ids);
+        assert_eq!(names(NamingScheme::OpenAi), ["gpt-4o-researcher", "gpt-5.1"]);
+        assert_eq!(names(NamingScheme::Any), ids);
         // vLLM 0.11 and Ollama 0.12 list what they serve under these names (2025-10).
         for name in ["Qwen/Qwen2.5-Coder-32B-Instruct", "llama3.1:8b-instruct-q4_K_M", "imagenet-chat", "research-1"] {
             assert!(is_chat_model(name), "{name}");

@@ -39,12 +39,13 @@ pub(super) enum RefreshWhen {
     Unasked,
 }
 
+/// Why a provider is known, which decides when its models are offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// Always offered.
     Configured,
     /// Offered when there is a key.
-    Hosted,
+    WellKnown,
     /// Offered while it answers.
     Local,
 }
@@ -80,23 +81,23 @@ struct ModelListState {
     /// Whether the provider has more models than are kept.
     truncated: bool,
     /// The reason why the last refresh gave no usable result.
-    trouble: Option<String>,
+    problem: Option<String>,
 }
 
 impl ModelListState {
     fn new(now: Instant) -> Self {
-        Self { again: now, pending: false, asked: now, models: None, truncated: false, trouble: None }
+        Self { again: now, pending: false, asked: now, models: None, truncated: false, problem: None }
     }
 }
 
 /// A running refresh. Dropping it records the end, so that nothing waits for a refresh that was
 /// dropped.
-struct Pending {
+struct RefreshGuard {
     provider: Arc<Provider>,
     address: String,
 }
 
-impl Drop for Pending {
+impl Drop for RefreshGuard {
     fn drop(&mut self) {
         if let Some(list) = self.provider.lock().get_mut(&self.address) {
             list.pending = false;
@@ -143,7 +144,7 @@ impl Provider {
     pub(super) fn is_ready(&self, environment: &Environment) -> bool {
         match self.role {
             Role::Configured => !self.service.needs_key || self.service.keys.is_likely(environment),
-            Role::Hosted => self.service.keys.is_likely(environment),
+            Role::WellKnown => self.service.keys.is_likely(environment),
             Role::Local => self.listed(environment).is_some_and(|models| !models.is_empty()),
         }
     }
@@ -161,8 +162,8 @@ impl Provider {
                     listed.into_iter().filter(|spec| !self.named.iter().any(|(model, _)| *model == spec.api_name));
                 named().chain(others).collect()
             }
-            (Role::Hosted | Role::Local, Some(listed)) => listed,
-            (Role::Configured | Role::Hosted | Role::Local, None) => named().collect(),
+            (Role::WellKnown | Role::Local, Some(listed)) => listed,
+            (Role::Configured | Role::WellKnown | Role::Local, None) => named().collect(),
         }
     }
 
@@ -206,7 +207,7 @@ impl Provider {
     /// Whether a session may choose this model: a listed one, or any while the list is unknown or
     /// incomplete.
     pub(super) fn has(&self, model: &str, environment: &Environment) -> bool {
-        let is_unknown = |list: &ModelListState| list.models.is_none() && (list.pending || list.trouble.is_some());
+        let is_unknown = |list: &ModelListState| list.models.is_none() && (list.pending || list.problem.is_some());
         let is_open = self
             .lock()
             .get(&self.service.address.of(environment))
@@ -216,26 +217,26 @@ impl Provider {
 
     /// Returns why a provider that the user set up cannot be used, or why its last refresh gave no
     /// usable result.
-    pub(super) fn trouble(&self, environment: &Environment) -> Option<String> {
+    pub(super) fn problem_notice(&self, environment: &Environment) -> Option<String> {
         if !self.is_wanted(environment) {
             return None;
         }
-        Some(format!("{}: {}", self.service.name, self.fault(environment)?))
+        Some(format!("{}: {}", self.service.name, self.problem(environment)?))
     }
 
     /// Returns why its models cannot be used, without its name, whether or not the user set it up.
-    pub(super) fn fault(&self, environment: &Environment) -> Option<String> {
+    pub(super) fn problem(&self, environment: &Environment) -> Option<String> {
         if !self.is_ready(environment) {
             return Some(format!("no key was found (looked at: {})", self.service.keys.describe()));
         }
-        let trouble = self.lock().get(&self.service.address.of(environment))?.trouble.clone()?;
+        let problem = self.lock().get(&self.service.address.of(environment))?.problem.clone()?;
         let name = format!("{}: ", self.service.name);
-        Some(trouble.strip_prefix(&name).unwrap_or(&trouble).to_owned())
+        Some(problem.strip_prefix(&name).unwrap_or(&problem).to_owned())
     }
 
     /// Returns a notice if the list has been pending for at least this time and there is no earlier
     /// one.
-    pub(super) fn lateness(&self, environment: &Environment, after: Duration) -> Option<String> {
+    pub(super) fn delay_notice(&self, environment: &Environment, after: Duration) -> Option<String> {
         if !self.is_wanted(environment) {
             return None;
         }
@@ -247,7 +248,7 @@ impl Provider {
 
     /// Whether the user set up this provider: it is configured, or it has a key.
     pub(super) fn is_wanted(&self, environment: &Environment) -> bool {
-        self.is_configured || (self.role == Role::Hosted && self.is_ready(environment))
+        self.is_configured || (self.role == Role::WellKnown && self.is_ready(environment))
     }
 
     /// Lists the facts about a model that the configuration sets.
@@ -273,13 +274,13 @@ impl Provider {
         let address = self.service.address.of(environment);
         let (deadline, pause) = match self.role {
             Role::Local => (LOCAL_DEADLINE, FRESH_LOCAL),
-            Role::Configured | Role::Hosted => (DEADLINE, FRESH_LOCAL),
+            Role::Configured | Role::WellKnown => (DEADLINE, FRESH_LOCAL),
         };
         {
             let mut lists = self.lock();
             let now = Instant::now();
             let list = lists.entry(address.clone()).or_insert_with(|| ModelListState::new(now));
-            let is_unasked = list.models.is_none() && list.trouble.is_none();
+            let is_unasked = list.models.is_none() && list.problem.is_none();
             if list.pending || (list.again > now && !(when == RefreshWhen::Unasked && is_unasked)) {
                 return;
             }
@@ -289,10 +290,10 @@ impl Provider {
             // the list.
             list.again = now + deadline + pause;
         }
-        let (pending, environment) = (Pending { provider: self.clone(), address }, environment.clone());
+        let (pending, environment) = (RefreshGuard { provider: self.clone(), address }, environment.clone());
         runtime.spawn(async move {
-            let Pending { provider, address } = &pending;
-            provider.service.keys.look().await;
+            let RefreshGuard { provider, address } = &pending;
+            provider.service.keys.check_files().await;
             let is_usable = provider.role == Role::Local || provider.is_ready(&environment);
             if !provider.discovers || !is_usable {
                 return provider.defer_refresh(address);
@@ -314,7 +315,7 @@ impl Provider {
     }
 
     fn keep(&self, address: &str, models: Result<Vec<Spec>, String>) {
-        let (models, trouble) = match models {
+        let (models, problem) = match models {
             Ok(models) if models.is_empty() => {
                 let name = &self.service.name;
                 (Some(models), Some(format!("{name}: it answers, but lists no model that can be used here")))
@@ -330,7 +331,7 @@ impl Provider {
         let mut lists = self.lock();
         let list = lists.entry(address.to_owned()).or_insert_with(|| ModelListState::new(now));
         list.again = now + fresh;
-        list.trouble = trouble;
+        list.problem = problem;
         // An old list is better than none, except for a server on this machine that is gone.
         if models.is_some() || self.role == Role::Local {
             list.truncated = models.as_ref().is_some_and(|models| models.len() > MAX_MODELS);

@@ -58,9 +58,9 @@ pub(super) fn providers(
         providers.push(builder.configured(name, provider)?);
     }
     providers.extend([
-        builder.hosted("anthropic", ProviderKind::Anthropic, &ANTHROPIC_MODELS),
-        builder.hosted("openai", ProviderKind::OpenAi, &OPENAI_MODELS),
-        builder.hosted("gemini", ProviderKind::Gemini, &GEMINI_MODELS),
+        builder.well_known("anthropic", ProviderKind::Anthropic, &ANTHROPIC_MODELS),
+        builder.well_known("openai", ProviderKind::OpenAi, &OPENAI_MODELS),
+        builder.well_known("gemini", ProviderKind::Gemini, &GEMINI_MODELS),
         builder.github(),
     ]);
     if config.local.probe {
@@ -139,13 +139,13 @@ impl ProviderBuilder<'_> {
             (None, ProviderKind::Gemini) if models.is_empty() => &GEMINI_MODELS,
             (None | Some(_), _) => return Ok(Provider::new(service, Role::Configured, models, discovers)),
         };
-        let mut provider = Provider::new(service, Role::Hosted, plain(well_known), discovers);
+        let mut provider = Provider::new(service, Role::WellKnown, plain(well_known), discovers);
         provider.is_configured = true;
         Ok(provider)
     }
 
     /// Builds a well-known provider, which is usable when the session has a key or one is stored.
-    fn hosted(&self, name: &str, kind: ProviderKind, models: &[&str]) -> Provider {
+    fn well_known(&self, name: &str, kind: ProviderKind, models: &[&str]) -> Provider {
         let (key, address, also) = match kind {
             ProviderKind::Anthropic => {
                 ("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", Some(("ANTHROPIC_AUTH_TOKEN", true)))
@@ -162,7 +162,7 @@ impl ProviderBuilder<'_> {
         }
         service.address.variable = Some(address);
         service.needs_key = true;
-        Provider::new(service, Role::Hosted, plain(models), true)
+        Provider::new(service, Role::WellKnown, plain(models), true)
     }
 
     /// Builds GitHub's provider, which is usable after the device flow. Its list is at another
@@ -170,7 +170,7 @@ impl ProviderBuilder<'_> {
     fn github(&self) -> Provider {
         let mut service = self.service("github", ProviderKind::OpenAi, GITHUB.to_owned(), KeyConfig::default());
         service.needs_key = true;
-        let mut provider = Provider::new(service, Role::Hosted, plain(&GITHUB_MODELS), true);
+        let mut provider = Provider::new(service, Role::WellKnown, plain(&GITHUB_MODELS), true);
         provider.list_path = GITHUB_LIST.to_owned();
         provider
     }

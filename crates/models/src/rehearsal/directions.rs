@@ -199,12 +199,12 @@ enum Verb {
     Within,
 }
 
-struct Found<'a> {
+struct FoundVerb<'a> {
     kind: Verb,
     rest: &'a str,
 }
 
-fn verb(text: &str) -> Option<Found<'_>> {
+fn verb(text: &str) -> Option<FoundVerb<'_>> {
     let end = text.find(|letter: char| letter.is_whitespace() || letter == ':').unwrap_or(text.len());
     let (word, rest) = text.split_at(end);
     let rest = rest.trim_start_matches(':').trim_start();
@@ -230,7 +230,7 @@ fn verb(text: &str) -> Option<Found<'_>> {
         "in" | "edit" => Verb::Within,
         _ => return None,
     };
-    Some(Found { kind, rest })
+    Some(FoundVerb { kind, rest })
 }
 
 #[cfg(test)]

@@ -170,7 +170,7 @@ async fn the_files_of_the_folder_are_named() {
 }
 
 #[tokio::test]
-async fn a_prompt_that_is_not_understood_gets_the_folder_and_the_truth() {
+async fn a_prompt_that_is_not_understood_lists_the_folder_and_says_so() {
     play("Explain the architecture", ALL, works, expect![[r#"
         (thought) I find no direction in this that I can follow, so I look at the folder.
         I am not a language model and did not understand that, so I look at this folder.
@@ -270,7 +270,7 @@ async fn a_replacement_reads_before_it_edits() {
 }
 
 #[tokio::test]
-async fn without_a_plan_to_keep_it_works_all_the_same() {
+async fn it_works_without_the_plan_tool() {
     play(
         "find TODO in src",
         "grep",

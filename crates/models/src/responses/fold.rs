@@ -113,7 +113,7 @@ impl ResponsesFold {
                     let text = part["text"].as_str().or(part["refusal"].as_str()).unwrap_or_default();
                     self.refused |= part["type"] == "refusal";
                     if !self.shown.contains(&place) {
-                        self.say(place, text, deltas)?;
+                        self.push_text(place, text, deltas)?;
                         self.shown.remove(&place);
                     }
                 }
@@ -124,7 +124,7 @@ impl ResponsesFold {
         Ok(())
     }
 
-    fn say(&mut self, place: u64, text: &str, deltas: &mut VecDeque<Delta>) -> Result<(), Failure> {
+    fn push_text(&mut self, place: u64, text: &str, deltas: &mut VecDeque<Delta>) -> Result<(), Failure> {
         if text.is_empty() {
             return Ok(());
         }
@@ -181,10 +181,10 @@ impl Fold for ResponsesFold {
         match event["type"].as_str() {
             Some("response.output_item.added") => self.begin_item(place, &event["item"], deltas)?,
             Some("response.output_item.done") => self.end_item(place, &event["item"], deltas)?,
-            Some("response.output_text.delta") => self.say(place, delta, deltas)?,
+            Some("response.output_text.delta") => self.push_text(place, delta, deltas)?,
             Some("response.refusal.delta") => {
                 self.refused = true;
-                self.say(place, delta, deltas)?;
+                self.push_text(place, delta, deltas)?;
             }
             Some("response.reasoning_summary_text.delta" | "response.reasoning_text.delta") if !delta.is_empty() => {
                 deltas.push_back(Delta::Thought(delta.to_owned()));

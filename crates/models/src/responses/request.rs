@@ -117,7 +117,7 @@ fn reasoning(sealed: &Value) -> impl Iterator<Item = Json<'_>> {
 }
 
 fn input<'a>(content: &'a Content, info: &ModelInfo) -> Json<'a> {
-    match media::sort(content, info) {
+    match media::classify(content, info) {
         MediaKind::Text(text) => object! { "type": "input_text", "text": text },
         MediaKind::Image { mime, data } => {
             object! { "type": "input_image", "image_url": format!("data:{mime};base64,{data}") }

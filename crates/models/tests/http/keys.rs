@@ -13,7 +13,7 @@ use testkit::answers::{Dialect, ModelAnswer};
 use testkit::provider::{Reply, Server};
 
 #[tokio::test]
-async fn a_commands_key_that_has_run_out_is_fetched_anew_once() {
+async fn an_expired_key_of_a_command_is_fetched_again_once() {
     let server = Server::with(|seen, _| match seen.header("authorization") {
         "Bearer key-2" => Reply::stream(&[&ModelAnswer::text("hi").sse(Dialect::Chat)]),
         _ => Reply::new(401, &[], "{}"),
@@ -72,7 +72,7 @@ async fn a_stored_key_serves_until_it_is_forgotten() {
 }
 
 #[tokio::test]
-async fn configured_headers_are_sent_and_have_the_last_word() {
+async fn configured_headers_are_sent_and_take_precedence() {
     let echo = Reply::new(400, &[], "no use for Token abc-long-secret");
     let server = Server::script(vec![Reply::stream(&[&ModelAnswer::text("hi").sse(Dialect::Chat)]), echo]);
     let mut config = config(ProviderKind::OpenAi, &server.address);

@@ -142,7 +142,7 @@ fn a_tool_loop_with_thoughts_goes_back_whole() {
 }
 
 #[test]
-fn thoughts_of_others_and_unsigned_thoughts_stay_here() {
+fn thoughts_without_this_providers_signature_are_not_sent() {
     let request = request(vec![
         user(vec![Content::text("a")]),
         agent(vec![
@@ -217,7 +217,7 @@ fn marks_are_at_most_four_and_can_be_left_out() {
 }
 
 #[test]
-fn a_model_that_was_guessed_wrongly_is_asked_the_other_way() {
+fn a_wrong_guess_about_thinking_is_corrected_after_a_refusal() {
     let mut body = json!({ "thinking": { "type": "enabled", "budget_tokens": 9 } });
     let refusal = "\"thinking.type.enabled\" is not supported for this model. Use \"thinking.type.adaptive\" and \
         \"output_config.effort\" to control thinking behavior.";
@@ -321,7 +321,7 @@ fn pictures_that_a_model_does_not_take_become_text() {
 }
 
 #[test]
-fn calls_are_forbidden_without_another_beginning_of_the_request() {
+fn forbidding_calls_keeps_the_beginning_of_the_request() {
     let with = |tool_use| {
         let request = request(vec![user(vec![Content::text("a")])]);
         let request = ModelRequest { tools: vec![read_file().into()], tool_use, ..request };

@@ -17,7 +17,7 @@ fn stopped(reason: &str) -> Value {
 }
 
 #[test]
-fn thoughts_words_calls_and_signatures_are_kept_in_their_places() {
+fn thoughts_text_calls_and_signatures_keep_their_order() {
     let deltas = fold(&[
         parts(json!([{ "text": "hm", "thought": true }])),
         parts(json!([{ "text": "Look" }, { "text": "", "thoughtSignature": "s0" }])),

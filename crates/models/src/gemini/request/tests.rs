@@ -221,7 +221,7 @@ fn images_that_the_model_refuses_become_markers() {
 }
 
 #[test]
-fn calls_are_forbidden_without_another_beginning_of_the_request() {
+fn forbidding_calls_keeps_the_beginning_of_the_request() {
     let with = |tool_use| {
         let request = request(vec![user(vec![Content::text("a")])]);
         let request = ModelRequest { tools: vec![read_file().into()], tool_use, ..request };

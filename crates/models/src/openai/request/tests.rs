@@ -368,7 +368,7 @@ fn a_stored_seal_names_no_field_but_those_of_reasoning() {
 }
 
 #[test]
-fn calls_are_forbidden_without_another_beginning_of_the_request() {
+fn forbidding_calls_keeps_the_beginning_of_the_request() {
     let with = |tool_use| {
         let request = request(vec![user(vec![Content::text("a")])]);
         let request = ModelRequest { tools: vec![read_file().into()], tool_use, ..request };

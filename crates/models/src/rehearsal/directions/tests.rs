@@ -367,7 +367,7 @@ fn a_long_prompt_full_of_opening_quotes_is_read_in_time() {
 /// A stand-in for a property test: prompts that are cut at many characters must parse without a
 /// panic.
 #[test]
-fn no_fragment_of_a_prompt_is_too_odd_to_read() {
+fn every_fragment_of_a_prompt_is_read_without_a_panic() {
     let whole = "Please, can you «write» “ü.txt” with:\n```rs\nfn f() {}\n```\nthen run `ls; 'x'`; in ‘é f.md’, replace ß with İ then \
                  search for \"a\" in .. ; $ echo 'no'\n- append \u{301}x to y.z… ? then find *.🦀 files; look at ~/ ... where is x? 1) list";
     let cuts: Vec<usize> = whole.char_indices().map(|(at, _)| at).chain([whole.len()]).collect();

@@ -139,7 +139,7 @@ async fn a_tool_that_is_not_offered_is_not_called() {
 }
 
 #[tokio::test]
-async fn without_any_tool_it_only_talks() {
+async fn without_any_tool_it_only_answers_in_text() {
     play(
         "list",
         "",
@@ -182,7 +182,7 @@ async fn an_unread_file_is_read_and_the_write_tried_again() {
 }
 
 #[tokio::test]
-async fn half_a_direction_is_not_begun() {
+async fn a_direction_that_cannot_be_completed_is_not_begun() {
     play(
         "append x to a.txt",
         "read_file",

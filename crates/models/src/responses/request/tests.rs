@@ -203,7 +203,7 @@ fn phases_that_a_server_refuses_are_removed_for_good() {
 }
 
 #[test]
-fn calls_are_forbidden_without_another_beginning_of_the_request() {
+fn forbidding_calls_keeps_the_beginning_of_the_request() {
     let with = |tool_use| {
         let request = request(vec![user(vec![Content::text("a")])]);
         let request = ModelRequest { tools: vec![read_file().into()], tool_use, ..request };
