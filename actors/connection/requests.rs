@@ -79,8 +79,8 @@ impl Kind {
     fn withdrawn(self, version: ProtocolVersion, extras: ExtraSet) -> Result<Value, RpcError> {
         match self {
             Kind::Prompt => version.withdrawn_prompt(extras),
-            Kind::Revocable => Err(RpcError::cancelled("nothing came of it")),
-            Kind::Irrevocable => Err(RpcError::cancelled("it may have taken effect; look before you send it again")),
+            Kind::Revocable => Err(RpcError::cancelled("it had no effect")),
+            Kind::Irrevocable => Err(RpcError::cancelled("it may have taken effect; check before you send it again")),
         }
     }
 }

@@ -60,21 +60,21 @@ async fn every_request_waiting_for_the_store_can_be_withdrawn() {
         answers += &format!("{method} {}\n", answer["error"]);
     }
     expect![[r#"
-        session/new {"code":-32800,"message":"Request cancelled","data":{"advice":"nothing came of it"}}
-        session/load {"code":-32800,"message":"Request cancelled","data":{"advice":"nothing came of it"}}
-        session/resume {"code":-32800,"message":"Request cancelled","data":{"advice":"nothing came of it"}}
-        session/fork {"code":-32800,"message":"Request cancelled","data":{"advice":"nothing came of it"}}
-        session/list {"code":-32800,"message":"Request cancelled","data":{"advice":"nothing came of it"}}
-        session/set_mode {"code":-32800,"message":"Request cancelled","data":{"advice":"it may have taken effect; look before you send it again"}}
-        session/set_model {"code":-32800,"message":"Request cancelled","data":{"advice":"it may have taken effect; look before you send it again"}}
-        session/set_config_option {"code":-32800,"message":"Request cancelled","data":{"advice":"it may have taken effect; look before you send it again"}}
-        _acpd/export {"code":-32800,"message":"Request cancelled","data":{"advice":"nothing came of it"}}
-        _acpd/import {"code":-32800,"message":"Request cancelled","data":{"advice":"nothing came of it"}}
-        _acpd/permissions {"code":-32800,"message":"Request cancelled","data":{"advice":"nothing came of it"}}
-        _acpd/rename {"code":-32800,"message":"Request cancelled","data":{"advice":"it may have taken effect; look before you send it again"}}
-        _acpd/resume {"code":-32800,"message":"Request cancelled","data":{"advice":"nothing came of it"}}
-        _acpd/delete {"code":-32800,"message":"Request cancelled","data":{"advice":"it may have taken effect; look before you send it again"}}
-        session/close {"code":-32800,"message":"Request cancelled","data":{"advice":"it may have taken effect; look before you send it again"}}
+        session/new {"code":-32800,"message":"Request cancelled","data":{"advice":"it had no effect"}}
+        session/load {"code":-32800,"message":"Request cancelled","data":{"advice":"it had no effect"}}
+        session/resume {"code":-32800,"message":"Request cancelled","data":{"advice":"it had no effect"}}
+        session/fork {"code":-32800,"message":"Request cancelled","data":{"advice":"it had no effect"}}
+        session/list {"code":-32800,"message":"Request cancelled","data":{"advice":"it had no effect"}}
+        session/set_mode {"code":-32800,"message":"Request cancelled","data":{"advice":"it may have taken effect; check before you send it again"}}
+        session/set_model {"code":-32800,"message":"Request cancelled","data":{"advice":"it may have taken effect; check before you send it again"}}
+        session/set_config_option {"code":-32800,"message":"Request cancelled","data":{"advice":"it may have taken effect; check before you send it again"}}
+        _acpd/export {"code":-32800,"message":"Request cancelled","data":{"advice":"it had no effect"}}
+        _acpd/import {"code":-32800,"message":"Request cancelled","data":{"advice":"it had no effect"}}
+        _acpd/permissions {"code":-32800,"message":"Request cancelled","data":{"advice":"it had no effect"}}
+        _acpd/rename {"code":-32800,"message":"Request cancelled","data":{"advice":"it may have taken effect; check before you send it again"}}
+        _acpd/resume {"code":-32800,"message":"Request cancelled","data":{"advice":"it had no effect"}}
+        _acpd/delete {"code":-32800,"message":"Request cancelled","data":{"advice":"it may have taken effect; check before you send it again"}}
+        session/close {"code":-32800,"message":"Request cancelled","data":{"advice":"it may have taken effect; check before you send it again"}}
     "#]]
     .assert_eq(&answers);
     scene.history.release();
@@ -197,7 +197,7 @@ async fn a_login_that_is_withdrawn_ends_with_its_page() {
         zed    < "#1" elicitation/create {"mode":"url","requestId":2,"elicitationId":"#2","url":"https://login.example/device","message":"Type the code ABCD-1234 at the address that opens."}
         zed    > $/cancel_request {"requestId":2}
         zed    < $/cancel_request {"requestId":"#1"}
-        zed    < 2 error {"code":-32800,"message":"Request cancelled","data":{"advice":"nothing came of it"}}
+        zed    < 2 error {"code":-32800,"message":"Request cancelled","data":{"advice":"it had no effect"}}
         zed    < silence
     "##]]
     .assert_eq(&scene.transcript.take());
@@ -238,7 +238,7 @@ async fn a_request_withdrawn_twice_or_late_is_answered_once() {
     let transcript = scene.transcript.take();
     let transcript: Vec<&str> = transcript.lines().filter(|line| line.contains('<')).collect();
     expect![[r#"
-        zed    < 2 error {"code":-32800,"message":"Request cancelled","data":{"advice":"nothing came of it"}}
+        zed    < 2 error {"code":-32800,"message":"Request cancelled","data":{"advice":"it had no effect"}}
         zed    < 3 = {"sessions":[]}
         zed    < silence"#]]
     .assert_eq(&transcript.join("\n"));

@@ -43,7 +43,7 @@ async fn a_load_that_is_withdrawn_ends_and_leaves_the_session_unopened() {
     vim.silence().await;
     let answered = transcript.lines().last().unwrap_or_default();
     expect![[r##"
-        vim    < "\u0061" error {"code":-32800,"message":"Request cancelled","data":{"advice":"nothing came of it"}}
+        vim    < "\u0061" error {"code":-32800,"message":"Request cancelled","data":{"advice":"it had no effect"}}
         vim    < silence
         vim    > 2 session/prompt {"sessionId":"#1","prompt":[{"type":"text","text":"more"}]}
         vim    < 2 error {"code":-32602,"message":"Invalid params","data":{"session_id":"Session not found"}}

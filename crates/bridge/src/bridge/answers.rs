@@ -16,7 +16,7 @@ pub(super) fn withdrawn_answer(frame: &[u8], version: Option<u64>) -> Option<Vec
     Some(if is_prompt && version.is_none_or(|version| version < 2) {
         rpc::response(&id, &json!({ "stopReason": "cancelled" }))
     } else {
-        rpc::failure(&id, &RpcError::cancelled("nothing came of it"))
+        rpc::failure(&id, &RpcError::cancelled("it had no effect"))
     })
 }
 
