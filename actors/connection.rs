@@ -105,6 +105,7 @@ impl Transport {
 #[rtype(result = "()")]
 struct HangUp;
 
+/// One client's link to the daemon.
 pub(crate) struct Connection {
     id: ConnectionId,
     runtime: Runtime,
@@ -262,8 +263,8 @@ impl Connection {
         }
     }
 
-    /// Identifies this client to the sessions whose turns it ends.
-    fn by(&self) -> session::Requester {
+    /// Identifies this client to the sessions whose turns it ends or whose eviction it requests.
+    fn requester(&self) -> session::Requester {
         let name = match &self.client.phase {
             Phase::Initialized { client, .. } if !client.name.is_empty() => Some(client.name.clone()),
             Phase::Initialized { .. } | Phase::Fresh => None,
@@ -347,7 +348,7 @@ impl Connection {
                 self.handle_reply(&id, result);
             }
             Incoming::Malformed(error) => {
-                tracing::debug!(parent: &self.span, code = error.code, "no message");
+                tracing::debug!(parent: &self.span, code = error.code, "malformed message");
                 self.outbox.push(&rpc::failure(&Id::null(), &error));
             }
         }
@@ -369,7 +370,7 @@ impl Connection {
             Some(OwnRequest::ForTool { session, method, answer }) => {
                 return self.pass_to_tool(&session, method, answer, result);
             }
-            Some(OwnRequest::LateTerminal(session)) => return self.release_late(&session, result),
+            Some(OwnRequest::LateTerminal(session)) => return self.release_late_terminal(&session, result),
             Some(OwnRequest::Question { session, question, is_form }) => (session, question, is_form),
         };
         let Some(attachment) = self.attachments.get(&session) else { return };

@@ -33,6 +33,7 @@ pub(crate) enum CursorItem {
     Unreadable(HistoryError),
 }
 
+/// A reader of one session's log for one client.
 pub(crate) struct Cursor {
     pub(crate) session: SessionId,
     pub(crate) tail: Arc<Tail>,
@@ -56,7 +57,7 @@ impl Cursor {
     async fn advance(&mut self, watch: &mut tokio::sync::watch::Receiver<LogProgress>) -> CursorItem {
         // While there is nothing to yield, the cursor holds neither room, which others need, nor
         // events, which cost memory.
-        if !self.something_to_pass(watch).await {
+        if !self.wait_for_next(watch).await {
             return CursorItem::Ended;
         }
         let reservation = self.gate.reserve(FROM_STORE).await;
@@ -76,7 +77,7 @@ impl Cursor {
 
     /// Waits until the next event is safe or could not be stored. Returns false if no event will
     /// come.
-    async fn something_to_pass(&self, watch: &mut tokio::sync::watch::Receiver<LogProgress>) -> bool {
+    async fn wait_for_next(&self, watch: &mut tokio::sync::watch::Receiver<LogProgress>) -> bool {
         loop {
             // Marked as seen before the ring is read: an event that arrives afterwards wakes the
             // cursor again.

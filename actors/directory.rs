@@ -178,6 +178,7 @@ impl LiveSession {
     }
 }
 
+/// The sessions and connections of the daemon.
 pub(crate) struct Directory {
     table: SessionTable,
     sessions: HashMap<Incarnation, LiveSession>,

@@ -13,7 +13,7 @@ use actix::{Actor, ActorContext, ActorFutureExt, Addr, AsyncContext, Handler, Me
 use tokio::sync::oneshot;
 
 /// Sends a message down to a child. Returns false if the actor is dead; the message is then lost.
-pub(crate) fn tell<A, M>(to: &Addr<A>, command: M) -> bool
+pub(crate) fn tell<A, M>(to: &Addr<A>, message: M) -> bool
 where
     A: Actor + Handler<M>,
     A::Context: ToEnvelope<A, M>,
@@ -21,7 +21,7 @@ where
     M::Result: Send,
 {
     let there = to.connected();
-    to.do_send(command);
+    to.do_send(message);
     there
 }
 

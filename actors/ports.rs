@@ -17,6 +17,7 @@ use domain::{Approval, BaseEnvironment, DaemonFolders, ExtrasPolicy, Folders, Mo
 
 use crate::tail::Backlog;
 
+/// Everything outside the actors that they may reach.
 #[derive(Clone)]
 pub struct Ports {
     pub models: Arc<dyn Catalogue>,

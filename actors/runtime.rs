@@ -20,6 +20,7 @@ use crate::mail::DeathNotice;
 use crate::outbox_gate::OutboxBudget;
 use crate::ports::{Ports, RuntimeSettings};
 
+/// A handle to the actor system. Clones share the same system.
 #[derive(Clone)]
 pub struct Runtime(Arc<RuntimeState>);
 
@@ -177,23 +178,23 @@ impl Runtime {
     /// Resolves when the daemon should stop at a client's request: at once or, for a restart that
     /// can wait, when the running turns have ended or `time_limit` has passed.
     pub async fn shutdown_requested(&self, time_limit: Duration) -> Shutdown {
-        let mut wishes = self.0.shutdown.subscribe();
+        let mut requests = self.0.shutdown.subscribe();
         loop {
             // The sender lives in `self`, so neither wait can end early.
-            let wish = wishes.wait_for(Option::is_some).await.ok().and_then(|wish| *wish);
-            let Some(wish) = wish else { return std::future::pending().await };
-            match wish {
-                Shutdown::Stop | Shutdown::Restart { now: true } => return wish,
+            let request = requests.wait_for(Option::is_some).await.ok().and_then(|request| *request);
+            let Some(request) = request else { return std::future::pending().await };
+            match request {
+                Shutdown::Stop | Shutdown::Restart { now: true } => return request,
                 Shutdown::Restart { now: false } => {}
             }
             tokio::select! {
-                () = self.until_turns_end() => return wish,
+                () = self.until_turns_end() => return request,
                 () = tokio::time::sleep(time_limit) => {
                     tracing::warn!("some turns did not end in time for the restart; they are cancelled");
-                    return wish;
+                    return request;
                 }
-                // Another client wants the daemon to stop at once.
-                _ = wishes.changed() => {}
+                // Another client may want the daemon to stop at once.
+                _ = requests.changed() => {}
             }
         }
     }
@@ -262,7 +263,7 @@ impl Runtime {
     }
 
     pub(crate) fn request_shutdown(&self, shutdown: Shutdown) {
-        self.0.shutdown.send_if_modified(|wish| wish.replace(shutdown) != Some(shutdown));
+        self.0.shutdown.send_if_modified(|request| request.replace(shutdown) != Some(shutdown));
     }
 
     /// Stops the daemon as for a restart: no new turns begin, and those that run may finish.

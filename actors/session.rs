@@ -80,6 +80,7 @@ pub(crate) struct SessionParts {
     pub(crate) span: tracing::Span,
 }
 
+/// One conversation in memory.
 pub(crate) struct Session {
     /// Makes every decision; the fields below carry them out.
     machine: SessionMachine,

@@ -20,11 +20,13 @@ const KEPT_WRITTEN: usize = 16 << 10;
 /// Above this many unwritten bytes of one session, its turn stops reading from its model.
 const UNWRITTEN_LIMIT: usize = 16 << 20;
 
-/// Above this many unwritten bytes of all sessions together, every turn stops reading whose
-/// session has more than its share of them.
+/// Above this many unwritten bytes of all sessions together, the turns of sessions with more than
+/// their share of them stop reading.
 const ALL_UNWRITTEN_LIMIT: usize = 64 << 20;
+/// How many unwritten bytes a session may have however many the others have.
 const SHARE: usize = 256 << 10;
 
+/// The end of one session's log.
 pub(crate) struct Tail {
     ring: Mutex<Ring>,
     progress: watch::Sender<LogProgress>,
@@ -291,6 +293,7 @@ impl Drop for Tail {
 }
 
 impl Ring {
+    /// Adds the unwritten bytes to the backlog, or removes them from it.
     fn count(&mut self, counted: bool, backlog: &Backlog) {
         match (std::mem::replace(&mut self.counted, counted), counted) {
             (false, true) => backlog.add(self.unwritten_bytes),

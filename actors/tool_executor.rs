@@ -31,6 +31,7 @@ pub(crate) struct Run {
 #[rtype(result = "()")]
 pub(crate) struct CancelTool;
 
+/// A report of an executor to its session.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct ExecutorEvent {
@@ -38,6 +39,7 @@ pub(crate) struct ExecutorEvent {
     pub(crate) report: ExecutorReport,
 }
 
+/// What an executor reports about its call.
 pub(crate) enum ExecutorReport {
     /// The call is planned: the card describes what it would do, and `rule` is the verdict of the
     /// rules.
@@ -118,6 +120,7 @@ pub(crate) struct CallTask {
     pub(crate) cancel_timeout: Duration,
 }
 
+/// One tool call, from its plan to its outcome.
 pub(crate) struct ToolExecutor {
     call: CallId,
     parent: WeakRecipient<ExecutorEvent>,

@@ -57,6 +57,7 @@ pub(crate) struct SwitchModel {
     pub(crate) thought: ThoughtLevel,
 }
 
+/// A report of a turn to its session.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct TurnEvent {
@@ -81,7 +82,7 @@ pub(crate) struct TurnBudget {
 pub(crate) enum BudgetEnd {
     /// The model is asked for a report. If it makes calls instead, they are carried out.
     AskForReport,
-    /// The model may make no calls. If it does all the same, they are refused, and it is asked once
+    /// The model may make no calls. If it makes some anyway, they are refused, and it is asked once
     /// more.
     ForceReport,
 }
@@ -115,6 +116,7 @@ pub(crate) struct TurnTask {
     pub(crate) span: tracing::Span,
 }
 
+/// The loop of one prompt.
 pub(crate) struct Turn {
     /// The task of the turn. `after`, `conversation` and `window_used` are kept up to date, and
     /// `model` and `thought` are those of the running request.
@@ -157,13 +159,13 @@ enum Phase {
     },
 }
 
-/// How the model is given what it has to summarise.
+/// The form in which the model receives the messages that it summarises.
 enum SummaryForm {
     /// As the conversation itself, after the same beginning as in all other requests.
     Conversation,
     /// As one text, because the conversation does not fit, or because the model did not answer it
     /// with a summary.
-    Words {
+    Transcript {
         /// The maximum number of tokens of older messages.
         room: u64,
         /// How often `room` was halved because even the request for the summary did not fit.
@@ -177,7 +179,7 @@ impl SummaryForm {
     fn most_of_user(&self) -> usize {
         match self {
             Self::Conversation => usize::MAX,
-            Self::Words { room, .. } => usize::try_from(*room).unwrap_or(usize::MAX),
+            Self::Transcript { room, .. } => usize::try_from(*room).unwrap_or(usize::MAX),
         }
     }
 }
@@ -260,9 +262,9 @@ impl Turn {
     }
 
     /// The form of a request for a summary of messages that do not fit as they are.
-    fn in_words(&self, kept_from: Option<&MessageId>) -> SummaryForm {
+    fn transcript_form(&self, kept_from: Option<&MessageId>) -> SummaryForm {
         let room = compaction::room(&self.task.conversation, kept_from, self.window());
-        SummaryForm::Words { room, halvings: 0 }
+        SummaryForm::Transcript { room, halvings: 0 }
     }
 
     fn threshold(&self) -> Threshold {
@@ -333,13 +335,13 @@ impl Turn {
                 let messages = compaction::fitted(conversation.messages(), self.window());
                 (compaction::with_instruction(messages), self.task.tools.clone())
             }
-            Phase::Summarising { kept_from, form: SummaryForm::Words { room, .. }, .. } => {
+            Phase::Summarising { kept_from, form: SummaryForm::Transcript { room, .. }, .. } => {
                 (vec![compaction::to_summarise(conversation, kept_from.as_ref(), *room)], Vec::new())
             }
         };
         let request = ModelRequest {
             system: self.system.clone(),
-            messages: self.with_last_call(messages),
+            messages: self.with_ending_instruction(messages),
             tools: tools.into_iter().filter(|tool| tool.suits(self.task.model.info())).collect(),
             tool_use: if self.must_report() { ToolUse::Forbidden } else { ToolUse::Allowed },
             thought: self.task.thought,

@@ -31,7 +31,7 @@ struct EarlierAttachment {
     asks: Vec<AskClient>,
     opened: bool,
     /// The number of the last event that was sent to a resuming bridge.
-    brought: u64,
+    sent_up_to: u64,
 }
 
 impl Connection {
@@ -41,9 +41,9 @@ impl Connection {
         let session = &session;
         let resumes = matches!(answer, AnswerWhen::Resume(_));
         let translator = self.translator(session, &mut attached, resumes);
-        let EarlierAttachment { mut waiting, asks, opened, brought } = self.take_over(session, ctx);
+        let EarlierAttachment { mut waiting, asks, opened, sent_up_to } = self.take_over(session, ctx);
         let opened = opened || matches!(answer, AnswerWhen::Now);
-        let resume = resumes.then(|| self.resume(&mut attached, brought));
+        let resume = resumes.then(|| self.resume(&mut attached, sent_up_to));
         let is_awaited = resume.as_ref().is_some_and(|resume| !resume.pending.is_empty());
         waiting.loading.extend(load(answer, attached.head));
         // Pending close requests are done: the session was closed, and is open again.
@@ -88,7 +88,7 @@ impl Connection {
         }
         // With nothing to replay, the cursor is already past the head.
         self.answer_load(session, next - 1, ctx);
-        self.ask_what_is_due(session);
+        self.send_due_requests(session);
     }
 
     fn translator(&self, session: &SessionId, attached: &mut Attached, resumes: bool) -> Translator {
@@ -135,16 +135,16 @@ impl Connection {
         };
         // This replay asks the questions again.
         waiting.unasked.clear();
-        EarlierAttachment { waiting, asks, opened, brought: start.resume.map_or(0, |_| seen.number) }
+        EarlierAttachment { waiting, asks, opened, sent_up_to: start.resume.map_or(0, |_| seen.number) }
     }
 
     /// Determines which prompts of a resuming bridge are answered on this connection. Those that an
     /// earlier attach delivered are already answered.
-    fn resume(&self, attached: &mut Attached, brought: u64) -> Resume {
+    fn resume(&self, attached: &mut Attached, sent_up_to: u64) -> Resume {
         let bridge = &self.client.bridge;
         let prompted = std::mem::take(&mut attached.prompted).into_iter();
         let mine = prompted.filter(|origin| bridge.is_some() && origin.bridge == *bridge);
-        Resume { after: brought.max(attached.next - 1), pending: mine.map(|origin| origin.request).collect() }
+        Resume { after: sent_up_to.max(attached.next - 1), pending: mine.map(|origin| origin.request).collect() }
     }
 
     fn start_cursor(&self, session: &SessionId, attached: &Attached, ctx: &mut Context<Self>) -> actix::SpawnHandle {
@@ -171,6 +171,7 @@ fn load(answer: AnswerWhen, head: u64) -> Option<PendingLoad> {
     Some(PendingLoad { head, id, resumes })
 }
 
+/// Yields whenever the slash commands of the session's MCP servers have changed.
 fn changes(served: watch::Receiver<Vec<SlashCommandCard>>) -> impl Stream<Item = ()> {
     stream::unfold(served, |mut served| async move {
         served.changed().await.ok()?;

@@ -230,7 +230,7 @@ impl Connection {
             CursorItem::Ended => {
                 self.ended(&session, RpcError::internal("the session ended unexpectedly", "load it again"), ctx)
             }
-            CursorItem::Unreadable(error) => self.ended(&session, opening::unreadable(error), ctx),
+            CursorItem::Unreadable(error) => self.ended(&session, opening::history_failed(error), ctx),
         }
     }
 
@@ -253,11 +253,11 @@ impl Connection {
         if let Some(models) = models {
             attachment.translator.offer(models);
         }
-        for said in attachment.translator.translate(event) {
-            self.pass_on(session, event.number, said, unsaved, ctx);
+        for outbound in attachment.translator.translate(event) {
+            self.pass_on(session, event.number, outbound, unsaved, ctx);
         }
         self.answer_load(session, event.number, ctx);
-        self.ask_what_is_due(session);
+        self.send_due_requests(session);
     }
 
     /// Whether this client is attached to this session actor with a cursor that has not ended.
@@ -277,8 +277,8 @@ impl Connection {
     /// Sends the open calls and questions to a client that starts in the middle of the log.
     pub(super) fn catch_up(&mut self, session: &SessionId, seen: PriorView, next: u64, ctx: &mut Context<Self>) {
         let Some(attachment) = self.attachments.get_mut(session) else { return };
-        for said in attachment.translator.catch_up(seen, next) {
-            self.pass_on(session, next, said, None, ctx);
+        for outbound in attachment.translator.catch_up(seen, next) {
+            self.pass_on(session, next, outbound, None, ctx);
         }
     }
 
@@ -286,11 +286,11 @@ impl Connection {
         &mut self,
         session: &SessionId,
         number: u64,
-        said: Outbound,
+        outbound: Outbound,
         unsaved: Option<&HistoryError>,
         ctx: &mut Context<Self>,
     ) {
-        match said {
+        match outbound {
             Outbound::Update(message) => {
                 // Only session updates are ever logged with their contents: other messages may hold
                 // keys.
@@ -326,7 +326,7 @@ impl Connection {
             }
             Outbound::Answer { turn, origin, answer } => {
                 let answer = match (answer, unsaved) {
-                    (Ok(_), Some(error)) => Err(opening::unreadable(error.clone())),
+                    (Ok(_), Some(error)) => Err(opening::history_failed(error.clone())),
                     (answer, _) => answer,
                 };
                 if let Some(prompt) = self.prompts.pending.remove(&turn) {

@@ -34,7 +34,7 @@ impl Connection {
     /// Cancels the running turn, and the prompts that still wait for their session to be reopened.
     pub(super) fn cancel_turn(&mut self, session: &SessionId, ctx: &mut Context<Self>) {
         if let Some(attachment) = self.attachments.get(session) {
-            tell(&attachment.addr, session::Cancel(self.by()));
+            tell(&attachment.addr, session::Cancel(self.requester()));
         }
         let waiting: Vec<Id> =
             self.prompts.reopening.extract_if(.., |(_, of)| of == session).map(|(request, _)| request).collect();

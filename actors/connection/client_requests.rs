@@ -1,5 +1,5 @@
-//! Lets tools use the client as the editor of its own prompts: its files, its terminals and its
-//! user, reached over this connection and no other.
+//! Requests that the tools of a client's prompts make to that client: for its files, its terminals
+//! and its user. They go over this connection and no other.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -100,8 +100,8 @@ impl Connection {
                 capabilities: offered,
                 tail: tail.clone(),
                 elicitations: self.own_requests.elicitations.clone(),
-                reach: ctx.address().recipient().downgrade(),
-                tell: ctx.address().recipient().downgrade(),
+                requests: ctx.address().recipient().downgrade(),
+                notifications: ctx.address().recipient().downgrade(),
             }) as Arc<dyn Editor>
         })
     }
@@ -145,12 +145,12 @@ impl Connection {
         if let Err(result) = tool.send(result)
             && method == method::TERMINAL_CREATE
         {
-            self.release_late(session, result);
+            self.release_late_terminal(session, result);
         }
     }
 
     /// Releases a terminal that was created after its tool had given up.
-    pub(super) fn release_late(&mut self, session: &SessionId, result: Answered) {
+    pub(super) fn release_late_terminal(&mut self, session: &SessionId, result: Answered) {
         if let Ok(terminal) = client_requests::terminal_id(result) {
             let params = client_requests::terminal(session, &terminal);
             let (session, method) = (session.clone(), method::TERMINAL_RELEASE);
@@ -171,7 +171,7 @@ impl Connection {
     }
 
     /// Sends the requests whose preceding events the cursor has passed.
-    pub(super) fn ask_what_is_due(&mut self, session: &SessionId) {
+    pub(super) fn send_due_requests(&mut self, session: &SessionId) {
         let Some(attachment) = self.attachments.get_mut(session) else { return };
         let seen = attachment.seen.number;
         let due: Vec<AskClient> = attachment.asks.extract_if(.., |ask| ask.after <= seen).collect();
@@ -216,21 +216,21 @@ pub(super) struct ClientEditor {
     pub(super) capabilities: EditorCapabilities,
     pub(super) tail: Arc<Tail>,
     pub(super) elicitations: Arc<Elicitations>,
-    pub(super) reach: WeakRecipient<AskClient>,
-    pub(super) tell: WeakRecipient<NotifyClient>,
+    pub(super) requests: WeakRecipient<AskClient>,
+    pub(super) notifications: WeakRecipient<NotifyClient>,
 }
 
 impl ClientEditor {
     /// Returns false if the client is gone.
     fn send(&self, method: &'static str, params: Value, answer: Option<oneshot::Sender<Answered>>) -> bool {
         let after = self.tail.watch().borrow().appended;
-        report(&self.reach, AskClient { session: self.session.clone(), after, method, params, answer })
+        report(&self.requests, AskClient { session: self.session.clone(), after, method, params, answer })
     }
 
     fn ask(&self, method: &'static str, params: Value) -> BoxFuture<'static, Result<Answered, EditorError>> {
-        let (tell, reply) = oneshot::channel();
-        let sent = self.send(method, params, Some(tell));
-        let mut awaited = PendingReply { reply, _abandon: RequestGuard(self.tell.clone()) };
+        let (answer, reply) = oneshot::channel();
+        let sent = self.send(method, params, Some(answer));
+        let mut awaited = PendingReply { reply, _abandon: RequestGuard(self.notifications.clone()) };
         Box::pin(async move {
             if !sent {
                 return Err(EditorError::Gone);
@@ -267,7 +267,7 @@ impl Editor for ClientEditor {
     }
 
     fn is_connected(&self) -> bool {
-        reaches(&self.reach)
+        reaches(&self.requests)
     }
 
     fn connection(&self) -> ConnectionId {
@@ -336,6 +336,6 @@ impl Editor for ClientEditor {
             return;
         }
         let params = serde_json::json!({ "elicitationId": id });
-        report(&self.tell, NotifyClient::ClientNotification { method: method::ELICITATION_COMPLETE, params });
+        report(&self.notifications, NotifyClient::ClientNotification { method: method::ELICITATION_COMPLETE, params });
     }
 }

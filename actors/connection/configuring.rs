@@ -50,7 +50,7 @@ impl Connection {
         let version = self.version();
         let work = async move {
             let set = sent.await.map_err(|_| RpcError::internal("the session is not in memory", "load it again"))?;
-            set.recorded.written().await.map_err(opening::unreadable)?;
+            set.recorded.written().await.map_err(opening::history_failed)?;
             session_options.models = models;
             let SessionSettings { mode, approval, model, thought, model_chosen: _, hosted: _ } = set.settings;
             (session_options.mode, session_options.approval, session_options.model, session_options.thought) =
@@ -80,7 +80,7 @@ impl Connection {
         let work = async move {
             let set = sent.await.map_err(|_| RpcError::internal("the session is not in memory", "load it again"))?;
             let set = set.map_err(opening::agent_failed)?;
-            set.recorded.written().await.map_err(opening::unreadable)?;
+            set.recorded.written().await.map_err(opening::history_failed)?;
             session_options.hosted = Some(set.offer);
             Ok(match answer {
                 ConfigureAnswer::Empty => json!({}),

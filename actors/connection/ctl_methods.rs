@@ -21,14 +21,14 @@ use crate::session::{self, Recorded, Session, UndoError};
 const PAGE: usize = 1 << 20;
 
 impl Connection {
-    pub(super) fn steer(&mut self, id: Id, session: SessionId, how: SessionAction, ctx: &mut Context<Self>) {
+    pub(super) fn act_on_session(&mut self, id: Id, session: SessionId, how: SessionAction, ctx: &mut Context<Self>) {
         let runtime = self.runtime.clone();
         let (opener, by) = (self.opener(&id), self.client_name());
         let retention = match how {
             SessionAction::Close => LogRetention::Keep,
             SessionAction::Delete => LogRetention::Delete,
             SessionAction::Cancel => {
-                let by = self.by();
+                let by = self.requester();
                 return self.answer_later(id, async move { cancel(&runtime, session, by).await }, ctx);
             }
             SessionAction::Answer { question, selection, words } => {
@@ -50,7 +50,7 @@ impl Connection {
         let runtime = self.runtime.clone();
         let work = async move {
             match runtime.reload().await {
-                Ok(card) => serde_json::to_value(card).map_err(|error| opening::unwritable(&error)),
+                Ok(card) => serde_json::to_value(card).map_err(|error| opening::encoding_failed(&error)),
                 Err(why) => Err(RpcError::invalid_request(
                     format!("the configuration stays as it was: {why}"),
                     "fix it and reload again",
@@ -80,16 +80,16 @@ impl Connection {
     }
 
     pub(super) fn undo(&mut self, id: Id, session: SessionId, way: RestoreDirection, ctx: &mut Context<Self>) {
-        let by = self.opener(&id);
+        let opener = self.opener(&id);
         let work = async move {
-            let addr = opening::open(&by, &session).await?;
+            let addr = opening::open(&opener, &session).await?;
             let done = addr.send(session::Undo(way)).await;
             match done.map_err(|_| RpcError::retry("the session is not in memory"))? {
-                Ok(card) => serde_json::to_value(card).map_err(|error| opening::unwritable(&error)),
+                Ok(card) => serde_json::to_value(card).map_err(|error| opening::encoding_failed(&error)),
                 Err(UndoError::Busy) => {
                     Err(RpcError::invalid_request("a turn or an undo is running", "wait for its end, or cancel it"))
                 }
-                Err(UndoError::Unreadable(error)) => Err(opening::unreadable(error)),
+                Err(UndoError::Unreadable(error)) => Err(opening::history_failed(error)),
             }
         };
         self.answer_later(id, work, ctx);
@@ -111,28 +111,28 @@ impl Connection {
     pub(super) fn models(&mut self, id: Id, ctx: &mut Context<Self>) {
         let known = self.runtime.ports().models.list_known(&self.whole_environment());
         let models = known.into_iter().map(|model| ModelName { id: model.id, name: model.name }).collect();
-        let answer = serde_json::to_value(ModelsResult { models }).map_err(|error| opening::unwritable(&error));
+        let answer = serde_json::to_value(ModelsResult { models }).map_err(|error| opening::encoding_failed(&error));
         self.answer_at_length(id, std::future::ready(answer), ctx);
     }
 
     pub(super) fn permissions(&mut self, id: Id, session: SessionId, ctx: &mut Context<Self>) {
-        let by = self.opener(&id);
+        let opener = self.opener(&id);
         let look = async move {
-            let addr = opening::open(&by, &session).await?;
+            let addr = opening::open(&opener, &session).await?;
             let card = addr.send(session::DescribePermissions).await;
             let card = card.map_err(|_| RpcError::retry("the session is not in memory"))?;
-            serde_json::to_value(card).map_err(|error| opening::unwritable(&error))
+            serde_json::to_value(card).map_err(|error| opening::encoding_failed(&error))
         };
         self.answer_at_length(id, look, ctx);
     }
 
     pub(super) fn session_details(&mut self, id: Id, session: SessionId, ctx: &mut Context<Self>) {
-        let by = self.opener(&id);
+        let opener = self.opener(&id);
         let look = async move {
-            let addr = opening::open(&by, &session).await?;
+            let addr = opening::open(&opener, &session).await?;
             let details = addr.send(session::DescribeDetails).await;
             let details = details.map_err(|_| RpcError::retry("the session is not in memory"))?;
-            serde_json::to_value(details).map_err(|error| opening::unwritable(&error))
+            serde_json::to_value(details).map_err(|error| opening::encoding_failed(&error))
         };
         self.answer_at_length(id, look, ctx);
     }
@@ -142,9 +142,9 @@ impl Connection {
         let read = async move {
             let ports = runtime.ports();
             let history = &ports.history;
-            let known = history.find(session.clone()).await.map_err(opening::unreadable)?;
+            let known = history.find(session.clone()).await.map_err(opening::history_failed)?;
             let meta = known.ok_or_else(RpcError::unknown_session)?;
-            let events = history.read(session, from, PAGE).await.map_err(opening::unreadable)?;
+            let events = history.read(session, from, PAGE).await.map_err(opening::history_failed)?;
             let next = events.last().map(|event| event.number + 1).filter(|next| *next <= meta.last);
             let events: Vec<&Event> = events.iter().map(|event| &**event).collect();
             Ok(json!({ "events": events, "next": next }))
@@ -187,14 +187,14 @@ async fn answer(
     }
 }
 
-async fn rename(by: &Opener, session: SessionId, title: String) -> Result<Value, RpcError> {
-    let addr = opening::open(by, &session).await?;
+async fn rename(opener: &Opener, session: SessionId, title: String) -> Result<Value, RpcError> {
+    let addr = opening::open(opener, &session).await?;
     written(addr.send(session::Rename(title)).await).await
 }
 
 /// Waits until the event that a session has recorded is written.
 pub(super) async fn written(recorded: Result<Recorded, MailboxError>) -> Result<Value, RpcError> {
     let recorded = recorded.map_err(|_| RpcError::retry("the session is not in memory"))?;
-    recorded.written().await.map_err(opening::unreadable)?;
+    recorded.written().await.map_err(opening::history_failed)?;
     Ok(json!({}))
 }

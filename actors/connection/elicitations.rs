@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn only_so_many_questions_are_open_at_a_time() {
+    fn the_number_of_open_questions_is_limited() {
         let asked = Arc::new(Elicitations::default());
         let mut open: Vec<OpenForm> = (0..100).filter_map(|_| asked.open()).collect();
         assert_eq!(open.len(), OPEN);

@@ -8,6 +8,7 @@ use wire::RpcError;
 use crate::runtime::Runtime;
 use crate::session::Attached;
 
+/// Returns the real path of a folder that a client names, or an error about the parameter `field`.
 pub(super) async fn check_folder(runtime: &Runtime, field: &str, path: &Path) -> Result<PathBuf, RpcError> {
     let resolved = runtime.ports().folders.resolve(path.to_owned()).await;
     resolved.map_err(|why| RpcError::invalid_params(field, &why.to_string()))

@@ -21,7 +21,7 @@ use crate::session;
 /// An import in progress. Dropping it unfinished deletes the parts that have arrived, and the
 /// session if it was opened.
 pub(super) struct Importing {
-    by: Opener,
+    opener: Opener,
     session: SessionId,
     guard: NewSessionGuard,
     /// The position of the last event that has arrived; number 0 before the first.
@@ -35,22 +35,22 @@ enum ImportStep {
 }
 
 impl Importing {
-    fn new(by: Opener) -> Self {
+    fn new(opener: Opener) -> Self {
         let session = SessionId::new();
-        let guard = NewSessionGuard::new(&by.runtime, &session);
-        Self { by, session, guard, last: LogPosition { life: 1, number: 0 } }
+        let guard = NewSessionGuard::new(&opener.runtime, &session);
+        Self { opener, session, guard, last: LogPosition { life: 1, number: 0 } }
     }
 
     async fn take(mut self, events: Vec<Event>, more: bool) -> Result<ImportStep, RpcError> {
         self.check(&events)?;
-        let ports = self.by.runtime.ports();
+        let ports = self.opener.runtime.ports();
         let settings = &ports.settings;
         let events = events.into_iter().map(|event| Arc::new(with_defaults(event, settings))).collect();
-        opening::store_entry(&self.by.runtime, &self.session, RecordEntry::Prepare { events }).await?;
+        opening::store_entry(&self.opener.runtime, &self.session, RecordEntry::Prepare { events }).await?;
         if more {
             return Ok(ImportStep::More(self));
         }
-        let addr = opening::import(&self.by, &self.session).await?;
+        let addr = opening::import(&self.opener, &self.session).await?;
         ctl_methods::written(addr.send(session::DescribeHead).await).await?;
         Ok(ImportStep::Last(self.guard.finished(self.session)))
     }
@@ -88,12 +88,12 @@ fn with_defaults(mut event: Event, settings: &RuntimeSettings) -> Event {
             Decision::Chose(choice) => *choice = once(*choice),
             Decision::Cancelled | Decision::Unanswered | Decision::Dismissed => {}
         },
-        // A worktree would be a folder for tools that the exporter chose.
+        // The exporter chose the worktree, so no tool may work in it here.
         EventKind::Moved { .. } => {
             let text = "Here the session moved to another folder, which an import does not follow.".to_owned();
             event.kind = EventKind::Noticed { message: MessageId::new(), text, passing: true };
         }
-        // None of these permits anything. A new kind of event must be sorted here.
+        // None of these grants a permission. Consider this for every new kind of event.
         EventKind::Reopened
         | EventKind::TurnStarted { .. }
         | EventKind::UserMessage { .. }

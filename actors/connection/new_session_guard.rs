@@ -1,4 +1,5 @@
-//! A session that a request creates and that its client does not know yet.
+//! Deletes a session that a request has created, if the request ends before its client knows the
+//! session.
 
 use domain::SessionId;
 use tokio::runtime::Handle;

@@ -48,29 +48,29 @@ pub(super) struct Opener {
 }
 
 /// Spawns a session under a new id and enters it in the directory.
-pub(super) fn create(by: &Opener, id: &SessionId, created: EventKind, real_cwd: PathBuf) -> Addr<Session> {
+pub(super) fn create(opener: &Opener, id: &SessionId, created: EventKind, real_cwd: PathBuf) -> Addr<Session> {
     let start = SessionStart::Created { event: Box::new(created), real_cwd };
-    register(by, SessionInit { state: SessionState::new(id.clone()), start })
+    register(opener, SessionInit { state: SessionState::new(id.clone()), start })
 }
 
 /// Spawns a session whose id is not known elsewhere yet.
-fn register(by: &Opener, init: SessionInit) -> Addr<Session> {
+fn register(opener: &Opener, init: SessionInit) -> Addr<Session> {
     let id = init.state.id.clone();
-    let live = spawn(by, init);
+    let live = spawn(opener, init);
     let addr = live.addr.clone();
-    tell(&by.runtime.directory(), Register { id, live });
+    tell(&opener.runtime.directory(), Register { id, live });
     addr
 }
 
 /// Returns the live session, or the one restored from the log, with this client attached. Waits for
 /// a session that is just being evicted.
 pub(super) async fn open_attached(
-    by: &Opener,
+    opener: &Opener,
     id: &SessionId,
     attach: &Attach,
 ) -> Result<(Addr<Session>, Attached), RpcError> {
     for _ in 0..TRIES {
-        let addr = open(by, id).await?;
+        let addr = open(opener, id).await?;
         match addr.send(attach.clone()).await {
             Ok(Ok(attached)) => return Ok((addr, attached)),
             Ok(Err(BeingEvicted)) => {}
@@ -81,20 +81,20 @@ pub(super) async fn open_attached(
 }
 
 /// Returns the live session, or the one restored from the log.
-pub(super) async fn open(by: &Opener, id: &SessionId) -> Result<Addr<Session>, RpcError> {
-    let opening = by.runtime.directory().send(Open(id.clone())).await;
+pub(super) async fn open(opener: &Opener, id: &SessionId) -> Result<Addr<Session>, RpcError> {
+    let opening = opener.runtime.directory().send(Open(id.clone())).await;
     let opening = opening.map_err(|_| no_directory())?;
     match opening.map_err(|_| RpcError::retry("the daemon is stopping"))? {
         Opening::Live(addr) => Ok(addr),
         Opening::Permit(permit) => {
-            let init = revive(&by.runtime, id).await?;
+            let init = revive(&opener.runtime, id).await?;
             // A waiting turn may continue before a client attaches, because `ctl` can answer its
             // question.
             let kept = match init.state.is_waiting() {
-                true => Some(by.runtime.ports().toolbox.kept_servers(id).await),
+                true => Some(opener.runtime.ports().toolbox.kept_servers(id).await),
                 false => None,
             };
-            let live = spawn(by, init);
+            let live = spawn(opener, init);
             let addr = live.addr.clone();
             if let Some(kept) = kept {
                 tell(&addr, SetServers { wanted: None, kept });
@@ -105,8 +105,9 @@ pub(super) async fn open(by: &Opener, id: &SessionId) -> Result<Addr<Session>, R
     }
 }
 
+/// Restores a session from its log.
 async fn revive(runtime: &Runtime, id: &SessionId) -> Result<SessionInit, RpcError> {
-    let meta = runtime.ports().history.find(id.clone()).await.map_err(unreadable)?;
+    let meta = runtime.ports().history.find(id.clone()).await.map_err(history_failed)?;
     let meta = meta.ok_or_else(RpcError::unknown_session)?;
     let mut state = SessionState::new(id.clone());
     each_event(runtime, id, |event| state.apply(event)).await?;
@@ -121,23 +122,23 @@ async fn revive(runtime: &Runtime, id: &SessionId) -> Result<SessionInit, RpcErr
 /// Creates a session with the history of another, independent from then on. It cannot be found
 /// before it is complete.
 pub(super) async fn fork(
-    by: &Opener,
+    opener: &Opener,
     from: &SessionId,
     to: &SessionId,
     cwd: Option<PathBuf>,
     extra_roots: Vec<PathBuf>,
 ) -> Result<(NewSessionGuard, Addr<Session>), RpcError> {
     let mut state = SessionState::new(to.clone());
-    each_event(&by.runtime, from, |event| state.apply(event)).await?;
+    each_event(&opener.runtime, from, |event| state.apply(event)).await?;
     if state.head.number == 0 {
         return Err(RpcError::unknown_session());
     }
     let (cwd, real_cwd) = match cwd {
-        Some(cwd) => (cwd.clone(), check_folder(&by.runtime, "cwd", &cwd).await?),
-        None => (state.folders.opened_in.clone(), own_folder(&by.runtime, &state.folders.opened_in).await?),
+        Some(cwd) => (cwd.clone(), check_folder(&opener.runtime, "cwd", &cwd).await?),
+        None => (state.folders.opened_in.clone(), own_folder(&opener.runtime, &state.folders.opened_in).await?),
     };
-    let guard = NewSessionGuard::new(&by.runtime, to);
-    store_entry(&by.runtime, to, RecordEntry::Copy { from: from.clone(), last: state.head.number }).await?;
+    let guard = NewSessionGuard::new(&opener.runtime, to);
+    store_entry(&opener.runtime, to, RecordEntry::Copy { from: from.clone(), last: state.head.number }).await?;
     let created = EventKind::Created {
         cwd,
         extra_roots,
@@ -147,7 +148,8 @@ pub(super) async fn fork(
         agent: state.settings.hosted.as_ref().map(|hosted| hosted.agent.clone()),
     };
     let title = state.title.as_deref().map(fork_title);
-    let addr = register(by, SessionInit { state, start: SessionStart::Created { event: Box::new(created), real_cwd } });
+    let addr =
+        register(opener, SessionInit { state, start: SessionStart::Created { event: Box::new(created), real_cwd } });
     if let Some(title) = title {
         tell(&addr, Rename(title));
     }
@@ -165,12 +167,12 @@ fn fork_title(title: &str) -> String {
 }
 
 /// Opens a session with an imported log, which has been checked and stored.
-pub(super) async fn import(by: &Opener, id: &SessionId) -> Result<Addr<Session>, RpcError> {
+pub(super) async fn import(opener: &Opener, id: &SessionId) -> Result<Addr<Session>, RpcError> {
     let mut state = SessionState::new(id.clone());
-    each_event(&by.runtime, id, |event| state.apply(event)).await?;
+    each_event(&opener.runtime, id, |event| state.apply(event)).await?;
     // The log may come from another machine, so its folder may not exist here.
-    let real_cwd = by.runtime.ports().folders.resolve(state.folders.opened_in.clone()).await.ok();
-    Ok(register(by, SessionInit { state, start: SessionStart::Imported { real_cwd } }))
+    let real_cwd = opener.runtime.ports().folders.resolve(state.folders.opened_in.clone()).await.ok();
+    Ok(register(opener, SessionInit { state, start: SessionStart::Imported { real_cwd } }))
 }
 
 /// Gives an opened session its servers: those that the client names, which are stored for the next
@@ -251,44 +253,44 @@ pub(super) async fn store_entry(runtime: &Runtime, session: &SessionId, entry: R
         let _ = written.send(result);
     });
     runtime.ports().history.submit(Record { session: session.clone(), entry, receipt });
-    kept.await.unwrap_or(Err(HistoryError::Lost)).map(|_| ()).map_err(unreadable)
+    kept.await.unwrap_or(Err(HistoryError::Lost)).map(|_| ()).map_err(history_failed)
 }
 
 async fn each_event(runtime: &Runtime, id: &SessionId, mut take: impl FnMut(&Arc<Event>)) -> Result<(), RpcError> {
     let mut next = 1;
     loop {
-        let events = runtime.ports().history.read(id.clone(), next, READ).await.map_err(unreadable)?;
+        let events = runtime.ports().history.read(id.clone(), next, READ).await.map_err(history_failed)?;
         let Some(last) = events.last() else { return Ok(()) };
         next = last.number + 1;
         events.iter().for_each(&mut take);
     }
 }
 
-fn spawn(by: &Opener, init: SessionInit) -> LiveSession {
+fn spawn(opener: &Opener, init: SessionInit) -> LiveSession {
     let (child_guard, parent_gone) = child_guard();
     let incarnation = Incarnation(INCARNATIONS.fetch_add(1, Ordering::Relaxed));
     let card = watch::Sender::new(describe(&init.state, ActivityCard::Idle, Vec::new(), Proposal::LISTED));
     let card_seen = card.subscribe();
-    let directory = by.runtime.directory();
+    let directory = opener.runtime.directory();
     let parts = SessionParts {
-        ports: (*by.runtime.ports()).clone(),
+        ports: (*opener.runtime.ports()).clone(),
         evict: directory.clone().recipient().downgrade(),
         eviction_refused: directory.clone().recipient().downgrade(),
         stopped: directory.recipient().downgrade(),
         incarnation,
         card,
         parent_gone,
-        span: spans::session(&by.span, &init.state.id, by.trace.as_ref()),
+        span: spans::session(&opener.span, &init.state.id, opener.trace.as_ref()),
     };
     LiveSession {
-        addr: Session::spawn(init, parts, &by.runtime.arbiter()),
+        addr: Session::spawn(init, parts, &opener.runtime.arbiter()),
         incarnation,
         card: card_seen,
         _guard: child_guard,
     }
 }
 
-pub(super) fn unreadable(error: HistoryError) -> RpcError {
+pub(super) fn history_failed(error: HistoryError) -> RpcError {
     match error {
         HistoryError::UnknownCursor => RpcError::invalid_params("cursor", "unknown cursor"),
         HistoryError::Write(_) | HistoryError::Read(_) | HistoryError::Open(_) | HistoryError::Lost => {
@@ -305,7 +307,7 @@ pub(super) fn crashed() -> RpcError {
     RpcError::retry("the session crashed while it was opened")
 }
 
-pub(super) fn unwritable(error: &serde_json::Error) -> RpcError {
+pub(super) fn encoding_failed(error: &serde_json::Error) -> RpcError {
     RpcError::internal(error.to_string(), "this is a bug in acpd; its log says more")
 }
 
@@ -314,7 +316,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_forks_title_is_another_than_its_originals() {
+    fn a_forks_title_differs_from_its_originals() {
         assert_eq!(fork_title("Mend it"), "Mend it (fork)");
         assert_eq!(fork_title("Mend it (fork)"), "Mend it (fork 2)");
         assert_eq!(fork_title("Mend it (fork 9)"), "Mend it (fork 10)");

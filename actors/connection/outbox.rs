@@ -25,6 +25,7 @@ const BLOCK: usize = 512 << 10;
 /// How long a client may take to read the rest after its connection has ended.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The queue of one client's frames.
 pub(super) struct Outbox {
     frames: mpsc::UnboundedSender<Bytes>,
     queued: Arc<QueuedBytes>,

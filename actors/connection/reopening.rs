@@ -28,13 +28,13 @@ impl Connection {
         if !attachment.ended {
             return then(self, id, ctx);
         }
-        let by = self.opener(&id);
+        let opener = self.opener(&id);
         let session = session.clone();
         let attach = self.attach_as(StartAt::After(attachment.seen));
         let reopen = async move {
-            let (addr, attached) = opening::open_attached(&by, &session, &attach).await?;
-            let opened = written(&by.runtime, session, addr, attached).await?;
-            Ok(opening::with_servers(&by.runtime, opened, None).await)
+            let (addr, attached) = opening::open_attached(&opener, &session, &attach).await?;
+            let opened = written(&opener.runtime, session, addr, attached).await?;
+            Ok(opening::with_servers(&opener.runtime, opened, None).await)
         };
         self.open_then(id, reopen, ctx, |this, id, opened, ctx| {
             if this.half_closed {
@@ -70,7 +70,7 @@ impl Connection {
             // Answered when the directory has finished with the session: a deletion is complete
             // then. The permit is not used.
             drop(runtime.directory().send(Open(session.clone())).await);
-            let known = runtime.ports().history.find(session).await.map_err(opening::unreadable)?;
+            let known = runtime.ports().history.find(session).await.map_err(opening::history_failed)?;
             Ok(json!({ "deleted": known.is_none() }))
         };
         self.answer_later(id, look, ctx);

@@ -59,7 +59,7 @@ impl Connection {
                 self.describe(id, ctx, |overview, runtime| serde_json::to_value(status(overview, runtime)))
             }
             ClientRequest::DescribeModels => self.models(id, ctx),
-            ClientRequest::SessionAction { session, how } => self.steer(id, session, how, ctx),
+            ClientRequest::SessionAction { session, how } => self.act_on_session(id, session, how, ctx),
             ClientRequest::Undo { session, way } => self.undo(id, session, way, ctx),
             ClientRequest::DescribeServers { session } => self.servers(id, session, ctx),
             ClientRequest::DescribePermissions { session } => self.permissions(id, session, ctx),
@@ -166,7 +166,7 @@ impl Connection {
         let look = async move {
             let overview = runtime.directory().send(Describe).await;
             let overview = overview.map_err(|_| opening::no_directory())?;
-            show(overview, &runtime).map_err(|error| opening::unwritable(&error))
+            show(overview, &runtime).map_err(|error| opening::encoding_failed(&error))
         };
         self.answer_at_length(id, look, ctx);
     }
@@ -213,13 +213,13 @@ impl Connection {
             Ok(agent) => agent,
             Err(error) => return self.answer(&id, Err::<Value, _>(error), ctx),
         };
-        let by = self.opener(&id);
-        let ports = by.runtime.ports();
+        let opener = self.opener(&id);
+        let ports = opener.runtime.ports();
         let environment = self.whole_environment();
         let attach = self.attach_as(StartAt::Head);
         let open = async move {
-            let real_cwd = check_folder(&by.runtime, "cwd", &new.cwd).await?;
-            check_folders(&by.runtime, &new.extra_roots).await?;
+            let real_cwd = check_folder(&opener.runtime, "cwd", &new.cwd).await?;
+            check_folders(&opener.runtime, &new.extra_roots).await?;
             if agent.is_none() {
                 ports.models.wait_for_lists(&environment, MODELS_WITHIN).await;
             }
@@ -232,15 +232,15 @@ impl Connection {
                 model: ports.models.default_model(&environment),
                 agent,
             };
-            let mut guard = NewSessionGuard::new(&by.runtime, &session);
-            let addr = opening::create(&by, &session, created, real_cwd);
+            let mut guard = NewSessionGuard::new(&opener.runtime, &session);
+            let addr = opening::create(&opener, &session, created, real_cwd);
             tell(&addr, session::SetEnvironment(attach.environment.clone()));
             if let Some(wanted) = new.worktree {
                 guard.entered(opening::enter_worktree(&addr, wanted).await?);
             }
-            opening::start_agent(&by.runtime, &session, &addr, new.servers.clone()).await?;
-            let opened = attach_written(&by.runtime, session, addr, attach).await?;
-            Ok(guard.finished(opening::with_first_servers(&by.runtime, opened, new.servers).await))
+            opening::start_agent(&opener.runtime, &session, &addr, new.servers.clone()).await?;
+            let opened = attach_written(&opener.runtime, session, addr, attach).await?;
+            Ok(guard.finished(opening::with_first_servers(&opener.runtime, opened, new.servers).await))
         };
         self.open_then(id, open, ctx, Self::answer_opened);
     }
@@ -264,19 +264,19 @@ impl Connection {
         if let Err(error) = self.may_open_another(&session) {
             return self.answer(&id, Err::<Value, _>(error), ctx);
         }
-        let by = self.opener(&id);
+        let opener = self.opener(&id);
         let attach = self.attach_as(StartAt::Head);
         let open = async move {
-            check_folders(&by.runtime, &fork.extra_roots).await?;
-            let (guard, addr) = opening::fork(&by, &fork.session, &session, fork.cwd, fork.extra_roots).await?;
+            check_folders(&opener.runtime, &fork.extra_roots).await?;
+            let (guard, addr) = opening::fork(&opener, &fork.session, &session, fork.cwd, fork.extra_roots).await?;
             let servers = match fork.servers {
                 Some(servers) => servers,
-                None => by.runtime.ports().toolbox.kept_servers(&fork.session).await,
+                None => opener.runtime.ports().toolbox.kept_servers(&fork.session).await,
             };
             tell(&addr, session::SetEnvironment(attach.environment.clone()));
-            opening::start_agent(&by.runtime, &session, &addr, servers.clone()).await?;
-            let opened = attach_written(&by.runtime, session, addr, attach).await?;
-            Ok(guard.finished(opening::with_first_servers(&by.runtime, opened, servers).await))
+            opening::start_agent(&opener.runtime, &session, &addr, servers.clone()).await?;
+            let opened = attach_written(&opener.runtime, session, addr, attach).await?;
+            Ok(guard.finished(opening::with_first_servers(&opener.runtime, opened, servers).await))
         };
         self.open_then(id, open, ctx, Self::answer_opened);
     }
@@ -298,20 +298,20 @@ impl Connection {
         if let Err(error) = self.may_open_another(&session) {
             return self.answer(&id, Err::<Value, _>(error), ctx);
         }
-        let by = self.opener(&id);
+        let opener = self.opener(&id);
         let mut attach = self.attach_as(from);
         if let (StartAt::After(_), Some(bridge)) = (from, &self.client.bridge) {
             attach.returning = Some(BridgeReturn { bridge: bridge.clone(), connection: self.id.clone() });
         }
         let opened = async move {
-            check_folders(&by.runtime, &open.extra_roots).await?;
-            let (addr, attached) = opening::open_attached(&by, &session, &attach).await?;
+            check_folders(&opener.runtime, &open.extra_roots).await?;
+            let (addr, attached) = opening::open_attached(&opener, &session, &attach).await?;
             if let Some(cwd) = &open.cwd {
-                same_folder(&by.runtime, cwd, &attached).await?;
+                same_folder(&opener.runtime, cwd, &attached).await?;
             }
             tell(&addr, session::SetRoots(open.extra_roots));
-            let opened = written(&by.runtime, session, addr, attached).await?;
-            Ok(opening::with_servers(&by.runtime, opened, open.servers).await)
+            let opened = written(&opener.runtime, session, addr, attached).await?;
+            Ok(opening::with_servers(&opener.runtime, opened, open.servers).await)
         };
         self.open_then(id, opened, ctx, move |this, id, opened, ctx| {
             let (session, addr, next) = (opened.session.clone(), opened.addr.clone(), opened.attached.next);
@@ -364,7 +364,7 @@ impl Connection {
                 None => None,
             };
             let query = ListQuery { cwd, cursor: list.cursor, limit: runtime.ports().settings.page };
-            let page = runtime.ports().history.list(query).await.map_err(opening::unreadable)?;
+            let page = runtime.ports().history.list(query).await.map_err(opening::history_failed)?;
             let live = runtime.directory().send(Describe).await.map(|overview| overview.sessions).unwrap_or_default();
             let activity = |session: &SessionId| {
                 live.iter().find(|card| card.id == *session).map_or(ActivityCard::Idle, |card| card.state)
@@ -417,14 +417,14 @@ impl Connection {
     ) {
         let request = id.clone();
         let why = match retention {
-            LogRetention::Keep | LogRetention::DeleteIfEmpty => EvictionReason::Closed(self.by()),
-            LogRetention::Delete => EvictionReason::Deleted(self.by()),
+            LogRetention::Keep | LogRetention::DeleteIfEmpty => EvictionReason::Closed(self.requester()),
+            LogRetention::Delete => EvictionReason::Deleted(self.requester()),
         };
         let left = self.runtime.directory().send(Evict { id: session.clone(), retention, why });
         let work = left.into_actor(self).map(move |left, this, ctx| {
             let left = match left {
                 Ok(Ok(())) => Ok(()),
-                Ok(Err(error)) => Err(opening::unreadable(error)),
+                Ok(Err(error)) => Err(opening::history_failed(error)),
                 Err(_) => Err(opening::no_directory()),
             };
             then(this, id, session, left, ctx);
@@ -452,7 +452,7 @@ pub(super) async fn written(
     addr: Addr<Session>,
     attached: Attached,
 ) -> Result<OpenedSession, RpcError> {
-    attached.tail.until_written(attached.head).await.map_err(opening::unreadable)?;
+    attached.tail.until_written(attached.head).await.map_err(opening::history_failed)?;
     let workspace =
         Workspace { cwd: attached.folders.cwd.clone(), extra_roots: Vec::new(), mode: attached.settings.mode };
     let commands = match &attached.settings.hosted {

@@ -1,4 +1,5 @@
-//! Sessions whose turns wait for an answer while one daemon ends and the next one starts.
+//! Turns that wait for an answer across a restart of the daemon: opens their sessions when a daemon
+//! starts, and settles their prompts when it ends.
 
 use std::sync::Arc;
 
@@ -26,8 +27,8 @@ pub(crate) async fn reopen_waiting(runtime: Runtime) {
         Err(error) => return tracing::warn!(%error, "cannot look for sessions that wait for an answer"),
     };
     for session in waiting {
-        let by = Opener { runtime: runtime.clone(), span: tracing::Span::none(), trace: None };
-        if let Err(error) = opening::open(&by, &session).await {
+        let opener = Opener { runtime: runtime.clone(), span: tracing::Span::none(), trace: None };
+        if let Err(error) = opening::open(&opener, &session).await {
             tracing::warn!(%session, error = error.message, "cannot open a session that waits for an answer");
         }
     }

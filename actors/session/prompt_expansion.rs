@@ -70,8 +70,8 @@ impl Session {
         Some(Box::pin(async move {
             let (prepared, facts) = join(OptionFuture::from(prepare), OptionFuture::from(facts)).await;
             let mut prepared = prepared.unwrap_or_default();
-            let news = facts.filter(|facts| !facts.is_empty() && known.as_ref() != Some(facts));
-            prepared.context.extend(news.map(environment_block));
+            let changed = facts.filter(|facts| !facts.is_empty() && known.as_ref() != Some(facts));
+            prepared.context.extend(changed.map(environment_block));
             let Some((name, command, commands)) = command else { return prepared };
             match command.await {
                 // The project's own text takes precedence over a server's.

@@ -25,14 +25,14 @@ use crate::turn::{BudgetEnd, CallEnded, Compacted, Continue, RequestScope, Switc
 pub(super) struct SubAgentTurn {
     pub(super) id: AgentId,
     /// Whether it follows the session's model instead of having its own.
-    follows: bool,
+    follows_session: bool,
     turn: Addr<Turn>,
     _guard: ChildGuard,
     conversation: Conversation,
     /// The folders whose notes the sub-agent has received.
     pub(super) entered: Arc<EnteredFolders>,
     /// The text of the response `message`; the text of the last response is the sub-agent's report.
-    said: String,
+    last_text: String,
     message: Option<MessageId>,
 }
 
@@ -54,15 +54,15 @@ impl SubAgentTurn {
     }
 
     pub(super) fn switch(&self, model: Option<Arc<dyn Model>>, thought: ThoughtLevel) {
-        tell(&self.turn, SwitchModel { model: model.filter(|_| self.follows), thought });
+        tell(&self.turn, SwitchModel { model: model.filter(|_| self.follows_session), thought });
     }
 
-    fn say(&mut self, message: MessageId, text: String) {
+    fn add_text(&mut self, message: MessageId, text: String) {
         if self.message.as_ref() != Some(&message) {
-            self.said.clear();
+            self.last_text.clear();
             self.message = Some(message.clone());
         }
-        self.said.push_str(&text);
+        self.last_text.push_str(&text);
         self.record(EventKind::AgentText { message, text });
     }
 
@@ -83,7 +83,7 @@ impl Session {
     pub(super) fn start_agent(&mut self, start: StartSubAgent, ctx: &mut Context<Self>) -> Option<Input> {
         let StartSubAgent { turn, id, task, resumes, may_delegate } = start;
         let SubAgentTask { task, mode, tools: allowed, model, instructions, .. } = task;
-        let follows = model.is_none();
+        let follows_session = model.is_none();
         let wanted = model.as_ref().unwrap_or(&self.state().settings.model);
         let Some(model) = self.ports.models.find(wanted) else {
             let outcome = Outcome::failed(format!("there is no model `{wanted}`"));
@@ -124,12 +124,12 @@ impl Session {
         };
         let sub = SubAgentTurn {
             id,
-            follows,
+            follows_session,
             turn: Turn::new(task, parent_gone).start(),
             _guard: child_guard,
             conversation,
             entered: Arc::default(),
-            said: String::new(),
+            last_text: String::new(),
             message: None,
         };
         self.work.agents.insert(turn, sub);
@@ -167,7 +167,7 @@ impl Session {
     pub(super) fn handle_agent_report(&mut self, turn: TurnId, report: TurnReport, ctx: &mut Context<Self>) {
         let Some(sub) = self.work.agents.get_mut(&turn) else { return };
         match report {
-            TurnReport::Text { message, text } => sub.say(message, text),
+            TurnReport::Text { message, text } => sub.add_text(message, text),
             TurnReport::Thought { message, text } => sub.record(EventKind::AgentThought { message, text }),
             TurnReport::Sealed { message, seal } => sub.record(EventKind::ResponseSealed { message, seal }),
             TurnReport::Requested { message, calls } => {
@@ -176,7 +176,7 @@ impl Session {
                 self.deliver(Input::SubAgentRequested { agent: turn, calls: requested }, ctx);
             }
             TurnReport::Abandoned { message } => {
-                sub.said.clear();
+                sub.last_text.clear();
                 sub.record(EventKind::Abandoned { message });
             }
             TurnReport::Reminder { text } => {
@@ -213,11 +213,11 @@ impl Session {
                 sub.shorten(EventKind::Compacted { summary, kept_from, kept_of_user, compaction });
                 self.continue_agent(turn, SubAgentInput::Compacted, ctx);
             }
-            TurnReport::Ended { reason, .. } => self.handle_report(turn, &reason, ctx),
+            TurnReport::Ended { reason, .. } => self.end_agent(turn, &reason, ctx),
             TurnReport::Died => {
                 tracing::error!(parent: &self.span, %turn, "the turn of a sub-agent crashed");
                 let failure = TurnFailure::internal("its turn crashed; this is a bug in acpd");
-                self.handle_report(turn, &StopReason::Failed(failure), ctx);
+                self.end_agent(turn, &StopReason::Failed(failure), ctx);
             }
         }
     }
@@ -228,16 +228,16 @@ impl Session {
     }
 
     /// Handles the end of a sub-agent. The text of its last response is its report.
-    fn handle_report(&mut self, agent: TurnId, reason: &StopReason, ctx: &mut Context<Self>) {
+    fn end_agent(&mut self, agent: TurnId, reason: &StopReason, ctx: &mut Context<Self>) {
         let Some(sub) = self.work.agents.remove(&agent) else { return };
-        let said = sub.said.trim();
+        let last_text = sub.last_text.trim();
         let outcome = match reason {
-            StopReason::EndTurn if said.is_empty() => Outcome::completed("The sub-agent ended without a report."),
-            StopReason::EndTurn => Outcome::completed(said),
-            StopReason::MaxTurnRequests => Outcome::failed(with_last_words("its budget is used up", said)),
-            StopReason::MaxTokens => Outcome::failed(with_last_words("its answer was cut off", said)),
-            StopReason::Refusal => Outcome::failed(with_last_words("its model refused", said)),
-            StopReason::Failed(failure) => Outcome::failed(with_last_words(&failure.message, said)),
+            StopReason::EndTurn if last_text.is_empty() => Outcome::completed("The sub-agent ended without a report."),
+            StopReason::EndTurn => Outcome::completed(last_text),
+            StopReason::MaxTurnRequests => Outcome::failed(with_last_message("its budget is used up", last_text)),
+            StopReason::MaxTokens => Outcome::failed(with_last_message("its answer was cut off", last_text)),
+            StopReason::Refusal => Outcome::failed(with_last_message("its model refused", last_text)),
+            StopReason::Failed(failure) => Outcome::failed(with_last_message(&failure.message, last_text)),
             StopReason::Cancelled | StopReason::Interrupted => Outcome::cancelled(),
         };
         let resumable = matches!(reason, StopReason::EndTurn);
@@ -265,10 +265,10 @@ fn agent_prompt(task: &str) -> String {
     )
 }
 
-fn with_last_words(why: &str, said: &str) -> String {
-    if said.is_empty() {
+fn with_last_message(why: &str, last_text: &str) -> String {
+    if last_text.is_empty() {
         format!("The sub-agent did not finish: {why}.")
     } else {
-        format!("The sub-agent did not finish: {why}. Its last words:\n{said}")
+        format!("The sub-agent did not finish: {why}. Its last message:\n{last_text}")
     }
 }

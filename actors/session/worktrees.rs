@@ -118,7 +118,7 @@ impl Session {
     fn worktree_request(&mut self) -> WorktreeRequest {
         let (stop, mut stopped) = watch::channel(false);
         self.work.git = Some(stop);
-        let raised = async move {
+        let stop_requested = async move {
             // An error means that the session has ended.
             let _ = stopped.wait_for(|stopped| *stopped).await;
         };
@@ -127,7 +127,7 @@ impl Session {
             folder: self.state().folders.opened_in.clone(),
             environment: self.environment(),
             take_from: None,
-            stop: StopSignal::new(raised),
+            stop: StopSignal::new(stop_requested),
         }
     }
 
@@ -162,7 +162,7 @@ impl Session {
                 entered => entered,
             };
             let entered = entered?;
-            // Without the list the worktree can be used all the same.
+            // The worktree can be used without the list, so an error is ignored.
             let status = port.status(request, None).await.unwrap_or_default();
             let abandoned = worktrees::abandoned(&with_owners(status, &*history).await.others);
             Ok(Entry { entered, moving, abandoned })
@@ -319,14 +319,14 @@ impl Handler<EnterWorktree> for Session {
 
     fn handle(&mut self, EnterWorktree { name }: EnterWorktree, _: &mut Context<Self>) -> Self::Result {
         let request = self.worktree_request();
-        let unwanted = WorktreeRequest { stop: StopSignal::never(), ..request.clone() };
+        let removal = WorktreeRequest { stop: StopSignal::never(), ..request.clone() };
         Box::pin(self.enter_worktree(request, name).into_actor(self).map(|entered, this, ctx| {
             let Entry { entered, moving, abandoned } = entered?;
             this.record_entry(entered.clone(), moving, ctx);
             if let Some(text) = abandoned {
                 this.deliver(Input::Notice { text }, ctx);
             }
-            Ok(NewWorktree { entered, request: unwanted })
+            Ok(NewWorktree { entered, request: removal })
         }))
     }
 }

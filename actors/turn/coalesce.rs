@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_burst_of_text_becomes_few_pieces_and_nothing_changes_its_place() {
+    async fn a_burst_of_text_is_joined_into_few_pieces_in_the_same_order() {
         let words: Vec<Delta> = (0..10_000).map(|number| Delta::Text(format!("{number} "))).collect();
         let stop = || Delta::Notice("between".to_owned());
         let thoughts = || (0..100).map(|_| Delta::Thought("x".to_owned()));
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_comes_piece_by_piece_is_passed_on_piece_by_piece() {
+    async fn text_that_arrives_slowly_is_not_joined() {
         let few: Vec<Delta> = (0..UNJOINED).map(|number| Delta::Text(number.to_string())).collect();
         assert_eq!(passed(few.clone()).await, few);
         // After each piece the answer waits once.

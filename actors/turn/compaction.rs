@@ -181,7 +181,7 @@ fn older<'a>(conversation: &'a Conversation, kept_from: Option<&MessageId>) -> &
 /// How many tokens of older messages to summarise: all of them if they take at most half of the
 /// window.
 pub(super) fn room(conversation: &Conversation, kept_from: Option<&MessageId>, window: u64) -> u64 {
-    let all = older(conversation, kept_from).iter().map(|message| estimate::tokens(in_words(message).len())).sum();
+    let all = older(conversation, kept_from).iter().map(|message| estimate::tokens(as_transcript(message).len())).sum();
     if window == 0 { all } else { (window / 2).min(all) }
 }
 
@@ -192,7 +192,7 @@ pub(super) fn room(conversation: &Conversation, kept_from: Option<&MessageId>, w
 pub(super) fn to_summarise(conversation: &Conversation, kept_from: Option<&MessageId>, room: u64) -> Arc<Message> {
     let limit = usize::try_from(room.saturating_mul(BYTES_PER_TOKEN)).unwrap_or(usize::MAX);
     let older = older(conversation, kept_from);
-    let mut transcript: Vec<String> = older.iter().map(|message| in_words(message)).collect();
+    let mut transcript: Vec<String> = older.iter().map(|message| as_transcript(message)).collect();
     let earlier = usize::from(older.first().is_some_and(|message| message.is_summary()));
     let mut weight: usize = transcript.iter().map(String::len).sum();
     let mut left_out = 0;
@@ -211,7 +211,7 @@ pub(super) fn to_summarise(conversation: &Conversation, kept_from: Option<&Messa
     Arc::new(Message::User { id: MessageId::new(), content: vec![Content::text(text)] })
 }
 
-fn in_words(message: &Message) -> String {
+fn as_transcript(message: &Message) -> String {
     match message {
         Message::User { content, .. } => format!("User: {}", as_text(content)),
         Message::Assistant { parts, .. } => {
@@ -227,11 +227,11 @@ fn in_words(message: &Message) -> String {
             });
             said.collect::<Vec<_>>().join("\n")
         }
-        Message::Results { results } => results.iter().map(outcome_in_words).collect::<Vec<_>>().join("\n"),
+        Message::Results { results } => results.iter().map(outcome_as_transcript).collect::<Vec<_>>().join("\n"),
     }
 }
 
-fn outcome_in_words(result: &CallResult) -> String {
+fn outcome_as_transcript(result: &CallResult) -> String {
     let mut text = result.text.clone();
     cut(&mut text, DIGEST);
     let failed = if result.failed { " (failed)" } else { "" };
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_users_messages_twenty_thousand_tokens_are_kept_or_a_quarter_of_the_window() {
+    fn twenty_thousand_tokens_of_the_users_messages_are_kept_or_a_quarter_of_the_window() {
         let tokens = |window| threshold(window).kept_of_user() / 4;
         assert_eq!(tokens(WIDE), 20_000);
         assert_eq!(tokens(0), 20_000, "the window is not known");

@@ -175,7 +175,7 @@ impl Turn {
 
     /// The messages of a request, with an instruction added if it is the last request of the turn
     /// or the one before it.
-    pub(super) fn with_last_call(&self, mut messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
+    pub(super) fn with_ending_instruction(&self, mut messages: Vec<Arc<Message>>) -> Vec<Arc<Message>> {
         let is_answer = matches!(self.phase, Phase::Answering { .. });
         let next_is_last = self.requests.saturating_add(1) == self.task.budget.requests;
         // A turn that has only begun has nothing to report.
@@ -244,11 +244,13 @@ impl Turn {
             (Phase::Answering { .. }, _) if may_summarise => {
                 self.overflowed = true;
                 let kept_from = self.least_kept_from();
-                let form = self.in_words(kept_from.as_ref());
+                let form = self.transcript_form(kept_from.as_ref());
                 self.summarise(Purpose::Answer, kept_from, form, ctx);
             }
-            (Phase::Summarising { form: SummaryForm::Conversation, .. }, _) if overflow => self.summarise_words(ctx),
-            (Phase::Summarising { form: SummaryForm::Words { room, halvings }, .. }, _)
+            (Phase::Summarising { form: SummaryForm::Conversation, .. }, _) if overflow => {
+                self.summarise_transcript(ctx)
+            }
+            (Phase::Summarising { form: SummaryForm::Transcript { room, halvings }, .. }, _)
                 if overflow && *halvings < MAX_SUMMARY_RETRIES =>
             {
                 *halvings += 1;
@@ -269,7 +271,7 @@ impl Turn {
                 if summary.trim().is_empty() =>
             {
                 // Some models continue with the task instead, and call a tool.
-                self.summarise_words(ctx);
+                self.summarise_transcript(ctx);
             }
             (Phase::Summarising { summary, .. }, StopReason::EndTurn | StopReason::MaxTokens)
                 if summary.trim().is_empty() =>
@@ -311,10 +313,10 @@ impl Turn {
     }
 
     /// Asks for the summary again, with the conversation as one text.
-    fn summarise_words(&mut self, ctx: &mut Context<Self>) {
+    fn summarise_transcript(&mut self, ctx: &mut Context<Self>) {
         let Phase::Summarising { then, kept_from, .. } = &mut self.phase else { return };
         let (then, kept_from) = (*then, kept_from.take());
-        let form = self.in_words(kept_from.as_ref());
+        let form = self.transcript_form(kept_from.as_ref());
         self.summarise(then, kept_from, form, ctx);
     }
 

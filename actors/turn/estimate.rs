@@ -20,7 +20,7 @@ const OVERHEAD_TOKENS: u64 = 8;
 
 /// The cost of a picture or a page of common size at the large providers, regardless of its size in
 /// bytes.
-const MEDIUM_TOKENS: u64 = 1_600;
+const MEDIA_TOKENS: u64 = 1_600;
 
 /// The assumed bytes of a PDF per page: more than a page of text has, and less than a scanned one.
 /// The pages cannot be counted without reading the whole file.
@@ -127,8 +127,8 @@ fn pdf(content: &Content, window: u64) -> Option<u64> {
     }
     // Four characters of base64 are three bytes.
     let pages = (blob.len() / 4 * 3).div_ceil(PDF_PAGE).clamp(1, MAX_PAGES);
-    let most = if window == 0 { u64::MAX } else { (window / 4).max(MEDIUM_TOKENS) };
-    Some((pages as u64 * MEDIUM_TOKENS).min(most))
+    let most = if window == 0 { u64::MAX } else { (window / 4).max(MEDIA_TOKENS) };
+    Some((pages as u64 * MEDIA_TOKENS).min(most))
 }
 
 fn block(content: &Content, window: u64) -> u64 {
@@ -136,7 +136,7 @@ fn block(content: &Content, window: u64) -> u64 {
         return tokens;
     }
     match &content.payload {
-        Payload::Image { .. } | Payload::Audio { .. } | Payload::BlobResource { .. } => MEDIUM_TOKENS,
+        Payload::Image { .. } | Payload::Audio { .. } | Payload::BlobResource { .. } => MEDIA_TOKENS,
         Payload::Text { .. } | Payload::Link { .. } | Payload::TextResource { .. } => tokens(content.weight()),
     }
 }
@@ -165,13 +165,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_counts_by_its_bytes_and_a_picture_by_itself() {
+    fn text_is_estimated_by_its_bytes_and_a_picture_at_a_fixed_number() {
         let picture =
             || Content::from(Payload::Image { data: "A".repeat(400_000), mime: "image/png".into(), uri: None });
         let asked = Message::User { id: MessageId::new(), content: vec![Content::text("x".repeat(400)), picture()] };
         let result = CallResult { call: "c".into(), text: "é".repeat(100), images: vec![picture()], failed: false };
         let results = Message::Results { results: vec![result] };
-        assert_eq!((message(&asked, 0), message(&results, 0)), (100 + MEDIUM_TOKENS, 50 + MEDIUM_TOKENS));
+        assert_eq!((message(&asked, 0), message(&results, 0)), (100 + MEDIA_TOKENS, 50 + MEDIA_TOKENS));
         let tool = ToolSpec { name: "t".into(), description: "does".into(), schema: json!({}), read_only: true };
         let request = ModelRequest {
             system: "s".repeat(40),
@@ -184,7 +184,7 @@ mod tests {
         };
         assert_eq!(
             RequestEstimate::of(&request, 0).sent,
-            10 + (2 + OVERHEAD_TOKENS) + (100 + MEDIUM_TOKENS + OVERHEAD_TOKENS)
+            10 + (2 + OVERHEAD_TOKENS) + (100 + MEDIA_TOKENS + OVERHEAD_TOKENS)
         );
     }
 
@@ -208,19 +208,19 @@ mod tests {
     #[test]
     fn a_pdf_counts_by_its_size_before_it_is_sent() {
         let sent = |bytes: usize, window: u64| RequestEstimate::of(&with_pdfs(&[bytes]), window).sent - OVERHEAD_TOKENS;
-        assert_eq!(sent(3, 0), MEDIUM_TOKENS);
-        assert_eq!(sent(900_000, 0), 18 * MEDIUM_TOKENS);
-        assert_eq!(sent(60_000_000, 0), 100 * MEDIUM_TOKENS, "providers read no more pages");
+        assert_eq!(sent(3, 0), MEDIA_TOKENS);
+        assert_eq!(sent(900_000, 0), 18 * MEDIA_TOKENS);
+        assert_eq!(sent(60_000_000, 0), 100 * MEDIA_TOKENS, "providers read no more pages");
         assert_eq!(sent(900_000, 32_768), 8_192, "no more of its text is sent");
     }
 
     #[test]
     fn a_pdf_that_is_sent_as_text_counts_by_its_text() {
         let mut estimate = RequestEstimate::of(&with_pdfs(&[3, 900_000]), 0);
-        assert_eq!(estimate.guess().input, 19 * MEDIUM_TOKENS + OVERHEAD_TOKENS);
+        assert_eq!(estimate.guess().input, 19 * MEDIA_TOKENS + OVERHEAD_TOKENS);
         let mut large = estimate.again();
         large.count_text(1, 40_000);
-        assert_eq!(large.guess().input, MEDIUM_TOKENS + 10_000 + OVERHEAD_TOKENS, "the larger one is text");
+        assert_eq!(large.guess().input, MEDIA_TOKENS + 10_000 + OVERHEAD_TOKENS, "the larger one is text");
         let mut both = RequestEstimate::of(&with_pdfs(&[3, 900_000]), 0);
         both.count_text(2, 40_000);
         assert_eq!(both.guess().input, 10_000 + OVERHEAD_TOKENS);
