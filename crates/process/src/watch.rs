@@ -21,8 +21,8 @@ const FIRST_INTERVAL: Duration = Duration::from_millis(200);
 const LAST_INTERVAL: Duration = Duration::from_secs(5);
 const MAX_TIME_SHARE: u32 = 20;
 
-/// How long the helper may take to end everything before it is killed. It plans for 1.6 seconds,
-/// see `helper`.
+/// How long the helper of a watched command may take to end everything before it is killed. It
+/// plans for 1.6 seconds, see `helper`, and a cancelled command is gone within 2 seconds.
 const HELPER_EXIT_TIMEOUT: Duration = Duration::from_millis(1900);
 
 /// How long to wait for the end of the pipe after all processes have ended. Only a process of
