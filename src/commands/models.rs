@@ -10,6 +10,7 @@ mod config_file;
 mod default_model;
 mod override_facts;
 
+use std::io;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
@@ -19,7 +20,8 @@ use domain::similar_names;
 use domain::{Content, Environment, MessageId, ModelId, ThoughtLevel, Usage};
 use futures_util::StreamExt;
 use serde_json::json;
-use terminal::style::visible_text;
+use terminal::style::{terminal_width, visible_text};
+use terminal::table::fitted;
 
 use crate::assemble::accounts::{self, CatalogueVersion, OfferedModel, Providers};
 use crate::cli::{ModelsAction, ModelsArgs};
@@ -122,19 +124,26 @@ fn list(known: &AvailableModels<'_>, filter: Option<&str>, json: bool) -> anyhow
         print_indented(&found);
         return Ok(Ending::Done);
     }
+    let (stdout, stderr) = (terminal_width(io::stdout()), terminal_width(io::stderr()));
     for offered in &shown {
-        println!("{}", visible_text(&line(offered, &default)));
+        println!("{}", fitted(&line(offered, &default), "    ", stdout));
     }
     if !shown.is_empty() {
         let CatalogueVersion { version, date } = CatalogueVersion::get();
-        eprintln!("Values that no provider reports come from the bundled table, version {version}, of {date}.");
+        let note =
+            format!("Values that no provider reports come from the bundled table, version {version}, of {date}.");
+        eprintln!("{}", fitted(&note, "", stderr));
     }
-    for remark in known.providers.remarks(&default, known.environment) {
-        eprintln!("{}", visible_text(&remark));
+    let mut remarks = known.providers.remarks(&default, known.environment);
+    remarks.retain(|remark| !unavailable.iter().any(|(provider, why)| *remark == format!("{provider}: {why}")));
+    for remark in remarks {
+        eprintln!("{}", fitted(&remark, "", stderr));
     }
     if !unavailable.is_empty() {
         eprintln!("not available:");
-        unavailable.iter().for_each(|(provider, why)| eprintln!("{}", visible_text(&format!("  {provider}: {why}"))));
+        unavailable
+            .iter()
+            .for_each(|(provider, why)| eprintln!("{}", fitted(&format!("  {provider}: {why}"), "    ", stderr)));
     }
     match (shown.is_empty(), known.near(filter)) {
         (false, _) => Ok(Ending::Done),
@@ -199,22 +208,25 @@ async fn test(known: &AvailableModels<'_>, wanted: Option<&str>) -> anyhow::Resu
     if chosen.is_empty() && unusable.is_empty() {
         bail!("no provider can be used; `acpd login` adds one, and `acpd doctor` shows why the others cannot be used");
     }
+    let width = terminal_width(io::stdout());
     for why in &unusable {
-        println!("{}", visible_text(&format!("fail  {why}")));
+        println!("{}", fitted(&format!("fail  {why}"), "      ", width));
     }
     let mut failed = unusable.len();
     for id in chosen {
         let Some(model) = providers.find(&id) else { return Err(known.unknown(id.as_str())) };
+        // A provider may answer by a name that it does not list.
+        let near = known.near(id.as_str()).filter(|_| !known.has(&id));
+        let near = near.map(|near| format!("; no list has this name, {near}")).unwrap_or_default();
         let result = tokio::time::timeout(ANSWERED_WITHIN, hello(&*model, environment)).await;
         match result.unwrap_or_else(|_| Err(format!("no answer within {} s", ANSWERED_WITHIN.as_secs()))) {
             Ok(hello) => {
                 let described = hello.describe(model.info().price.as_ref());
-                println!("{}", visible_text(&format!("ok    {id}: {described}")));
+                println!("{}", fitted(&format!("ok    {id}: {described}{near}"), "      ", width));
             }
             Err(why) => {
                 failed += 1;
-                let near = known.near(id.as_str()).filter(|_| !known.has(&id)).map(|near| format!("; {near}"));
-                println!("{}", visible_text(&format!("fail  {id}: {why}{}", near.unwrap_or_default())));
+                println!("{}", fitted(&format!("fail  {id}: {why}{near}"), "      ", width));
             }
         }
     }

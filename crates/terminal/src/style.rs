@@ -102,9 +102,31 @@ pub fn visible_text(text: &str) -> String {
     escape::text(text).into_owned()
 }
 
-/// Returns the width of the terminal in columns, if stdout is one.
-pub(crate) fn terminal_width() -> Option<usize> {
-    size_of(io::stdout()).map(|(columns, _)| columns)
+/// Like `visible_text`, but keeps the joiners inside words and emoji, which many scripts need. Only
+/// for text that nobody allows, such as an answer.
+pub fn readable_text(text: &str) -> String {
+    let is_joiner = |letter: char| matches!(letter, '\u{200c}' | '\u{200d}');
+    let mut readable = String::new();
+    let (mut before, mut rest) = (None, text);
+    while let Some(at) = rest.find(is_joiner) {
+        let (head, tail) = rest.split_at(at);
+        let mut letters = tail.chars();
+        let joiner = letters.next();
+        // A piece of a stream may begin or end anywhere.
+        let joins = |neighbour: Option<char>| neighbour.is_none_or(|letter| !letter.is_ascii() && !is_joiner(letter));
+        let kept = joins(head.chars().next_back().or(before)) && joins(letters.clone().next());
+        readable.push_str(&visible_text(head));
+        let joiner_text: String = joiner.into_iter().collect();
+        readable.push_str(&if kept { joiner_text } else { visible_text(&joiner_text) });
+        (before, rest) = (joiner, letters.as_str());
+    }
+    readable.push_str(&visible_text(rest));
+    readable
+}
+
+/// Returns the width in columns, if the stream is a terminal.
+pub fn terminal_width(stream: impl AsFd) -> Option<usize> {
+    size_of(stream).map(|(columns, _)| columns)
 }
 
 /// Returns columns and rows, if the stream is a terminal that reports its size.
@@ -120,6 +142,14 @@ mod tests {
     #[test]
     fn control_and_invisible_characters_are_written_out() {
         assert_eq!(visible_text("a\u{1b}[2Jb\r\n\tc\u{202e}"), "a\\u{1b}[2Jb\\u{d}\n\tc\\u{202e}");
+    }
+
+    #[test]
+    fn joiners_stay_inside_words_and_emoji_only() {
+        let joined = "می\u{200c}خواهم 👩\u{200d}👧";
+        assert_eq!(readable_text(joined), joined);
+        assert_eq!(readable_text("\u{200d}👧"), "\u{200d}👧", "the rest of an emoji");
+        assert_eq!(readable_text("r\u{200d}m é\u{200d}\u{200d}é\u{202e}"), "r\\u{200d}m é\\u{200d}\\u{200d}é\\u{202e}");
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Plain-text tables that fit the width of the terminal.
 
+use std::io;
 use std::path::Path;
 
 use domain::escape;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::style::{Colors, Style, terminal_width};
+use crate::style::{Colors, Style, terminal_width, visible_text};
+use crate::text_flow::wrapped;
 
 /// The smallest width to which a column is cut.
 const MIN_COLUMN_WIDTH: usize = 8;
@@ -78,7 +80,7 @@ pub struct Viewport {
 
 impl Viewport {
     pub fn stdout() -> Self {
-        Self { width: terminal_width(), colors: Colors::stdout() }
+        Self { width: terminal_width(io::stdout()), colors: Colors::stdout() }
     }
 
     /// Formats a path, on a terminal with `~` for the home folder.
@@ -210,6 +212,19 @@ fn fill(characters: impl Iterator<Item = char>, width: usize) -> String {
     characters.take_while(fits).collect()
 }
 
+/// Returns a line from outside for an output of this width: wrapped between words, with an indent
+/// before all rows but the first.
+pub fn fitted(text: &str, indent: &str, width: Option<usize>) -> String {
+    let text = visible_text(text);
+    match width {
+        Some(width) if text.width() > width => {
+            let rows = wrapped(&text, width.saturating_sub(indent.width()).max(MIN_COLUMN_WIDTH));
+            rows.replace('\n', &format!("\n{indent}"))
+        }
+        _ => text,
+    }
+}
+
 /// The colour of a session's state.
 pub(crate) fn state_style(state: &str) -> Style {
     match state {
@@ -257,6 +272,13 @@ mod tests {
             7             running  日本語のと…"#]]
         .assert_eq(&narrow);
         assert!(narrow.lines().all(|line| line.width() <= 34));
+    }
+
+    #[test]
+    fn long_lines_continue_below_an_indent() {
+        let text = "office/large   60,000 tokens, images";
+        assert_eq!(fitted(text, "    ", Some(24)), "office/large\n    60,000 tokens,\n    images");
+        assert_eq!((fitted(text, "    ", None), fitted(text, "    ", Some(36))), (text.to_owned(), text.to_owned()));
     }
 
     #[test]
