@@ -4,9 +4,9 @@
 use std::fs;
 
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 use testkit::answers::{AnswerPart, Dialect, ModelAnswer};
-use testkit::provider::{Reply, Server};
+use testkit::provider::{Action, Reply, Server};
 
 use crate::harness::{Home, Terminal, pause, signal, until};
 
@@ -111,10 +111,10 @@ fn pasted_text_answers_no_question_and_is_sent_as_a_whole() {
     terminal.shows("list the files");
     terminal.shows("Enter sends the line that you were typing");
     terminal.type_in("\r");
-    terminal.shows("> yes,\nlist the files");
+    terminal.shows("> yes,\n  list the files");
     assert!(!home.work().join("made").exists());
     // The keys answer the question again, so they are shown again.
-    let after = |seen: &str| seen.rsplit_once("> yes,\nlist the files").map(|(_, after)| after.contains("[y]es"));
+    let after = |seen: &str| seen.rsplit_once("> yes,\n  list the files").map(|(_, after)| after.contains("[y]es"));
     terminal.shows_that("the keys below the line", |seen| after(seen) == Some(true));
     terminal.type_in("n");
     assert_eq!(terminal.wait().code(), Some(0));
@@ -132,7 +132,7 @@ fn pasted_lines_take_one_row_of_the_screen_during_a_turn() {
     terminal.shows("» one ⏎ two ⏎ three");
     terminal.resize(60, 24);
     terminal.type_in("\r");
-    terminal.shows("> one\ntwo\nthree");
+    terminal.shows("> one\n  two\n  three");
     go(&home);
     terminal.wait();
     assert!(!terminal.screen().contains('»'), "no row is left behind: {}", terminal.screen());
@@ -303,6 +303,10 @@ fn answering(text: &'static str) -> (Home, Server) {
 
 fn answering_with(answer: ModelAnswer) -> (Home, Server) {
     let server = Server::with(move |_, _| Reply::stream(&[&answer.sse(Dialect::Chat)]));
+    (home_of(&server), server)
+}
+
+fn home_of(server: &Server) -> Home {
     let home = Home::new();
     home.configure(&format!(
         "[models]\ndefault = \"fake/fake\"\n[models.local]\nprobe = false\n[models.providers.fake]\nkind = \"openai\"\n\
@@ -356,6 +360,27 @@ fn an_answer_is_rendered_at_a_terminal_and_unchanged_in_a_pipe() {
         assert_eq!(terminal.wait().code(), Some(0));
         assert!(terminal.screen().contains("one  │ first"), "{}", terminal.screen());
     }
+}
+
+#[test]
+fn a_line_that_is_sent_during_an_answer_does_not_break_it() {
+    let (open, gate) = tokio::sync::watch::channel(false);
+    let piece =
+        |text: &str| format!("data: {}\n\n", json!({ "choices": [{ "index": 0, "delta": { "content": text } }] }));
+    let (half, rest) = (piece("```sh\necho one tw"), piece("o\n```\n") + "data: [DONE]\n\n");
+    let reply = Reply::begun(&[half.as_bytes()]).then(Action::UntilOpen(gate)).then_piece(rest.as_bytes());
+    let after = ModelAnswer::text("Done.").sse(Dialect::Chat);
+    let server = Server::script(vec![reply.then(Action::Write(b"0\r\n\r\n".to_vec())), Reply::stream(&[&after])]);
+    let home = home_of(&server);
+    let mut terminal = ask(&home, &["hello"]);
+    terminal.shows("echo one tw");
+    terminal.type_in("and then\r");
+    let waits = |screen: &str| screen.contains("\necho one tw\n> and then\n") && screen.contains("Ctrl-C cancels");
+    terminal.shows_that("the line below the answer", waits);
+    open.send(true).unwrap();
+    assert_eq!(terminal.wait().code(), Some(0));
+    let screen = terminal.screen();
+    assert!(screen.contains("```sh\necho one two\n```\n> and then\nDone."), "{screen}");
 }
 
 #[test]

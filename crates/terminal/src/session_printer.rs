@@ -5,6 +5,7 @@
 //! bottom with the unfinished answer, the progress and the input. In a pipe the text stays
 //! unchanged.
 
+mod held;
 mod questions;
 mod thoughts;
 
@@ -17,6 +18,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
+use self::held::HeldLines;
 use self::thoughts::Thoughts;
 use crate::answer_text::AnswerText;
 use crate::diff;
@@ -25,7 +27,7 @@ use crate::picker::Picker;
 use crate::progress::TurnProgress;
 use crate::screen::{Screen, Stream};
 use crate::status_line::StatusLine;
-use crate::style::{Colors, Style, visible_text};
+use crate::style::{Colors, Style, readable_text, visible_text};
 use crate::table::end_of;
 use crate::text_flow::wrapped;
 
@@ -43,6 +45,12 @@ const LIST: usize = 16;
 
 /// The width of the mark before an entry of a plan.
 const PLAN_INDENT: usize = 4;
+
+/// The width of the mark before a prompt.
+const PROMPT_INDENT: usize = 2;
+
+/// The width of the mark before a failure.
+const FAILURE_INDENT: usize = 4;
 
 /// The mark before the user's input during a turn.
 const INPUT: &str = "» ";
@@ -63,6 +71,7 @@ pub struct SessionPrinter {
     /// ends.
     previewed: HashMap<String, String>,
     position: Position,
+    held: HeldLines,
     /// The keys that the user can press now.
     keys: Vec<String>,
     progress: Option<TurnProgress>,
@@ -107,6 +116,7 @@ impl SessionPrinter {
             calls: HashMap::new(),
             previewed: HashMap::new(),
             position: Position::LineStart,
+            held: HeldLines::default(),
             keys: Vec::new(),
             progress: None,
             status: None,
@@ -205,10 +215,16 @@ impl SessionPrinter {
         }
     }
 
-    /// Prints a prompt that another client sent or that the user typed during a turn.
-    pub fn prompt(&mut self, text: &str) -> io::Result<()> {
-        self.leave(Position::LineStart)?;
-        self.aside(Style::Bold, &format!("> {}\n", text.trim_end()))
+    /// Prints a prompt that another client sent.
+    fn prompt(&mut self, text: &str) -> io::Result<()> {
+        let text = self.prose_rows(text.trim_end(), PROMPT_INDENT);
+        self.line(Style::Bold, &format!("> {text}"))
+    }
+
+    /// Prints a prompt that the user typed during a turn.
+    pub fn typed_prompt(&mut self, text: &str) -> io::Result<()> {
+        let text = self.prose_rows(text.trim_end(), PROMPT_INDENT);
+        self.between_messages(Style::Bold, format!("> {text}"))
     }
 
     fn answer(&mut self, text: &str, message: &str) -> io::Result<()> {
@@ -220,7 +236,7 @@ impl SessionPrinter {
             self.message = message.to_owned();
         }
         self.leave(Position::Answer)?;
-        let text = if self.screen.stdout_is_terminal { visible_text(text) } else { text.to_owned() };
+        let text = if self.screen.stdout_is_terminal { readable_text(text) } else { text.to_owned() };
         self.position = Position::Answer;
         let finished = self.answer.push(&text, self.width());
         self.write(Stream::Stdout, &finished)
@@ -251,7 +267,10 @@ impl SessionPrinter {
         let previewed = self.previewed.remove(id);
         if status == Some("failed") {
             let said = texts(update).next().unwrap_or("failed");
-            let said = if kind == "execute" { last_lines(said, OUTPUT_LINES) } else { first_lines(said, SHOWN_LINES) };
+            let said = match kind.as_str() {
+                "execute" => last_lines(said, OUTPUT_LINES),
+                _ => self.rows_of(&first_lines(said, SHOWN_LINES), FAILURE_INDENT),
+            };
             return self.line(Style::Red, &indented(&said, "  ✗ ", "    "));
         }
         let diffs = self.diffs(update);
@@ -343,7 +362,7 @@ impl SessionPrinter {
             rows.truncate(self.screen.size().1.saturating_sub(1).max(1));
             return rows;
         }
-        let mut below = Vec::new();
+        let mut below = self.held_rows(width);
         if let Some(progress) = &self.progress {
             below.extend(progress.rows(Instant::now(), self.width(), self.colors));
             let status = self.status.as_ref().map(|status| status.render(width));
@@ -390,11 +409,13 @@ impl SessionPrinter {
             Position::LineStart => Ok(()),
             Position::Answer => {
                 let rest = self.answer.finish(self.width());
-                self.write(Stream::Stdout, &rest)
+                self.write(Stream::Stdout, &rest)?;
+                self.print_held()
             }
             Position::Thought if self.screen.is_live() && self.screen.stderr_is_terminal => {
                 let lines = self.thoughts.finish(self.width(), self.colors);
-                self.write(Stream::Stderr, &lines)
+                self.write(Stream::Stderr, &lines)?;
+                self.print_held()
             }
             Position::Keys if self.screen.is_live() => {
                 self.keys.clear();
@@ -409,19 +430,24 @@ impl SessionPrinter {
         self.aside(style, &format!("{text}\n"))
     }
 
-    /// Prints prose, wrapped between words on a terminal.
+    /// Prints prose, wrapped between words on a terminal, as soon as no message is being written.
     fn prose(&mut self, style: Style, text: &str) -> io::Result<()> {
         let text = self.prose_rows(text, 0);
-        self.line(style, &text)
+        self.between_messages(style, text)
     }
 
     /// Wraps prose between words on a terminal, and indents all rows but the first.
     fn prose_rows(&self, text: &str, indent: usize) -> String {
-        if !self.screen.is_live() {
-            return text.to_owned();
+        let rows = self.rows_of(text, indent);
+        if self.screen.is_live() { rows.replace('\n', &format!("\n{}", " ".repeat(indent))) } else { rows }
+    }
+
+    /// Wraps prose between words on a terminal, with room for an indent.
+    fn rows_of(&self, text: &str, indent: usize) -> String {
+        match self.screen.is_live() {
+            true => wrapped(&self.safe(text), self.width().saturating_sub(indent).max(1)),
+            false => text.to_owned(),
         }
-        let rows = wrapped(&self.safe(text), self.width().saturating_sub(indent).max(1));
-        rows.replace('\n', &format!("\n{}", " ".repeat(indent)))
     }
 
     fn aside(&mut self, style: Style, text: &str) -> io::Result<()> {

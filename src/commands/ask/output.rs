@@ -100,7 +100,7 @@ impl Output {
     /// Shows a prompt that was sent during the turn.
     pub(super) fn prompt(&mut self, text: &str) -> anyhow::Result<()> {
         if let Self::Text(printer) = self {
-            printer.prompt(text)?;
+            printer.typed_prompt(text)?;
         }
         Ok(())
     }
