@@ -10,17 +10,12 @@ pub(crate) enum AnswerText {
     Raw {
         open: bool,
     },
-    /// Whole lines are written without styles; this is the unfinished line.
-    Lines(String),
     Markdown(Markdown),
 }
 
 impl AnswerText {
     pub(crate) fn on_terminal(colors: Colors) -> Self {
-        match colors {
-            Colors::On => Self::Markdown(Markdown::new(colors)),
-            Colors::Off => Self::Lines(String::new()),
-        }
+        Self::Markdown(Markdown::new(colors))
     }
 
     /// Adds a piece of the answer, and returns the text to write.
@@ -30,11 +25,6 @@ impl AnswerText {
                 *open = !text.ends_with('\n');
                 text.to_owned()
             }
-            Self::Lines(line) => {
-                line.push_str(text);
-                let end = line.rfind('\n').map_or(0, |end| end + 1);
-                line.drain(..end).collect()
-            }
             Self::Markdown(markdown) => joined(markdown.push(text, width)),
         }
     }
@@ -43,8 +33,6 @@ impl AnswerText {
     pub(crate) fn finish(&mut self, width: usize) -> String {
         match self {
             Self::Raw { open } => if std::mem::take(open) { "\n" } else { "" }.to_owned(),
-            Self::Lines(line) if line.is_empty() => String::new(),
-            Self::Lines(line) => std::mem::take(line) + "\n",
             Self::Markdown(markdown) => joined(markdown.finish(width)),
         }
     }
@@ -53,8 +41,6 @@ impl AnswerText {
     pub(crate) fn open(&self, width: usize) -> Vec<String> {
         match self {
             Self::Raw { .. } => Vec::new(),
-            Self::Lines(line) if line.is_empty() => Vec::new(),
-            Self::Lines(line) => wrapped(line, width, Colors::Off),
             Self::Markdown(markdown) => markdown.open(width),
         }
     }
@@ -64,12 +50,6 @@ impl AnswerText {
 pub(crate) fn dimmed(text: &str, width: usize, colors: Colors) -> Vec<String> {
     let mut flow = TextFlow::default();
     flow.push(text, TextStyle { dim: true, ..TextStyle::default() });
-    flow.lines(width, colors).into_iter().map(|line| line.text).collect()
-}
-
-fn wrapped(text: &str, width: usize, colors: Colors) -> Vec<String> {
-    let mut flow = TextFlow::default();
-    flow.push(text, TextStyle::default());
     flow.lines(width, colors).into_iter().map(|line| line.text).collect()
 }
 

@@ -119,7 +119,9 @@ impl<'a> Blocks<'a> {
             }
             Event::Start(Tag::Heading { level, .. }) => {
                 let look = TextStyle { bold: true, underline: level as usize == 1, ..TextStyle::default() };
-                let flow = self.inline(look, TagEnd::Heading(level));
+                let mut flow = TextFlow::default();
+                flow.push(&self.mark(&format!("{} ", "#".repeat(level as usize))), look);
+                flow.append(self.inline(look, TagEnd::Heading(level)));
                 self.flow(&flow);
             }
             Event::Start(Tag::BlockQuote(kind)) => {
@@ -281,7 +283,8 @@ impl<'a> Blocks<'a> {
         match event {
             Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => flow.push(&text, look),
             Event::Code(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
-                flow.push(&text, TextStyle { code: true, ..look });
+                let mark = self.mark("`");
+                flow.push(&format!("{mark}{text}{mark}"), TextStyle { code: true, ..look });
             }
             Event::SoftBreak | Event::HardBreak => flow.push("\n", look),
             Event::TaskListMarker(done) => flow.push(if done { "☑ " } else { "☐ " }, look),
@@ -294,18 +297,27 @@ impl<'a> Blocks<'a> {
                 flow.push("image: ", TextStyle { dim: true, ..look });
                 self.link(&dest_url, &title, TagEnd::Image, look, flow);
             }
-            Event::Start(tag) => looks.push(match tag {
-                Tag::Emphasis => TextStyle { italic: true, ..look },
-                Tag::Strong => TextStyle { bold: true, ..look },
-                Tag::Strikethrough => TextStyle { strike: true, ..look },
-                _ => look,
-            }),
-            Event::End(_) => {
+            Event::Start(tag) => {
+                flow.push(&self.mark(emphasis(&tag.to_end())), look);
+                looks.push(match tag {
+                    Tag::Emphasis => TextStyle { italic: true, ..look },
+                    Tag::Strong => TextStyle { bold: true, ..look },
+                    Tag::Strikethrough => TextStyle { strike: true, ..look },
+                    _ => look,
+                });
+            }
+            Event::End(end) => {
+                flow.push(&self.mark(emphasis(&end)), look);
                 if looks.len() > 1 {
                     looks.pop();
                 }
             }
         }
+    }
+
+    /// Returns a mark of the source if no style can take its place.
+    fn mark(&self, mark: &str) -> String {
+        if self.colors == Colors::On { String::new() } else { mark.to_owned() }
     }
 
     /// Renders the text of a link, its address unless both are the same, and its title. An address
@@ -332,6 +344,16 @@ impl<'a> Blocks<'a> {
             let space = if plain.is_empty() { "" } else { " " };
             flow.push(&format!("{space}({})", details.join(" ")), TextStyle { dim: true, ..look });
         }
+    }
+}
+
+/// Returns the mark around emphasised text.
+fn emphasis(tag: &TagEnd) -> &'static str {
+    match tag {
+        TagEnd::Emphasis => "*",
+        TagEnd::Strong => "**",
+        TagEnd::Strikethrough => "~~",
+        _ => "",
     }
 }
 

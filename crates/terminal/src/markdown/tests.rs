@@ -57,6 +57,15 @@ fn marks_become_styles() {
 }
 
 #[test]
+fn marks_stay_where_there_are_no_styles() {
+    let text = "## A *new* title\n\nSome **bold `code`** and ~~gone~~, in rows.\n\n| a | `b` |\n|---|---|\n| 1 | 2 |\n";
+    assert_eq!(
+        plain(text, 24),
+        ["## A *new* title", "", "Some **bold `code`** and", "~~gone~~, in rows.", "", "a │ `b`", "──┼────", "1 │ 2"]
+    );
+}
+
+#[test]
 fn lists_nest_and_quotes_have_a_bar() {
     check(
         "- one\n  - two words that wrap\n- [x] done\n- [ ] open\n\n3. three\n4. four\n\n> quoted text\n> > inner\n",
@@ -162,8 +171,8 @@ fn a_block_is_open_until_the_next_one_begins() {
     assert!(markdown.push("one **tw", 80).is_empty());
     assert_eq!(markdown.open(80), ["one **tw"]);
     assert!(markdown.push("o**\n", 80).is_empty());
-    assert_eq!(markdown.open(80), ["one two"]);
-    assert_eq!(markdown.push("\n- item\n", 80), ["one two"]);
+    assert_eq!(markdown.open(80), ["one **two**"]);
+    assert_eq!(markdown.push("\n- item\n", 80), ["one **two**"]);
     assert_eq!(markdown.open(80), ["", "• item"]);
     assert_eq!(markdown.push("```py\nx = 1\ny", 80), ["", "• item", "", "```py", "x = 1"]);
     assert_eq!(markdown.open(80), ["y"]);
