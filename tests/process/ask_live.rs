@@ -286,6 +286,8 @@ fn files_are_attached_by_an_at_sign_an_option_and_with_completion() {
     assert_eq!(terminal.wait().code(), Some(0));
     home.run(&["ask", "--file", "notes.txt", "--image", "shot.png", "list the files"]);
     for session in home.json(&["ctl", "sessions", "--all", "--json"])["sessions"].as_array().unwrap() {
+        let title = session["title"].as_str().unwrap();
+        assert!(title.starts_with("list the files"), "the title is not of an attachment: {title}");
         let log = home.stdout(&["ctl", "export", session["sessionId"].as_str().unwrap()]);
         let prompt = log.lines().find(|line| line.contains("\"user_message\"")).unwrap();
         assert!(prompt.contains("the contents"), "{prompt}");

@@ -14,7 +14,7 @@ use crate::conversation::Message;
 use crate::event::{Setting, SteeringPrompt};
 use crate::mcp::PreparedPrompt;
 use crate::tool::OutcomeKind;
-use crate::{Content, EventKind, Mode, PromptOrigin, StopReason, TurnId};
+use crate::{Content, EventKind, Mode, Payload, PromptOrigin, StopReason, TurnId};
 
 /// How many prompts may wait, in the queue or for the next request of the running turn.
 const QUEUE: usize = 16;
@@ -185,11 +185,13 @@ impl SessionMachine {
         number
     }
 
-    /// A title from the first message: its first line, cut at a word.
+    /// A title from the first message: the first line of its own text, or else of what is attached,
+    /// cut at a word.
     fn first_words(&self) -> Option<String> {
         let first = self.state.conversation.messages().first()?;
         let Message::User { content, .. } = &**first else { return None };
-        let text = content.iter().map(Content::as_text).find(|text| !text.trim().is_empty())?;
+        let own = content.iter().filter(|block| matches!(block.payload, Payload::Text { .. }));
+        let text = own.chain(content).map(Content::as_text).find(|text| !text.trim().is_empty())?;
         let line = text.trim().lines().next()?.trim();
         if line.chars().count() <= TITLE_CHARS {
             return Some(line.to_owned());
