@@ -42,13 +42,14 @@ pub(super) fn blocks(text: &str) -> anyhow::Result<Vec<Value>> {
 /// Returns the existing files that a text names: `@path`, `@"path with spaces"`, and absolute paths
 /// of images, as terminals paste them.
 fn mentioned(text: &str) -> Vec<PathBuf> {
-    let mut found = Vec::new();
+    // Some programs copy a path with blanks as it is.
+    let mut found = Vec::from_iter(pasted_image(text.trim()));
     for (at, word) in words(text) {
         let path = match word.strip_prefix('@') {
             Some(path) if at => Some(expanded(path)),
             _ => pasted_image(&word),
         };
-        found.extend(path.filter(|path| path.exists()));
+        found.extend(path.filter(|path| path.exists() && !found.contains(path)));
     }
     found
 }
@@ -235,6 +236,24 @@ mod tests {
         assert_eq!(blocks[3]["text"], text);
         assert_eq!(missing(&blocks), [format!("@{root}/missing")]);
         assert!(missing(&[prompt_source::text("ask @alice, me@home.example or @.")]).is_empty());
+    }
+
+    #[test]
+    fn a_pasted_path_of_an_image_may_have_blanks() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("my shot.png");
+        fs::write(&path, [137, 80]).unwrap();
+        let path = path.display().to_string();
+        let pasted = [
+            path.clone(),
+            format!(" {path} "),
+            path.replace(' ', "\\ "),
+            format!("'{path}'"),
+            file_uri(Path::new(&path)),
+        ];
+        for text in pasted {
+            assert_eq!(mentioned(&text), [Path::new(&path)], "{text}");
+        }
     }
 
     #[test]
