@@ -29,6 +29,10 @@ use crate::paths::{Paths, private_folder};
 /// How many prompts are kept in the history.
 const REMEMBERED: usize = 1000;
 
+/// How many milliseconds the rest of a key's escape sequence may take. After that, it was the key
+/// Esc, which does nothing; it must not swallow the next letter.
+const ESCAPE_MS: u16 = 100;
+
 pub(super) enum Typed {
     Line(String),
     /// Ctrl-C.
@@ -63,6 +67,7 @@ impl LineEditor {
             .max_history_size(REMEMBERED)?
             .history_ignore_space(true)
             .completion_type(rustyline::CompletionType::List)
+            .keyseq_timeout(Some(ESCAPE_MS))
             .build();
         let commands = Commands::default();
         let mut editor: Editor<Slash, FileHistory> = Editor::with_config(config)?;
