@@ -9,6 +9,7 @@
 mod attachments;
 mod endpoint;
 mod keys;
+mod last_exchange;
 mod line_editor;
 mod opening;
 mod output;
@@ -184,7 +185,7 @@ impl Conversation {
     async fn talk(&mut self, endpoint: &Endpoint<'_>, opened: &Opened) -> anyhow::Result<Ending> {
         let lines = LineEditor::start(endpoint.places)?;
         self.output.fold_thoughts();
-        self.welcome(opened)?;
+        self.welcome(opened).await?;
         let mut interrupted = false;
         loop {
             let typed = match self.queued.pop_front() {
@@ -214,15 +215,16 @@ impl Conversation {
         }
     }
 
-    fn welcome(&mut self, opened: &Opened) -> anyhow::Result<()> {
+    async fn welcome(&mut self, opened: &Opened) -> anyhow::Result<()> {
         let id = &self.session;
         let short = id.get(id.len().saturating_sub(12)..).unwrap_or(id);
-        let mut text = format!(
+        let text = format!(
             "{}, mode {}, session {short}. Type /help for commands, Ctrl-D to leave.",
             opened.status.model, opened.status.mode
         );
         if let Some(title) = &opened.continued {
-            text = format!("Continuing: {title}\n{text}");
+            self.output.remark(&format!("Continuing: {title}"))?;
+            self.show_last_exchange().await?;
         }
         self.output.remark(&text)
     }

@@ -230,10 +230,14 @@ fn settings_and_sessions_are_chosen_from_lists_by_a_few_letters() {
     terminal.shows("agent: ");
     at_prompt(&terminal);
     terminal.type_in("/resume\r");
+    terminal.shows("Resume  1 of 1");
     terminal.shows("▸ list the files");
     terminal.type_in("\r");
-    terminal.shows("Continuing: list the files");
-    at_prompt(&terminal);
+    let screen = terminal.shows_that("the last exchange", |screen| {
+        let after = screen.rsplit_once("Continuing: list the files\n> list the files\n").map(|(_, after)| after);
+        after.is_some_and(|after| after.contains("findme.txt") && after.ends_with("\n>"))
+    });
+    assert!(!screen.contains("(no title)"), "{screen}");
     terminal.type_in("/new\r");
     at_prompt(&terminal);
     terminal.type_in("exit\r");
@@ -315,7 +319,7 @@ fn home_of(server: &Server) -> Home {
          base_url = \"{}\"\n[[models.providers.fake.models]]\nid = \"fake\"\nwindow = 100000\n",
         server.address
     ));
-    (home, server)
+    home
 }
 
 #[test]

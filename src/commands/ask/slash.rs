@@ -109,7 +109,7 @@ impl Conversation {
         self.session.clone_from(&opened.session);
         self.output.replace_status(&opened.status);
         self.options = opened.options.clone();
-        self.welcome(&opened)
+        self.welcome(&opened).await
     }
 
     /// Continues a session by its id, or lets the user choose one from a list.
@@ -175,7 +175,9 @@ pub(super) async fn pick_session(
     wanted: &str,
     home: &Path,
 ) -> anyhow::Result<Option<String>> {
-    let sessions = session_lookup::stored(client, None).await?;
+    let mut sessions = session_lookup::stored(client, None).await?;
+    // A session without a prompt has no title, and nothing to continue.
+    sessions.retain(|session| session["title"].is_string());
     if sessions.is_empty() {
         return Err(session_lookup::no_session("there is no session to resume"));
     }
