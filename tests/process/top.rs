@@ -62,7 +62,12 @@ fn pasted_text_answers_no_question_and_can_be_a_filter() {
     until("pastes to be marked", || terminal.marks_pastes().then_some(()));
     terminal.type_in("\x1b[200~allow me\x1b[201~/\x1b[200~nowhere\x1b[201~");
     terminal.shows("nowhere");
-    terminal.type_in("\rq");
+    terminal.type_in("\r");
+    let screen = terminal.shows("filter: nowhere (Esc shows all)");
+    assert!(screen.contains("no session fits the filter"), "{screen}");
+    terminal.type_in("\u{1b}");
+    terminal.shows("asks: touch made");
+    terminal.type_in("q");
     assert_eq!(terminal.wait().code(), Some(0));
     assert!(terminal.is_in_usual_mode() && !terminal.is_taken() && !terminal.marks_pastes());
     assert!(!home.work().join("made").exists());

@@ -295,6 +295,7 @@ impl Top<'_> {
             return KeyAction::Draw;
         }
         match key.code {
+            KeyCode::Esc if !self.state.filter.is_empty() => self.filter(KeyCode::Esc),
             KeyCode::Char('q') | KeyCode::Esc => return KeyAction::Leave,
             KeyCode::Char('?') | KeyCode::Char('h') => self.state.help = true,
             KeyCode::Char('/') => self.state.filtering = true,

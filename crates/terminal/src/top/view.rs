@@ -7,6 +7,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Paragraph, Row, Table, TableState};
+use unicode_width::UnicodeWidthStr;
 
 use super::state::{Snapshot, TopState};
 use crate::age::{age, span};
@@ -41,14 +42,20 @@ const HELP: [(&str, &str); 12] = [
     ("/", "show only sessions with a text in title, folder, model or id"),
     ("s", "sort by state, last change, cost or folder"),
     ("r", "refresh now"),
-    ("q Esc Ctrl-C", "leave"),
+    ("q Esc Ctrl-C", "leave; Esc first ends a filter"),
 ];
 
 /// The width of the keys on the help page.
 const HELP_KEYS: usize = 13;
 
+/// The smallest width of the column with the folders.
+const FOLDER: u16 = 6;
+
 /// From this width on, there is room for tokens, clients and tools.
 const WIDE: u16 = 120;
+
+/// The most columns for the text of the filter beside the keys.
+const FILTER: usize = 20;
 
 /// Below this width, there is room only for id, state and title.
 const NARROW: u16 = 60;
@@ -119,7 +126,7 @@ impl View {
             columns.extend(more);
         }
         if !narrow {
-            columns.push(("FOLDER", Constraint::Fill(2)));
+            columns.push(("FOLDER", Constraint::Length(folder_width(state.sessions(), area.width))));
         }
         if wide {
             columns.push(("TOOLS", Constraint::Fill(2)));
@@ -250,9 +257,13 @@ impl View {
             let text = format!(" filter: {}█  ⏎ keep it, Esc show all", one_line(&state.filter));
             return Paragraph::new(text).style(Style::new().add_modifier(Modifier::BOLD));
         }
-        let filter = if state.filter.is_empty() { String::new() } else { format!("  [{}]", one_line(&state.filter)) };
-        let keys = if usize::from(width) < KEYS.chars().count() { FEW_KEYS } else { KEYS };
-        self.message_or_keys(state, format!("{keys}{filter}"))
+        let filter = match state.filter.as_str() {
+            "" => String::new(),
+            filter => format!(" filter: {} (Esc shows all) ", cut_end(&one_line(filter), FILTER)),
+        };
+        let room = usize::from(width).saturating_sub(filter.width());
+        let keys = if room < KEYS.width() { FEW_KEYS } else { KEYS };
+        self.message_or_keys(state, format!("{filter}{keys}"))
     }
 
     /// Returns a line with a problem, the result of the last key, or the keys.
@@ -268,6 +279,12 @@ impl View {
             None => Paragraph::new(keys).style(Style::new().add_modifier(Modifier::DIM)),
         }
     }
+}
+
+/// Returns the width of the longest name of a folder, but at most a quarter of the screen.
+fn folder_width(cards: &[SessionCard], screen: u16) -> u16 {
+    let longest = cards.iter().map(|card| one_line(&folder_name(card)).width()).max().unwrap_or(0);
+    u16::try_from(longest).unwrap_or(u16::MAX).min(screen / 4).max(FOLDER)
 }
 
 /// Returns the last component of a session's folder, and the name of its worktree.
@@ -364,9 +381,9 @@ mod tests {
         state.replace(snapshot(json!([asking, running])));
         expect![[r#"
              acpd 0.1.0  up 0s  23 MB  2 sessions, 1 running, 1 waiting  3 clients
-            ID            STATE    TURN  COST    FOLDER            TITLE
-            0123456789ab  waiting                project           Mend the parser\u{1b}[2J
-            ba9876543210  running                project           Say what is here
+            ID            STATE    TURN  COST    FOLDER   TITLE
+            0123456789ab  waiting                project  Mend the parser\u{1b}[2J and test
+            ba9876543210  running                project  Say what is here
 
 
 
@@ -430,6 +447,8 @@ mod tests {
         state.filter = "ONE".to_owned();
         state.choose();
         assert_eq!(titles(&state), ["One"]);
+        let page = drawn(&mut state, 80, 24);
+        assert!(page.ends_with("\n filter: ONE (Esc shows all)  ⏎ open  v a d c  / filter  ? help  q"), "{page}");
         state.filter = "none of them".to_owned();
         state.replace(snapshot(cards));
         assert!(state.selected().is_none() && drawn(&mut state, 80, 24).contains("no session fits the filter"));
