@@ -9,7 +9,8 @@ use domain::inquiry::{Inquiry, InquiryChoice, OWN_WORDS};
 use domain::{Choice, SessionId};
 use serde_json::{Value, json};
 use terminal::consent::Consent;
-use terminal::table::{self, Viewport};
+use terminal::style::Colors;
+use terminal::table::{Column, Table, Viewport};
 use wire::method;
 
 use super::DaemonClient;
@@ -122,7 +123,7 @@ async fn find(
     let sessions = session_lookup::in_memory(&mut daemon.client).await?.into_iter();
     let wanted = sessions.filter(|card| session.as_deref().is_none_or(|wanted| card.id.as_str() == wanted));
     let open = wanted.flat_map(|card| card.questions.into_iter().map(move |asked| (card.id.clone(), asked)));
-    let (session, asked) = choose(open.collect(), question, session.is_some())?;
+    let (session, asked) = choose(open.collect(), question, session.is_some(), Viewport::stdout())?;
     // The list cuts questions at a lower limit than the details of one session do.
     let details: SessionDetails = daemon.client.call(method::SESSION, json!({ "sessionId": session })).await?;
     let whole = details.card.questions.into_iter().find(|whole| whole.id == asked.id);
@@ -132,7 +133,7 @@ async fn find(
 type Open = (SessionId, OpenQuestion);
 
 /// Chooses the question to answer. `named` means that the user named the session of the questions.
-fn choose(questions: Vec<Open>, given: Option<&str>, named: bool) -> anyhow::Result<Open> {
+fn choose(questions: Vec<Open>, given: Option<&str>, named: bool, viewport: Viewport) -> anyhow::Result<Open> {
     let fits = |(_, asked): &&Open| given.is_none_or(|given| session_lookup::fits(asked.id.as_str(), given));
     let mut found = questions.iter().filter(fits);
     match (found.next(), found.next(), given) {
@@ -141,10 +142,15 @@ fn choose(questions: Vec<Open>, given: Option<&str>, named: bool) -> anyhow::Res
         (None, _, None) => bail!("no question is open"),
         (None, _, Some(given)) => bail!("the session has no open question `{given}`"),
         (Some(_), Some(_), _) => {
-            let list = questions
-                .iter()
-                .map(|(session, asked)| format!("\n  {session} {}  {}", asked.id, table::one_line(&asked.title)));
-            bail!("several questions are open; name one by its session and its id{}", list.collect::<String>())
+            let mut list =
+                Table::new([Column::id("SESSION"), Column::id("QUESTION"), Column::keeping_start("ASKS TO")]);
+            for (session, asked) in &questions {
+                list.row([session.to_string(), asked.id.to_string(), asked.title.clone()]);
+            }
+            let how = if named { "the question as well" } else { "a session, or a session and its question" };
+            // Colours would be escaped in an error.
+            let list = list.render(Viewport { colors: Colors::Off, ..viewport });
+            bail!("several questions are open; name {how}\n{list}")
         }
     }
 }
@@ -180,13 +186,19 @@ mod tests {
     #[test]
     fn one_question_needs_no_name_and_several_do() {
         let two = [asked("s", "a-1"), asked("t", "b-2")];
-        let chosen = |questions: &[Open], given| choose(questions.to_vec(), given, false).map(|(_, asked)| asked.id);
+        let pipe = Viewport { width: None, colors: Colors::On };
+        let chosen =
+            |questions: &[Open], given| choose(questions.to_vec(), given, false, pipe).map(|(_, asked)| asked.id);
         assert_eq!(chosen(&two[..1], None).unwrap().as_str(), "a-1");
         assert_eq!(chosen(&two, Some("2")).unwrap().as_str(), "b-2");
         let several = chosen(&two, None).unwrap_err().to_string();
-        assert!(several.ends_with("by its session and its id\n  s a-1  do a-1\n  t b-2  do b-2"), "{several}");
+        let list = "SESSION  QUESTION  ASKS TO\ns        a-1       do a-1\nt        b-2       do b-2";
+        assert_eq!(
+            several,
+            format!("several questions are open; name a session, or a session and its question\n{list}")
+        );
         assert!(chosen(&two, Some("c")).is_err());
         assert_eq!(chosen(&[], None).unwrap_err().to_string(), "no question is open");
-        assert_eq!(choose(Vec::new(), None, true).unwrap_err().to_string(), "the session has no open question");
+        assert_eq!(choose(Vec::new(), None, true, pipe).unwrap_err().to_string(), "the session has no open question");
     }
 }
