@@ -25,7 +25,7 @@ pub fn render(details: &SessionDetails, stats: &SessionStats, viewport: Viewport
         page.line("agent", agent);
     }
     page.line("model", card.model.as_str());
-    page.line("mode", &format!("{}, approval {}", card.mode.id(), card.approval.id()));
+    page.wrapped("mode", &format!("{}, approval {}", card.mode.id(), card.approval.id()));
     for (label, root) in std::iter::once("folder").chain(std::iter::repeat("")).zip(&details.roots) {
         page.line(label, &root.display().to_string());
     }
@@ -33,10 +33,10 @@ pub fn render(details: &SessionDetails, stats: &SessionStats, viewport: Viewport
         let repository = worktree.repository.display();
         page.line("worktree", &format!("{}, branch {}, of {repository}", worktree.name, worktree.branch));
     }
-    page.line("created", &format!("{} ago, last changed {} ago", age(card.created), age(card.updated)));
+    page.wrapped("created", &format!("{} ago, last changed {} ago", age(card.created), age(card.updated)));
     page.line("attached", &or(&card.clients.join(", "), "none"));
-    page.line("log", &format!("{} events, {} messages, {}", details.events, card.messages, stats.turns()));
-    page.line("tokens", &tokens(&card.usage, details.window_used));
+    page.wrapped("log", &format!("{} events, {} messages, {}", details.events, card.messages, stats.turns()));
+    page.wrapped("tokens", &tokens(&card.usage, details.window_used));
     if let Some(cost) = &card.cost {
         page.line("cost", &format!("{:.4} {}", cost.amount, cost.currency));
     }
@@ -44,16 +44,16 @@ pub fn render(details: &SessionDetails, stats: &SessionStats, viewport: Viewport
         page.line(label, command);
     }
     page.wrapped("tools", &or(&stats.tools(), "none used"));
-    page.line("permissions", &stats.permissions());
+    page.wrapped("permissions", &stats.permissions());
     for rule in permission_rules(&details.permissions) {
         page.line("", &rule);
     }
     let whose =
         if details.own_environment { "its editor's" } else { "the daemon's own, until an editor opens the session" };
-    page.line("environment", &format!("{} variables, {whose}; values are not shown", details.environment.len()));
+    page.wrapped("environment", &format!("{} variables, {whose}; values are not shown", details.environment.len()));
     page.wrapped("", &details.environment.join(" "));
     for question in &card.questions {
-        page.line("asks", &format!("{} ({})", question.title, question.id));
+        page.wrapped("asks", &format!("{} ({})", question.title, question.id));
         let consent = Consent::of(question);
         let rest = format!("acpd ctl export {}", viewport.id(card.id.as_str()));
         for line in consent.rows(viewport.width, viewport.colors).into_iter().chain(consent.missing(&rest)) {
@@ -65,7 +65,7 @@ pub fn render(details: &SessionDetails, stats: &SessionStats, viewport: Viewport
         let is_inquiry = card.questions.iter().any(|question| question.inquiry.is_some());
         let how =
             if is_inquiry { format!("answer {id} --choice 1` or `--text`") } else { format!("allow {id}` or `deny`") };
-        page.line("", &format!("answer with `acpd ctl {how}"));
+        page.wrapped("", &format!("answer with `acpd ctl {how}"));
     }
     page.text
 }
@@ -136,4 +136,32 @@ fn tokens(usage: &Usage, window_used: u64) -> String {
 
 fn or(text: &str, otherwise: &str) -> String {
     if text.is_empty() { otherwise.to_owned() } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use unicode_width::UnicodeWidthStr;
+
+    use super::*;
+    use crate::style::Colors;
+
+    #[test]
+    fn a_narrow_terminal_gets_rows_that_fit() {
+        let title = "touch one two three four five six seven";
+        let details = json!({
+            "card": { "id": "0197c0de-0000-7000-8000-0123456789ab", "title": title, "cwd": "/w", "state": "idle",
+                "clients": [], "model": "rehearsal", "mode": "full", "approval": "ask", "messages": 4, "created": 0,
+                "updated": 0, "usage": { "input": 12_345, "output": 678 },
+                "questions": [{ "id": "q", "call": "c", "title": title }] },
+            "events": 26, "roots": ["/w"], "windowUsed": 12_345, "environment": [], "ownEnvironment": true,
+            "permissions": { "mode": "full", "approval": "ask", "remembered": [],
+                "rules": { "allow": [], "ask": [], "deny": [] } },
+        });
+        let details = serde_json::from_value(details).unwrap();
+        let page = render(&details, &SessionStats::default(), Viewport { width: Some(40), colors: Colors::Off });
+        let rows: Vec<&str> = page.lines().skip(2).collect();
+        assert!(rows.iter().all(|row| row.width() <= 40), "{page}");
+        assert!(page.contains("asks         touch one two three four\n             five six seven (q)\n"), "{page}");
+    }
 }
