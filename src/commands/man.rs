@@ -72,7 +72,7 @@ fn page(command: &Command, name: &str, status: &str) -> io::Result<Vec<u8>> {
     if has_subcommands {
         man.render_subcommands_section(&mut page)?;
     }
-    writeln!(page, ".SH \"EXIT STATUS\"\n{}", escaped(status))?;
+    exit_status(&mut page, status)?;
     listed(&mut page, "ENVIRONMENT", &ENVIRONMENT)?;
     listed(&mut page, "FILES", &FILES)?;
     let lines = examples::of(name);
@@ -82,6 +82,17 @@ fn page(command: &Command, name: &str, status: &str) -> io::Result<Vec<u8>> {
         writeln!(page, ".fi")?;
     }
     Ok(page)
+}
+
+/// Writes the codes of the exit status as a list.
+fn exit_status(page: &mut Vec<u8>, status: &str) -> io::Result<()> {
+    writeln!(page, ".SH \"EXIT STATUS\"")?;
+    status.trim_end_matches('.').split("; ").try_for_each(|entry| match entry.split_once(' ') {
+        Some((code, meaning)) if code.bytes().all(|letter| letter.is_ascii_digit()) => {
+            writeln!(page, ".TP\n{code}\n{}", escaped(meaning))
+        }
+        _ => writeln!(page, ".PP\n{}", escaped(entry)),
+    })
 }
 
 fn listed(page: &mut Vec<u8>, title: &str, entries: &[(&str, &str)]) -> io::Result<()> {
