@@ -303,6 +303,11 @@ fn ids() -> ArgValueCompleter {
     ArgValueCompleter::new(completions::session_ids)
 }
 
+/// Completes the id of a session that waits for an answer.
+fn asking_ids() -> ArgValueCompleter {
+    ArgValueCompleter::new(completions::asking_sessions)
+}
+
 /// Completes the id of a model.
 fn models() -> ArgValueCompleter {
     ArgValueCompleter::new(completions::models)

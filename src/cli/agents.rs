@@ -32,7 +32,7 @@ pub enum AgentsAction {
     /// started or downloaded.
     Add {
         /// The agent's name: one that acpd knows, or any name together with --from or a command.
-        #[arg(required_unless_present = "from")]
+        #[arg(required_unless_present = "from", add = ArgValueCompleter::new(completions::known_agents))]
         name: Option<String>,
 
         /// Read the agent from a file in the format of the ACP registry's `agent.json`.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::{GLOBAL, ids};
+use super::{GLOBAL, asking_ids, ids};
 use crate::commands::ctl::gc;
 use crate::commands::ctl::session_format::SessionFormat;
 
@@ -255,7 +255,7 @@ pub struct GcArgs {
 pub struct PermissionArgs {
     /// The session's id, or a unique part of its start or end. Optional if only one question is
     /// open.
-    #[arg(add = ids())]
+    #[arg(add = asking_ids())]
     pub id: Option<String>,
 
     /// The question's id, if several are open; `ctl sessions` shows it.
@@ -272,7 +272,7 @@ pub struct PermissionArgs {
 pub struct AnswerArgs {
     /// The session's id, or a unique part of its start or end. Optional if only one question is
     /// open.
-    #[arg(add = ids())]
+    #[arg(add = asking_ids())]
     pub id: Option<String>,
 
     /// The question's id, if several are open; `ctl sessions` shows it.

@@ -257,3 +257,8 @@ fn confirm(question: &str, yes: bool) -> anyhow::Result<bool> {
     io::stdin().lock().read_line(&mut answer).context("cannot read from stdin")?;
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
+
+/// Returns the names and titles of the agents that acpd knows.
+pub(super) fn known_names() -> impl Iterator<Item = (String, String)> {
+    KNOWN_AGENTS.iter().map(|known| (known.name.to_owned(), known.title.to_owned()))
+}

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use agents::NATIVE;
 use anyhow::Context;
-use clap::CommandFactory;
+use clap::{Arg, Command, CommandFactory};
 use clap_complete::env::{Bash, EnvCompleter, Fish, Zsh};
 use clap_complete::{CompleteEnv, CompletionCandidate};
 use domain::model::Catalogue;
@@ -50,15 +50,46 @@ pub fn run(args: &CompletionsArgs) -> anyhow::Result<Ending> {
 /// Prints completions and ends the process if a shell requests them. Otherwise does nothing.
 pub fn answer_shell() {
     if std::env::var_os(VARIABLE).is_some() {
-        CompleteEnv::with_factory(Cli::command).var(VARIABLE).complete();
+        CompleteEnv::with_factory(offered).var(VARIABLE).complete();
     }
+}
+
+/// Returns the commands to complete. Before a word is begun, options are offered only where there
+/// is nothing else.
+fn offered() -> Command {
+    let words: Vec<_> = std::env::args_os().skip_while(|word| word != "--").skip(1).collect();
+    // Without an index, as from fish, the last word is completed.
+    let index = std::env::var("_CLAP_COMPLETE_INDEX").ok().and_then(|index| index.parse::<usize>().ok());
+    let word = index.map_or(words.last(), |index| words.get(index));
+    if word.is_some_and(|word| !word.is_empty()) { Cli::command() } else { without_options(Cli::command()) }
+}
+
+/// Hides options. Hidden ones are offered if a command has nothing else.
+fn without_options(command: Command) -> Command {
+    let hidden = |arg: Arg| if arg.is_positional() { arg } else { arg.hide(true) };
+    command.disable_help_flag(true).disable_version_flag(true).mut_args(hidden).mut_subcommands(without_options)
 }
 
 /// Returns the sessions whose ids begin with the typed text, or else whose ids' last groups, which
 /// tables show, begin with it: those in memory, and the newest stored ones.
 pub(crate) fn session_ids(typed: &OsStr) -> Vec<CompletionCandidate> {
+    parts_of_ids(typed, sessions_of_daemon().unwrap_or_default())
+}
+
+/// Returns the sessions with an open question, by the same rules.
+pub(crate) fn asking_sessions(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let asking = visit_daemon(async |daemon| {
+        daemon.introduce().await?;
+        let live = session_lookup::in_memory(&mut daemon.client).await?;
+        let asking =
+            live.into_iter().filter_map(|card| Some((card.id.to_string(), card.questions.first()?.title.clone())));
+        Ok(asking.collect())
+    });
+    parts_of_ids(typed, asking.unwrap_or_default())
+}
+
+fn parts_of_ids(typed: &OsStr, found: Vec<(String, String)>) -> Vec<CompletionCandidate> {
     let Some(typed) = typed.to_str() else { return Vec::new() };
-    let found = sessions_of_daemon().unwrap_or_default();
     let is_whole = found.iter().any(|(id, _)| id.starts_with(typed));
     let part = |id: &str| if is_whole { id.to_owned() } else { id.rsplit('-').next().unwrap_or(id).to_owned() };
     let parts = found.into_iter().map(|(id, title)| (part(&id), title));
@@ -104,6 +135,11 @@ pub(crate) fn agents(typed: &OsStr) -> Vec<CompletionCandidate> {
 /// Returns the agents in the configuration.
 pub(crate) fn hosted_agents(typed: &OsStr) -> Vec<CompletionCandidate> {
     fitting(typed, configured_agents().into_iter())
+}
+
+/// Returns the agents that acpd can add by their names.
+pub(crate) fn known_agents(typed: &OsStr) -> Vec<CompletionCandidate> {
+    fitting(typed, super::agents::known_names())
 }
 
 /// Returns the MCP servers of the configuration that have a URL, to which users can log in.

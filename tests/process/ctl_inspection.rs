@@ -157,7 +157,14 @@ fn completions_list_the_commands_and_the_existing_sessions() {
         String::from_utf8(finish(command).stdout).unwrap()
     };
     assert!(complete(&["acpd", "ctl", "se"]).contains("sessions"));
-    assert!(complete(&["acpd", "ctl", "tail", ""]).contains(&session));
+    let found = complete(&["acpd", "ctl", "tail", ""]);
+    assert!(found.contains(&session) && !found.contains("--"), "options wait for their first letter: {found}");
+    assert!(complete(&["acpd", "ctl", "tail", "-"]).contains("--json"));
+    assert!(complete(&["acpd", "ctl", "status", ""]).contains("--json"), "there is nothing else");
+    assert!(!complete(&["acpd", "ctl", "allow", ""]).contains(&session), "it has no question");
+    bridge.start_prompt(&session, "run the command: touch made");
+    bridge.question();
+    assert!(complete(&["acpd", "ctl", "allow", ""]).contains(&format!("{session}\ttouch made")));
     assert!(complete(&["acpd", "ask", "--session", &session[..20]]).contains(&session));
     assert!(!complete(&["acpd", "ctl", "tail", "nobody"]).contains(&session));
     // Tables show the last group of an id, so that is what a user begins to type.
@@ -200,6 +207,8 @@ fn completions_offer_the_models_providers_and_agents_of_this_machine() {
     assert_eq!(complete(&["acpd", "logout", "gem"]).matches("gemini").count(), 0, "no key is stored");
     let found = complete(&["acpd", "acp", "--agent", ""]);
     assert!(found.contains("child\tchild-agent") && found.contains("native"), "{found}");
+    let found = complete(&["acpd", "agents", "add", ""]);
+    assert!(found.contains("codex\tCodex") && !found.contains("child"), "{found}");
     let found = complete(&["acpd", "agents", "check", ""]);
     assert!(found.contains("child\tchild-agent") && !found.contains("native"), "{found}");
     assert_eq!(home.daemon(), None);
