@@ -24,6 +24,8 @@ const DETAILS: u16 = 7;
 const LOW: u16 = 16;
 
 const KEYS: &str = " ↑↓ move  ⏎ open  v view  a allow  d deny  c cancel  / filter  ? help  q quit";
+/// The keys while the selected session asks something that has choices.
+const ASKED_KEYS: &str = " ↑↓ move  ⏎ open  v view  1-9 choose  d decline  c cancel  / filter  ? help";
 /// A shorter form of `KEYS` for a narrow terminal.
 const FEW_KEYS: &str = " ⏎ open  v a d c  / filter  ? help  q";
 const READING_KEYS: &str = " ↑↓ space scroll  a allow  d deny  q back";
@@ -262,7 +264,9 @@ impl View {
             filter => format!(" filter: {} (Esc shows all) ", cut_end(&one_line(filter), FILTER)),
         };
         let room = usize::from(width).saturating_sub(filter.width());
-        let keys = if room < KEYS.width() { FEW_KEYS } else { KEYS };
+        let is_asked = state.selected().and_then(|card| card.questions.first()?.inquiry.as_ref()).is_some();
+        let all = if is_asked { ASKED_KEYS } else { KEYS };
+        let keys = if room < all.width() { FEW_KEYS } else { all };
         self.message_or_keys(state, format!("{filter}{keys}"))
     }
 
@@ -455,6 +459,18 @@ mod tests {
         state.help = true;
         let page = drawn(&mut state, 80, 24);
         assert!(page.contains("the key must be pressed twice") && page.contains("any key goes back"), "{page}");
+    }
+
+    #[test]
+    fn the_keys_fit_what_the_selected_session_asks() {
+        let mut asking = card("0123456789ab", "waiting", "One");
+        let inquiry = json!({ "text": "Which?", "free_text": false, "purpose": "answer",
+            "choices": [{ "id": "choice_1", "label": "Red" }] });
+        asking["questions"] = json!([{ "id": "q", "call": "c", "title": "Ask: Which?", "inquiry": inquiry }]);
+        let mut state = TopState::default();
+        state.replace(snapshot(json!([asking])));
+        let page = drawn(&mut state, 80, 24);
+        assert!(page.ends_with("1-9 choose  d decline  c cancel  / filter  ? help"), "{page}");
     }
 
     #[test]
