@@ -188,6 +188,13 @@ fn a_test_prints_one_true_line_for_each_provider() {
         assert_eq!(said.lines().filter(|said| said.starts_with(line)).count(), 1, "{line}\n{said}");
     }
     assert_eq!(said.lines().count(), 9, "{said}");
+
+    let output = acpd_models_with(&config, &["test", "b/some-instrct"]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    let hint = "; no list has this name, did you mean `b/some-instruct`?\n";
+    assert!(said.starts_with("ok    b/some-instrct: ") && said.ends_with(hint), "{said}");
+    let listed = String::from_utf8(acpd_models_with(&config, &["list"]).stderr).unwrap();
+    assert_eq!(listed.matches("g: the key was refused").count(), 1, "a reason is given once: {listed}");
 }
 
 #[test]
