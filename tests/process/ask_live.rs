@@ -390,6 +390,25 @@ fn a_line_that_is_sent_during_an_answer_does_not_break_it() {
 }
 
 #[test]
+fn the_end_of_a_long_line_of_output_is_marked() {
+    let home = Home::new();
+    let mut terminal = ask(&home, &["--allow", "run the command: printf '%75s? Allow: ls\\n' x"]);
+    assert_eq!(terminal.wait().code(), Some(0));
+    let screen = terminal.screen();
+    assert!(screen.contains("x\n  ┊ ? Allow: ls\n"), "{screen}");
+}
+
+#[test]
+fn a_failure_is_wrapped_between_words() {
+    let home = Home::new();
+    let path = format!("{}.txt", "x".repeat(64));
+    let mut terminal = ask(&home, &[&format!("read {path}")]);
+    assert_eq!(terminal.wait().code(), Some(0));
+    let screen = terminal.screen();
+    assert!(screen.contains(&format!("  ✗ {path} does\n    not exist\n")), "{screen}");
+}
+
+#[test]
 fn a_dumb_terminal_gets_text_alone_and_options_decide_about_colours() {
     let (home, _server) = answering(ANSWER);
     let mut dumb = Terminal::start(home.acpd(&["ask", "hello"]).env("TERM", "dumb"));

@@ -151,7 +151,7 @@ impl SessionPrinter {
         let path = self.safe(&from_here(&path.display().to_string()));
         let head = self.colors.apply(Style::Bold, &format!("  {path}"));
         let lines = diff::render(old, new, LONG_DIFF, self.colors);
-        self.raw(&format!("{head}\n{lines}\n"))
+        self.raw(&self.marked(&format!("{head}\n{lines}\n")))
     }
 
     /// Starts a turn: its progress is shown until `end`.
@@ -268,18 +268,19 @@ impl SessionPrinter {
         if status == Some("failed") {
             let said = texts(update).next().unwrap_or("failed");
             let said = match kind.as_str() {
-                "execute" => last_lines(said, OUTPUT_LINES),
+                "execute" => self.safe(&last_lines(said, OUTPUT_LINES)),
                 _ => self.rows_of(&first_lines(said, SHOWN_LINES), FAILURE_INDENT),
             };
-            return self.line(Style::Red, &indented(&said, "  ✗ ", "    "));
+            return self.line(Style::Red, &self.marked(&indented(&said, "  ✗ ", "    ")));
         }
         let diffs = self.diffs(update);
         if previewed.as_deref() != Some(&diffs) {
-            self.raw(&diffs)?;
+            self.raw(&self.marked(&diffs))?;
         }
         if kind == "execute" {
             for said in texts(update).filter(|said| !said.trim().is_empty()) {
-                self.line(Style::Dim, &indented(&last_lines(said, OUTPUT_LINES), "  │ ", "  │ "))?;
+                let said = indented(&self.safe(&last_lines(said, OUTPUT_LINES)), "  │ ", "  │ ");
+                self.line(Style::Dim, &self.marked(&said))?;
             }
         }
         Ok(())

@@ -44,6 +44,17 @@ impl SessionPrinter {
         self.line(style, &rows.join("\n"))
     }
 
+    /// Folds lines on a terminal, so that the end of a long one cannot look like a line of acpd.
+    /// Control characters must be escaped before, because styles are kept.
+    pub(super) fn marked(&self, lines: &str) -> String {
+        if !self.screen.stderr_is_terminal {
+            return lines.to_owned();
+        }
+        let rows: Vec<String> = lines.lines().flat_map(|line| folded(line, self.width())).collect();
+        let end = if lines.ends_with('\n') { "\n" } else { "" };
+        rows.join("\n") + end
+    }
+
     /// Shows the keys that the user can press now; the decision follows them.
     pub fn keys(&mut self, keys: &[String]) -> io::Result<()> {
         self.leave(Position::LineStart)?;
