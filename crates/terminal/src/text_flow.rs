@@ -1,5 +1,6 @@
 //! Styled text that is wrapped between words. Pure; knows no Markdown.
 
+use domain::escape;
 use unicode_width::UnicodeWidthChar;
 
 use crate::style::{Colors, RESET};
@@ -50,7 +51,10 @@ pub(crate) struct TextFlow {
 }
 
 impl TextFlow {
+    /// Adds a piece of text. Its control characters and invisible characters are written out, even
+    /// where the caller has done that before: Markdown makes such characters out of `&#27;`.
     pub(crate) fn push(&mut self, text: &str, look: TextStyle) {
+        let text = escape::text(text);
         // The width of a tab depends on the column, so tabs become spaces, whose width is known.
         let cells = text.chars().flat_map(|letter| match letter {
             '\t' => std::iter::repeat_n(' ', 4),

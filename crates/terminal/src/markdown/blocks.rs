@@ -3,6 +3,7 @@
 use std::iter::Peekable;
 use std::ops::Range;
 
+use domain::escape;
 use pulldown_cmark::{CodeBlockKind, Event, OffsetIter, Parser, Tag, TagEnd};
 
 use super::options;
@@ -225,7 +226,7 @@ impl<'a> Blocks<'a> {
             }
         }
         let language = match kind {
-            CodeBlockKind::Fenced(language) => language.to_string(),
+            CodeBlockKind::Fenced(language) => escape::line(language).into_owned(),
             CodeBlockKind::Indented => String::new(),
         };
         if matches!(kind, CodeBlockKind::Indented) {

@@ -166,6 +166,39 @@ fn an_address_is_never_hidden_behind_a_text() {
 }
 
 #[test]
+fn character_references_become_no_control_or_invisible_characters() {
+    let hidden = "a&#27;]0;x&#7;&#x9b;2J&#x202e;&zwnj;&rlm;&#13;b";
+    let written = "a\\u{1b}]0;x\\u{7}\\u{9b}2J\\u{202e}\\u{200c}\\u{200f}\\u{d}b";
+    let places = [
+        "@",
+        "# @",
+        "**@**",
+        "[x](http://@)",
+        "[x](y \"@\")",
+        "![@](@)",
+        "<b>@</b>",
+        "> @",
+        "- @",
+        "| @ |\n|---|\n| @ |",
+        "[x]\n\n[x]: http://@",
+        "- ```@\n  code\n  ```",
+        "> ~~~ @\n> code\n> ~~~",
+    ];
+    let is_hidden =
+        |letter: char| letter != '\n' && (letter.is_control() || "\u{202e}\u{200c}\u{200f}".contains(letter));
+    for place in places {
+        let mut markdown = Markdown::new(Colors::On);
+        let mut lines = markdown.push(&place.replace('@', hidden), 400);
+        lines.extend(markdown.open(400));
+        lines.extend(markdown.finish(400));
+        let shown = lines.join("\n");
+        // The start of a style is the only control character.
+        assert!(!shown.replace("\u{1b}[", "").contains(is_hidden), "{place}: {shown:?}");
+        assert!(shown.contains(written) || shown.contains(hidden), "{place}: {shown:?}");
+    }
+}
+
+#[test]
 fn a_block_is_open_until_the_next_one_begins() {
     let mut markdown = Markdown::new(Colors::Off);
     assert!(markdown.push("one **tw", 80).is_empty());
