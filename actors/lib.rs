@@ -20,6 +20,7 @@ mod turn;
 
 pub use connection::{Peer, Transport};
 pub use directory::Overview;
+pub use outbox_gate::{OutboxBudget, OutboxGate, QueuedBytes};
 pub use ports::{AgentLimits, BusyPolicy, Ports, RuntimeSettings, UnattendedPolicy};
 pub use runtime::{CheckRestart, Reload, ReloadError, RestartError, Runtime, Shutdown};
 pub use tail::Backlog;

@@ -4,7 +4,7 @@
 //! Each client has one count (`QueuedBytes`), and all of them share one budget (`OutboxBudget`).
 //! While the budget is used up, every client may still have a small share queued. Clients that read
 //! continue, and those that do not read cannot block them. Nothing here knows what the bytes are:
-//! cursors, long answers and the frame reader only see the gate.
+//! cursors, long answers, the frame reader and the streams of HTTP clients only see the gate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ const RESERVED_PER_CLIENT: usize = 256 << 10;
 const FOR_ANSWERS: usize = 1 << 20;
 
 /// The bytes that wait for all clients of a daemon.
-pub(crate) struct OutboxBudget {
+pub struct OutboxBudget {
     queued: AtomicUsize,
     limit: usize,
     freed: Notify,
@@ -53,13 +53,13 @@ impl OutboxBudget {
 }
 
 /// The bytes that wait for one client.
-pub(crate) struct QueuedBytes {
+pub struct QueuedBytes {
     count: watch::Sender<usize>,
     all: Arc<OutboxBudget>,
 }
 
 impl QueuedBytes {
-    pub(crate) fn new(all: Arc<OutboxBudget>) -> Arc<Self> {
+    pub fn new(all: Arc<OutboxBudget>) -> Arc<Self> {
         Arc::new(Self { count: watch::Sender::new(0), all })
     }
 
@@ -80,6 +80,16 @@ impl QueuedBytes {
         self.count.send_modify(|count| *count -= bytes);
         self.all.remove(bytes);
     }
+
+    /// Replaces the count. For a queue that has one writer at a time.
+    pub fn set(&self, bytes: usize) {
+        let before = self.get();
+        if bytes > before {
+            self.add(bytes - before);
+        } else if bytes < before {
+            self.remove(before - bytes);
+        }
+    }
 }
 
 impl Drop for QueuedBytes {
@@ -90,7 +100,7 @@ impl Drop for QueuedBytes {
 
 /// Lets producers through while their client reads.
 #[derive(Clone)]
-pub(crate) struct OutboxGate {
+pub struct OutboxGate {
     queued: Arc<QueuedBytes>,
     limit: usize,
 }
@@ -109,11 +119,12 @@ impl Drop for Reservation {
 }
 
 impl OutboxGate {
-    pub(crate) fn new(queued: Arc<QueuedBytes>, limit: usize) -> Self {
+    pub fn new(queued: Arc<QueuedBytes>, limit: usize) -> Self {
         Self { queued, limit }
     }
 
-    fn limit(&self) -> usize {
+    /// How many bytes may be queued now: fewer while the budget of all clients is used up.
+    pub fn limit(&self) -> usize {
         if self.queued.all.is_used_up() { self.limit.min(RESERVED_PER_CLIENT) } else { self.limit }
     }
 
@@ -132,6 +143,11 @@ impl OutboxGate {
                 return Reservation { queued: self.queued.clone(), size };
             }
         }
+    }
+
+    /// Resolves when fewer bytes are queued than the limit.
+    pub async fn room(&self) {
+        self.below(0).await;
     }
 
     /// Resolves when a long answer may be prepared, because the client has read enough of the

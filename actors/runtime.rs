@@ -133,7 +133,9 @@ impl Runtime {
         runtime
     }
 
-    pub(crate) fn outboxes(&self) -> Arc<OutboxBudget> {
+    /// The budget of the bytes that wait to be read by all clients. A transport that queues bytes
+    /// of its own takes part in it.
+    pub fn outboxes(&self) -> Arc<OutboxBudget> {
         self.0.outboxes.clone()
     }
 

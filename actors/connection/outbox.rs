@@ -15,8 +15,10 @@ use wire::frame::{self, Framing};
 
 use crate::outbox_gate::{OutboxBudget, OutboxGate, QueuedBytes};
 
-/// How many frames are joined into one write.
-const JOINED: usize = 256;
+/// How many frames are taken from the queue at a time, and how many bytes are joined into one
+/// write. While a client does not read, the joined bytes are held twice.
+const TAKEN: usize = 256;
+const JOINED: usize = 64 << 10;
 /// The frames of a client that has fallen behind by this many bytes are kept in blocks. The C
 /// library returns a block of this size to the system as soon as it is free, but keeps the memory
 /// of small pieces that lie between others.
@@ -107,16 +109,22 @@ async fn write_all<W: AsyncWrite + Unpin>(
 ) -> std::io::Result<()> {
     let mut frames = Vec::new();
     let mut joined = BytesMut::new();
-    while waiting.recv_many(&mut frames, JOINED).await > 0 {
+    while waiting.recv_many(&mut frames, TAKEN).await > 0 {
         let weight: usize = frames.iter().map(Bytes::len).sum();
         let write = async {
-            if let [frame] = frames.as_slice() {
-                writer.write_all(frame).await?;
-            } else {
-                joined.clear();
-                frames.iter().for_each(|frame| joined.extend_from_slice(frame));
-                writer.write_all(&joined).await?;
+            joined.clear();
+            for frame in &frames {
+                if !joined.is_empty() && joined.len() + frame.len() > JOINED {
+                    writer.write_all(&joined).await?;
+                    joined.clear();
+                }
+                if frame.len() > JOINED || frames.len() == 1 {
+                    writer.write_all(frame).await?;
+                } else {
+                    joined.extend_from_slice(frame);
+                }
             }
+            writer.write_all(&joined).await?;
             writer.flush().await
         };
         tokio::select! {
@@ -124,10 +132,6 @@ async fn write_all<W: AsyncWrite + Unpin>(
             () = drain_timeout(&mut ended) => return Err(std::io::ErrorKind::TimedOut.into()),
         }
         frames.clear();
-        // The memory of a burst must not be kept forever.
-        if joined.capacity() > JOINED << 10 {
-            joined = BytesMut::new();
-        }
         queued.remove(weight);
     }
     writer.shutdown().await

@@ -3,12 +3,13 @@
 //!
 //! Unsent frames are bounded by the outbox limit, and so are sent but unacknowledged ones. At the
 //! limit the connection's writer waits, and its cursors pause as for any client that does not read.
+//! All clients share a budget for either kind, and while it is used up, each has a small limit.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
+use acpd_actors::{OutboxBudget, OutboxGate, QueuedBytes};
 use bytes::Bytes;
 use tokio::sync::watch;
 
@@ -21,10 +22,8 @@ const CHUNK: usize = 32 << 10;
 
 pub(crate) struct HttpClient {
     state: Mutex<State>,
-    /// The maximum number of unsent bytes.
-    limit: usize,
-    /// The maximum number of bytes that are kept after they were sent.
-    kept: usize,
+    /// Lets the connection's writer through while few bytes are unsent.
+    room: OutboxGate,
     /// Signals that a frame waits, that the client ended, or that another stream took over.
     changed: watch::Sender<()>,
     /// How many streams are open.
@@ -39,8 +38,21 @@ struct State {
     frames: u64,
     requests: Option<RequestSink>,
     last_stream: Instant,
-    /// The connection's writer, while it waits for space.
-    writer: Option<Waker>,
+    /// The unsent bytes.
+    unsent: Arc<QueuedBytes>,
+    /// The bytes that are kept after they were sent.
+    sent: Arc<QueuedBytes>,
+    /// How many bytes may be kept.
+    kept: OutboxGate,
+}
+
+/// How many bytes may wait for a client, and the budgets that it shares with all others.
+pub(crate) struct ClientLimits {
+    pub(crate) unsent: usize,
+    pub(crate) unsent_of_all: Arc<OutboxBudget>,
+    /// How many bytes are kept after they were sent.
+    pub(crate) kept: usize,
+    pub(crate) kept_of_all: Arc<OutboxBudget>,
 }
 
 #[derive(Default)]
@@ -60,19 +72,23 @@ pub(crate) enum StreamStart {
 }
 
 impl HttpClient {
-    pub(crate) fn new(router: Router, limit: usize, kept: usize, requests: RequestSink) -> Arc<Self> {
+    pub(crate) fn new(router: Router, limits: ClientLimits, requests: RequestSink) -> Arc<Self> {
+        let unsent = QueuedBytes::new(limits.unsent_of_all);
+        let sent = QueuedBytes::new(limits.kept_of_all);
+        let room = OutboxGate::new(unsent.clone(), limits.unsent);
         let state = State {
             router,
             lanes: HashMap::new(),
             frames: 0,
             requests: Some(requests),
             last_stream: Instant::now(),
-            writer: None,
+            unsent,
+            kept: OutboxGate::new(sent.clone(), limits.kept),
+            sent,
         };
         Arc::new(Self {
             state: Mutex::new(state),
-            limit,
-            kept,
+            room,
             changed: watch::Sender::new(()),
             streams: watch::Sender::new(0),
             ended: watch::Sender::new(false),
@@ -99,14 +115,8 @@ impl HttpClient {
     /// Ends the client: the connection's input ends, its writer stops waiting, and each stream ends
     /// once it has sent what waits. The sessions continue without the client.
     pub(crate) fn end(&self) {
-        // This comes first, so that the writer does not wait again when it is woken.
         self.ended.send_replace(true);
-        let mut state = self.state();
-        state.requests = None;
-        if let Some(writer) = state.writer.take() {
-            writer.wake();
-        }
-        drop(state);
+        self.state().requests = None;
         self.changed.send_replace(());
     }
 
@@ -136,6 +146,7 @@ impl HttpClient {
         }
         lane.generation += 1;
         let generation = lane.generation;
+        state.count();
         drop(state);
         self.streams.send_modify(|streams| *streams += 1);
         self.changed.send_replace(());
@@ -144,17 +155,16 @@ impl HttpClient {
 
     /// The number of unsent bytes.
     pub(crate) fn unread(&self) -> usize {
-        self.state().unsent()
+        self.state().unsent_bytes()
     }
 
-    /// Returns `Ready` if the connection may write. Otherwise, its waker is called when it may.
-    pub(crate) fn poll_room(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut state = self.state();
-        if *self.ended.borrow() || state.unsent() < self.limit {
-            return Poll::Ready(());
+    /// Resolves when the connection may write: when the client has room, or has ended.
+    pub(crate) async fn room(&self) {
+        let mut ended = self.ended();
+        tokio::select! {
+            () = self.room.room() => {}
+            _ = ended.wait_for(|ended| *ended) => {}
         }
-        state.writer = Some(cx.waker().clone());
-        Poll::Pending
     }
 
     pub(crate) fn deliver(&self, messages: Vec<Bytes>) {
@@ -168,6 +178,7 @@ impl HttpClient {
             let frame = Frame { number: state.frames, message };
             state.lanes.entry(name).or_default().frames.push(frame);
         }
+        state.count();
         drop(state);
         self.changed.send_replace(());
     }
@@ -181,12 +192,9 @@ impl HttpClient {
         if frames.is_empty() {
             return if *self.ended.borrow() { Taken::End } else { Taken::Nothing };
         }
-        state.keep_within(self.kept);
-        if state.unsent() < self.limit
-            && let Some(writer) = state.writer.take()
-        {
-            writer.wake();
-        }
+        let kept = state.kept.limit();
+        state.keep_within(kept);
+        state.count();
         Taken::Frames(frames)
     }
 
@@ -196,13 +204,23 @@ impl HttpClient {
 }
 
 impl State {
-    fn unsent(&self) -> usize {
+    fn unsent_bytes(&self) -> usize {
         self.lanes.values().map(|lane| lane.frames.unsent_bytes()).sum()
+    }
+
+    fn sent_bytes(&self) -> usize {
+        self.lanes.values().map(|lane| lane.frames.sent_bytes()).sum()
+    }
+
+    /// Counts again what waits and what is kept. This follows every change of the lanes.
+    fn count(&self) {
+        self.unsent.set(self.unsent_bytes());
+        self.sent.set(self.sent_bytes());
     }
 
     /// Drops the oldest sent frames while they exceed this limit.
     fn keep_within(&mut self, limit: usize) {
-        let mut sent: usize = self.lanes.values().map(|lane| lane.frames.sent_bytes()).sum();
+        let mut sent = self.sent_bytes();
         while sent > limit {
             let lanes = self.lanes.values_mut().filter(|lane| lane.frames.oldest_sent().is_some());
             let Some(oldest) = lanes.min_by_key(|lane| lane.frames.oldest_sent()) else { return };
@@ -254,5 +272,55 @@ impl Drop for Subscription {
     fn drop(&mut self) {
         self.client.state().last_stream = Instant::now();
         self.client.streams.send_modify(|streams| *streams = streams.saturating_sub(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+    use crate::pipe::request_pipe;
+
+    const LIMIT: usize = 8 << 20;
+    const FRAME: usize = 64 << 10;
+    /// What all clients share, and what each may have in any case; see `outbox_gate`.
+    const ALL: usize = 64 << 20;
+    const EACH: usize = (256 << 10) + FRAME;
+
+    /// Writes to a client until it has no room.
+    fn fill(client: &HttpClient) -> usize {
+        let mut frames = 0;
+        while client.room().now_or_never().is_some() {
+            client.deliver(vec![Bytes::from(vec![b'x'; FRAME])]);
+            frames += 1;
+        }
+        frames
+    }
+
+    #[tokio::test]
+    async fn http_clients_share_a_limit_for_what_they_do_not_read_and_one_for_what_is_kept() {
+        let (unsent_of_all, kept_of_all) = (Arc::<OutboxBudget>::default(), Arc::<OutboxBudget>::default());
+        let client = || {
+            let (unsent_of_all, kept_of_all) = (unsent_of_all.clone(), kept_of_all.clone());
+            let limits = ClientLimits { unsent: LIMIT, unsent_of_all, kept: LIMIT, kept_of_all };
+            HttpClient::new(Router::Single, limits, request_pipe().0)
+        };
+        let clients: Vec<_> = (0..20).map(|_| client()).collect();
+        let unsent: usize = clients.iter().map(|client| fill(client) * FRAME).sum();
+        assert!(unsent <= ALL + clients.len() * EACH, "{unsent} bytes wait");
+        // Clients that read continue, and while many bytes are kept, each keeps few.
+        for client in &clients {
+            let mut stream = client.subscribe(LaneName::Connection, StreamStart::Unsent).unwrap();
+            for _ in 0..2 * LIMIT / FRAME {
+                fill(client);
+                assert_eq!(stream.next_one().now_or_never().flatten().unwrap().message.len(), FRAME);
+            }
+        }
+        let kept: usize = clients.iter().map(|client| client.state().sent_bytes()).sum();
+        assert!((ALL..=ALL + clients.len() * EACH).contains(&kept), "{kept} bytes are kept");
+        // A client that has left takes nothing from the others.
+        drop(clients);
+        assert_eq!(fill(&client()), LIMIT / FRAME);
     }
 }

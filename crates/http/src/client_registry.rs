@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use acpd_actors::{Peer, Runtime, Transport};
+use acpd_actors::{OutboxBudget, Peer, Runtime, Transport};
 
-use crate::client::HttpClient;
+use crate::client::{ClientLimits, HttpClient};
 use crate::pipe::{ResponseSink, request_pipe};
 use crate::refusal::HttpRefusal;
 use crate::router::Router;
@@ -50,6 +50,8 @@ pub(crate) struct ClientRegistry {
     runtime: Runtime,
     /// The maximum number of bytes that wait for one client; as many are kept after they were sent.
     outbox: usize,
+    /// The bytes that are kept after they were sent, for all clients together.
+    kept: Arc<OutboxBudget>,
     detach_after: Duration,
     /// `None` once the daemon shuts down.
     open: Mutex<Option<HashMap<ClientKey, Arc<HttpClient>>>>,
@@ -57,7 +59,7 @@ pub(crate) struct ClientRegistry {
 
 impl ClientRegistry {
     pub(crate) fn new(runtime: Runtime, outbox: usize, detach_after: Duration) -> Arc<Self> {
-        Arc::new(Self { runtime, outbox, detach_after, open: Mutex::new(Some(HashMap::new())) })
+        Arc::new(Self { runtime, outbox, kept: Arc::default(), detach_after, open: Mutex::new(Some(HashMap::new())) })
     }
 
     pub(crate) fn runtime(&self) -> &Runtime {
@@ -92,7 +94,9 @@ impl ClientRegistry {
             ClientKey::WebSocket(_) => (Router::Single, 0),
         };
         let (requests, source) = request_pipe();
-        let client = HttpClient::new(router, self.outbox, kept, requests);
+        let (unsent_of_all, kept_of_all) = (self.runtime.outboxes(), self.kept.clone());
+        let limits = ClientLimits { unsent: self.outbox, unsent_of_all, kept, kept_of_all };
+        let client = HttpClient::new(router, limits, requests);
         let peer = Peer { transport: key.transport(), pid: None };
         self.runtime.connect(source, ResponseSink::new(client.clone()), peer);
         client

@@ -7,9 +7,10 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
+use futures_util::future::BoxFuture;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::mpsc;
 use wire::frame::{Decoder, Framing, encode};
@@ -18,6 +19,8 @@ use crate::client::HttpClient;
 
 /// The maximum number of messages in the pipe.
 const CAPACITY: usize = 4;
+/// The number of bytes after which the connection's writer looks again whether there is room.
+const STEP: usize = 64 << 10;
 
 pub(crate) fn request_pipe() -> (RequestSink, RequestSource) {
     let (requests, messages) = mpsc::channel(CAPACITY);
@@ -68,19 +71,23 @@ impl AsyncRead for RequestSource {
 pub(crate) struct ResponseSink {
     client: Arc<HttpClient>,
     decoder: Decoder,
+    /// The wait for room, if one is under way.
+    waiting: Option<BoxFuture<'static, ()>>,
 }
 
 impl ResponseSink {
     pub(crate) fn new(client: Arc<HttpClient>) -> Self {
-        Self { client, decoder: Decoder::new(usize::MAX) }
+        Self { client, decoder: Decoder::new(usize::MAX), waiting: None }
     }
 }
 
 impl AsyncWrite for ResponseSink {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        if self.client.poll_room(cx).is_pending() {
-            return Poll::Pending;
-        }
+        let client = self.client.clone();
+        let waiting = self.waiting.get_or_insert_with(|| Box::pin(async move { client.room().await }));
+        ready!(waiting.as_mut().poll(cx));
+        self.waiting = None;
+        let bytes = &bytes[..bytes.len().min(STEP)];
         self.decoder.push(bytes);
         let mut messages = Vec::new();
         while let Some(message) = self.decoder.next() {
