@@ -4,6 +4,7 @@
 //! The Host check stops DNS rebinding: pages whose host name was changed to point to this machine.
 //! The Origin check stops all other pages that the configuration does not name.
 
+use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use actix_web::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use actix_web::http::uri::Authority;
 use actix_web::middleware::Next;
 use actix_web::{HttpResponse, ResponseError, web};
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, oneshot};
 
 use crate::ProcessCheck;
 use crate::peer_process::PeerChecks;
@@ -22,10 +23,20 @@ use crate::refusal::HttpRefusal;
 use crate::settings::HttpSettings;
 use crate::token::Token;
 
-/// Whether the process at the other end of a connection may connect. It is determined once per
-/// connection.
-#[derive(Default)]
-pub(crate) struct PeerVerdict(OnceCell<bool>);
+/// What is known of the other end of one connection.
+pub(crate) struct PeerVerdict {
+    /// Whether its process may connect.
+    may_connect: OnceCell<bool>,
+    /// While this exists, no request was admitted and the connection may be ended for that.
+    unadmitted: RefCell<Option<oneshot::Sender<()>>>,
+}
+
+impl PeerVerdict {
+    /// The sender is dropped with the first request that is admitted.
+    pub(crate) fn new(unadmitted: oneshot::Sender<()>) -> Self {
+        Self { may_connect: OnceCell::new(), unadmitted: RefCell::new(Some(unadmitted)) }
+    }
+}
 
 /// A browser cannot set headers for a WebSocket, so it may offer the token as one of its
 /// subprotocols.
@@ -67,7 +78,7 @@ impl Guard {
     }
 
     async fn admit(&self, request: &ServiceRequest) -> Result<(), HttpRefusal> {
-        let (Some(admission), Some(peer)) = (request.conn_data::<PeerVerdict>(), request.peer_addr()) else {
+        let (Some(verdict), Some(peer)) = (request.conn_data::<PeerVerdict>(), request.peer_addr()) else {
             return Err(HttpRefusal::OwnCommand);
         };
         let look = || async move {
@@ -79,7 +90,11 @@ impl Guard {
                 }
             }
         };
-        if *admission.0.get_or_init(look).await { Ok(()) } else { Err(HttpRefusal::OwnCommand) }
+        if !*verdict.may_connect.get_or_init(look).await {
+            return Err(HttpRefusal::OwnCommand);
+        }
+        drop(verdict.unadmitted.take());
+        Ok(())
     }
 
     fn check(&self, request: &ServiceRequest) -> Result<(), HttpRefusal> {

@@ -6,16 +6,20 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::ops::Deref;
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use actix_http::{HttpService, KeepAlive, Protocol};
 use actix_service::{IntoServiceFactory, ServiceFactoryExt, fn_service, map_config};
 use actix_web::body::MessageBody;
-use actix_web::dev::{AppConfig, Server, ServiceFactory, ServiceRequest, ServiceResponse};
+use actix_web::dev::{AppConfig, Extensions, Server, ServiceFactory, ServiceRequest, ServiceResponse};
 use actix_web::rt::net::TcpStream;
 use actix_web::{App, Error};
-use rustix::net::sockopt;
+use rustix::net::{Shutdown, sockopt};
 use rustls::ServerConfig;
+use tokio::sync::oneshot;
+use tokio_rustls::server::TlsStream;
 
 use crate::guard::PeerVerdict;
 
@@ -23,6 +27,9 @@ use crate::guard::PeerVerdict;
 const CONNECTIONS: usize = 512;
 /// How long a client may take to send the first byte, and then the head of its request.
 const HEAD_DEADLINE: Duration = Duration::from_secs(5);
+/// How long a connection may go without a request that is admitted. Over HTTP/2 it would otherwise
+/// stay open for as long as the other end answers pings, even without the token.
+const ADMISSION_DEADLINE: Duration = Duration::from_secs(10);
 /// How long a connection without a request stays open.
 const IDLE: Duration = Duration::from_secs(30);
 /// How long a client may leave bytes unread or unacknowledged before the kernel ends its
@@ -62,24 +69,48 @@ where
         .shutdown_timeout(SHUTDOWN_SECONDS);
     // This is a macro because the two services have different types, and neither type can be named.
     macro_rules! service {
-        ($app:expr) => {
+        ($app:expr, $watch:expr) => {
             HttpService::build()
                 .keep_alive(KeepAlive::Timeout(IDLE))
                 .client_request_timeout(HEAD_DEADLINE)
                 .client_disconnect_timeout(HEAD_DEADLINE)
                 .h1_allow_half_closed(false)
                 .tcp_nodelay(true)
-                .on_connect_ext(|_, connection| drop(connection.insert(PeerVerdict::default())))
+                .on_connect_ext($watch)
                 .finish(map_config($app.into_factory().map_err(|error: Error| error.error_response()), |_| {
                     AppConfig::default()
                 }))
         };
     }
     let builder = match tls {
-        Some(config) => builder.listen("https", listener, move || service!(app()).rustls_0_23(config.clone()))?,
-        None => builder.listen("http", listener, move || fn_service(detect_protocol).and_then(service!(app())))?,
+        Some(config) => {
+            builder.listen("https", listener, move || service!(app(), watch_tls).rustls_0_23(config.clone()))?
+        }
+        None => {
+            builder.listen("http", listener, move || fn_service(detect_protocol).and_then(service!(app(), watch)))?
+        }
     };
     Ok(builder.run())
+}
+
+/// Does the same as `watch` for a connection with TLS.
+fn watch_tls(io: &impl Deref<Target = TlsStream<TcpStream>>, connection: &mut Extensions) {
+    watch(io.get_ref().0, connection);
+}
+
+/// Ends a connection unless a request is admitted in time.
+fn watch(socket: &TcpStream, connection: &mut Extensions) {
+    let (unadmitted, admitted_or_closed) = oneshot::channel();
+    match socket.as_fd().try_clone_to_owned() {
+        Ok(socket) => drop(actix_web::rt::spawn(async move {
+            if tokio::time::timeout(ADMISSION_DEADLINE, admitted_or_closed).await.is_err() {
+                // The other end may have closed it.
+                let _ = rustix::net::shutdown(&socket, Shutdown::Both);
+            }
+        })),
+        Err(error) => tracing::warn!(%error, "a connection cannot be watched"),
+    }
+    connection.insert(PeerVerdict::new(unadmitted));
 }
 
 async fn detect_protocol(

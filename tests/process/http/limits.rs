@@ -56,8 +56,11 @@ fn silent_and_half_finished_http_clients_are_disconnected() {
     half_a_preface.write_all(b"PRI * HT").unwrap();
     let mut http2_and_no_more = connect(web.port);
     http2_and_no_more.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
+    // An empty frame of settings completes the handshake. No request follows.
+    let mut http2_without_a_request = connect(web.port);
+    http2_without_a_request.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").unwrap();
     assert_eq!(call(&web, "GET /healthz", &[], b"").status, 200, "others are served meanwhile");
-    let all = silent.into_iter().chain(half).chain([half_a_preface, http2_and_no_more]);
+    let all = silent.into_iter().chain(half).chain([half_a_preface, http2_and_no_more, http2_without_a_request]);
     let ended = all.map(|mut stream| {
         thread::spawn(move || {
             let mut rest = Vec::new();
