@@ -97,12 +97,14 @@ fn ask_takes_no_single_key_for_what_it_has_not_shown() {
     let mut terminal = Terminal::start(&home.acpd(&["ask", &fenced("ls\ntouch made")]));
     terminal.until_seen("[y]es");
     assert!(terminal.screen().contains("  │ ls\n  │ touch made"), "{}", terminal.screen());
+    assert!(!terminal.seen().contains("scroll up"));
     terminal.type_in("n");
     terminal.wait();
     assert!(!home.work().join("made").exists());
 
     let mut terminal = Terminal::start(&home.acpd(&["ask", &fenced(&long(500))]));
     terminal.until_seen("more lines  [y]es");
+    assert!(terminal.seen().contains("400 rows, more than fit on the screen: scroll up"));
     assert!(!terminal.seen().contains("touch made\r\n"));
     terminal.type_in("y");
     terminal.until_seen("not all of it was shown");

@@ -15,6 +15,9 @@ use crate::style::Style;
 /// How many rows of a question are shown at a time.
 const QUESTION_ROWS: usize = 400;
 
+/// The rows of the screen that a question leaves for its title, its keys and the status.
+const OTHER_ROWS: usize = 6;
+
 impl SessionPrinter {
     /// Shows a question, or its first rows. Returns the rows that remain.
     pub fn question(&mut self, params: &Value, consent: &Consent) -> io::Result<Vec<String>> {
@@ -31,7 +34,13 @@ impl SessionPrinter {
     /// Shows rows of a question. Returns the rows that remain.
     pub fn question_rows(&mut self, mut rows: Vec<String>) -> io::Result<Vec<String>> {
         let rest = rows.split_off(rows.len().min(QUESTION_ROWS));
+        let screen = self.screen.size().1;
         self.raw(&rows.iter().map(|row| format!("{row}\n")).collect::<String>())?;
+        // Empty lines could move what matters out of sight.
+        if self.screen.stderr_is_terminal && rows.len() + OTHER_ROWS > screen {
+            let note = format!("  ↑ {} rows, more than fit on the screen: scroll up to read them all", rows.len());
+            self.line(Style::Yellow, &note)?;
+        }
         Ok(rest)
     }
 
