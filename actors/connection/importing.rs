@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use actix::{ActorFutureExt, Context, WrapFuture};
+use domain::checkpoint::mark_imported;
 use domain::event::Setting;
 use domain::history::RecordEntry;
 use domain::{Choice, Decision, Event, EventKind, LogPosition, MessageId, SessionId};
@@ -75,10 +76,15 @@ impl Importing {
 }
 
 /// Replaces the exporter's permissions with local defaults: the mode and approval setting of new
-/// sessions here, and no "always" grants.
+/// sessions here, no further folders, and no "always" grants. Changes of files stay visible, but an
+/// undo would write what the exporter chose.
 fn with_defaults(mut event: Event, settings: &RuntimeSettings) -> Event {
     match &mut event.kind {
-        EventKind::Created { mode, approval, .. } => (*mode, *approval) = (settings.mode, settings.approval),
+        EventKind::Created { mode, approval, extra_roots, .. } => {
+            (*mode, *approval) = (settings.mode, settings.approval);
+            extra_roots.clear();
+        }
+        EventKind::ToolEnded { outcome, .. } => mark_imported(outcome),
         EventKind::Configured { setting, .. } => match setting {
             Setting::Mode(mode) => *mode = settings.mode,
             Setting::Approval(approval) => *approval = settings.approval,
@@ -111,7 +117,6 @@ fn with_defaults(mut event: Event, settings: &RuntimeSettings) -> Event {
         | EventKind::ToolProgressed { .. }
         | EventKind::CallPaused { .. }
         | EventKind::CallResumed { .. }
-        | EventKind::ToolEnded { .. }
         | EventKind::BackgroundOutput { .. }
         | EventKind::BackgroundEnded { .. }
         | EventKind::Planned { .. }

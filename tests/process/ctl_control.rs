@@ -117,6 +117,62 @@ fn an_import_brings_nothing_that_its_exporter_allowed() {
 }
 
 #[test]
+fn an_import_names_its_folder_and_writes_no_file_when_it_is_undone() {
+    let home = Home::new();
+    let mut bridge = home.bridge();
+    let session = bridge.open(&home.work());
+    home.stdout(&["ctl", "rename", &session, "to be exported"]);
+    let created = home.stdout(&["ctl", "export", &session]).lines().next().unwrap().to_owned();
+    let mut created: Value = serde_json::from_str(&created).unwrap();
+    created["extra_roots"] = json!([home.path()]);
+    let planted = home.work().join("planted");
+    let diff = json!({ "type": "diff", "path": planted, "old": "by the exporter", "new": "" });
+    let outcome = json!({ "verdict": "completed", "text": "ok", "content": [diff],
+        "raw": { "path": planted, "deleted": planted, "added": 0 } });
+    let event = |number: u64, event: Value| {
+        let mut whole = json!({ "life": 1, "number": number, "at": 1 });
+        whole.as_object_mut().unwrap().extend(event.as_object().unwrap().clone());
+        whole.to_string()
+    };
+    let usage = json!({ "input": 0, "output": 0, "cached_read": 0, "cached_write": 0, "thought": 0 });
+    let origin = json!({ "connection": "c", "request": "1" });
+    let card = json!({ "tool": "delete_file", "title": "Delete", "kind": "delete", "input": {}, "access": "free" });
+    let events = [
+        created.to_string(),
+        event(2, json!({ "event": "turn_started", "turn": "t", "origin": origin })),
+        event(
+            3,
+            json!({ "event": "user_message", "turn": "t", "message": "m", "content": [{ "type": "text", "text": "x" }] }),
+        ),
+        event(4, json!({ "event": "tool_called", "call": "c", "message": "n", "card": card })),
+        event(5, json!({ "event": "tool_started", "call": "c" })),
+        event(6, json!({ "event": "tool_ended", "call": "c", "outcome": outcome })),
+        event(
+            7,
+            json!({ "event": "turn_ended", "turn": "t", "origin": origin, "message": "m", "reason": "end_turn", "usage": usage }),
+        ),
+    ];
+    let file = home.path().join("log.jsonl");
+    fs::write(&file, events.join("\n")).unwrap();
+    let imported = home.run(&["ctl", "import", file.to_str().unwrap()]);
+    let said = String::from_utf8(imported.stderr).unwrap();
+    assert!(said.contains(&format!("folder in which it works: {}", home.work().display())), "{said}");
+    let copy = String::from_utf8(imported.stdout).unwrap();
+    let shown = home.stdout(&["ctl", "session", copy.trim()]);
+    assert!(!shown.lines().any(|line| line.trim() == home.path().to_str().unwrap()), "{shown}");
+    home.run(&["ctl", "undo", copy.trim()]);
+    assert!(!planted.exists(), "the file of the exporter was written");
+    // What a session here changes after the import can be undone.
+    bridge.ask("session/load", json!({ "sessionId": copy.trim(), "cwd": home.work(), "mcpServers": [] }));
+    let prompt = bridge.start_prompt(copy.trim(), "write a.txt with hello");
+    bridge.question();
+    home.stdout(&["ctl", "allow", copy.trim()]);
+    bridge.answer(prompt);
+    home.stdout(&["ctl", "undo", copy.trim()]);
+    assert!(!home.work().join("a.txt").exists());
+}
+
+#[test]
 fn exports_are_readable_and_can_be_imported() {
     let home = Home::new();
     let mut bridge = home.bridge();

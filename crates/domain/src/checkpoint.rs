@@ -78,8 +78,18 @@ pub struct FileChange {
     pub new: Option<String>,
 }
 
+/// Whether the call was completed here. Nothing that an import says of files is written.
+fn is_ours(outcome: &Outcome) -> bool {
+    outcome.verdict == OutcomeKind::Completed && !outcome.imported
+}
+
+/// Marks the outcome of a call that an import brought, if it reports changes of files.
+pub fn mark_imported(outcome: &mut Outcome) {
+    outcome.imported |= changes(outcome).next().is_some() || unkept(outcome).is_some();
+}
+
 fn changes(outcome: &Outcome) -> impl Iterator<Item = FileChange> {
-    let done = outcome.verdict == OutcomeKind::Completed;
+    let done = is_ours(outcome);
     // A diff holds content and does not say whether the file exists, so the call's raw output names
     // the deleted file, or a list of them.
     let deleted = match outcome.raw.get("deleted") {
@@ -113,7 +123,7 @@ pub fn unkept_in(event: &Event) -> Option<PathBuf> {
 }
 
 fn unkept(outcome: &Outcome) -> Option<PathBuf> {
-    let changed = outcome.verdict == OutcomeKind::Completed && outcome.raw.get("added").is_some();
+    let changed = is_ours(outcome) && outcome.raw.get("added").is_some();
     let path = outcome.raw.get("path")?.as_str()?;
     (changed && changes(outcome).next().is_none()).then(|| path.into())
 }

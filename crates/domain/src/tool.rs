@@ -189,6 +189,10 @@ pub struct Outcome {
     /// Data for programs, such as the exit status and sizes.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub raw: Value,
+    /// Whether an import brought these changes of files. They are then only what its exporter wrote,
+    /// and cannot be undone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub imported: bool,
 }
 
 /// How a call ended, in one word.
@@ -244,7 +248,7 @@ impl Outcome {
     }
 
     fn of(verdict: OutcomeKind, text: impl Into<String>) -> Self {
-        Self { verdict, text: text.into(), content: Vec::new(), background: None, raw: Value::Null }
+        Self { verdict, text: text.into(), content: Vec::new(), background: None, raw: Value::Null, imported: false }
     }
 
     #[must_use]

@@ -6,6 +6,7 @@ use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use domain::escape;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use wire::method;
@@ -23,6 +24,7 @@ pub(super) async fn run(daemon: &mut DaemonClient, file: &Path) -> anyhow::Resul
     if part.is_empty() {
         return Err(anyhow::anyhow!("the file has no events")).with_context(foreign);
     }
+    let folder = folder(&part[0]);
     daemon.introduce().await?;
     let mut into = Value::Null;
     loop {
@@ -41,8 +43,12 @@ pub(super) async fn run(daemon: &mut DaemonClient, file: &Path) -> anyhow::Resul
         if !more {
             daemon.show(&made, || made["sessionId"].as_str().unwrap_or_default().to_owned());
             eprintln!(
-                "note: its mode and approval are those of new sessions here; \"always\" answers are not imported"
+                "note: its mode and approval are those of new sessions here; \"always\" answers are not imported, \
+                 and its changes of files cannot be undone"
             );
+            if let Some(folder) = folder {
+                eprintln!("note: the file chose the folder in which it works: {}", escape::line(&folder));
+            }
             return Ok(());
         }
         into = made["into"].take();
@@ -55,6 +61,12 @@ pub(super) async fn run(daemon: &mut DaemonClient, file: &Path) -> anyhow::Resul
         }
         part = following;
     }
+}
+
+/// The folder that a log's first event names.
+fn folder(created: &RawValue) -> Option<String> {
+    let event: Value = serde_json::from_str(created.get()).ok()?;
+    event["cwd"].as_str().map(str::to_owned)
 }
 
 fn open(file: &Path) -> anyhow::Result<Box<dyn BufRead>> {
