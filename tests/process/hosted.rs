@@ -13,7 +13,8 @@ use crate::harness::{Home, Peer, is_alive, signal, until};
 /// if it says `die`, and writes a file through its client if it says `write`. For `escape` it tries
 /// to write beside the session's folder, for `strange` it sends an update that acpd does not know,
 /// for `grumble` it writes to its standard error, and for `flood` it sends text forever, whatever
-/// its client sends. With `PROTOCOL=2` it speaks version 2.
+/// its client sends. For `endless` it sends a message that is too long, and for `values` one with
+/// too many values. With `PROTOCOL=2` it speaks version 2.
 const AGENT: &str = r##"
 setsid sleep 1000 &
 echo "$$ $!" >> pids
@@ -40,6 +41,8 @@ while IFS= read -r line; do
           say "fine;" ;;
         *grumble*) echo "out of cheese" >&2; say "hm" ;;
         *flood*) while :; do say "and on "; done ;;
+        *endless*) printf '{"jsonrpc":"2.0","method":"'; head -c 20000000 /dev/zero | tr '\0' x; printf '"}\n' ;;
+        *values*) printf '{"jsonrpc":"2.0","method":"x","params":['; yes 0, | head -n 300000 | tr -d '\n'; printf '0]}\n' ;;
         *escape*) (echo x > inside) && say "inside;"; (echo x > ../outside) 2>/dev/null || say "no outside;" ;;
         *write*) printf '{"jsonrpc":"2.0","id":900,"method":"fs/write_text_file","params":{"sessionId":"c1","path":"%s/written","content":"by acpd"}}\n' "$PWD"
           read -r answer; echo "$answer" > answer
@@ -168,6 +171,22 @@ fn an_agent_that_dies_fails_its_turn_and_resumes_with_the_next_prompt() {
     assert!(failed["error"]["message"].as_str().unwrap().contains("signal 9"), "{failed}");
     editor.prompt(&session, "hello");
     assert_eq!(opened(&home), "new\nresumed\nresumed\n");
+}
+
+#[test]
+fn an_agent_whose_message_is_too_long_is_ended_with_this_reason() {
+    for more in ["", "shared = true"] {
+        let home = home_with(more);
+        let mut editor = home.bridge();
+        let session = editor.open(&home.work());
+        for (text, reason) in [("endless", "longer than 16777216 bytes"), ("values", "more than 250000 values")] {
+            let failed = editor.ask_for_error("session/prompt", prompt(&session, text));
+            assert!(failed["message"].as_str().unwrap().contains(reason), "{more}: {failed}");
+            gone(&pids(&home));
+        }
+        editor.prompt(&session, "hello");
+        assert!(editor.agent_text().ends_with("hello"), "{}", editor.agent_text());
+    }
 }
 
 #[test]

@@ -42,7 +42,7 @@ pub(crate) async fn follow(
         Ok(command) => command.start_piped().await.map_err(|error| error.to_string()),
         Err(reason) => Err(reason),
     };
-    let PipedCommand { mut process, stdin, stdout, stderr } = match started {
+    let PipedCommand { mut process, mut stdin, mut stdout, stderr } = match started {
         Ok(started) => started,
         Err(reason) => return Some(AgentFailure::broken(format!("the agent `{agent}` cannot be started: {reason}"))),
     };
@@ -52,18 +52,21 @@ pub(crate) async fn follow(
         last_line.clone().follow(stderr, move |line| tracing::info!(agent, "wrote: {line}"))
     });
     let protocol = ChildProtocol::new(launch, entry.version, timeouts, Services::new(context));
-    let pipes = Pipes { from_child: stdout, to_child: stdin };
+    let pipes = Pipes { from_child: &mut stdout, to_child: &mut stdin };
     let failure = tokio::select! {
         failure = run(protocol, pipes, requests, reports) => failure,
         ended = process.ended() => Some(AgentFailure::broken(describe(&agent, &ended))),
     };
     let failure = match failure {
+        // The pipes stay open: a child that is given up must not end because they close, or its exit
+        // status would take the place of the reason.
         Some(failure) => match timeout(EXIT_STATUS_DEADLINE, process.ended()).await {
             Ok(ended) => Some(AgentFailure { message: describe(&agent, &ended), ..failure }),
             Err(_) => Some(failure),
         },
         None => {
-            // The child's input is closed now. A child that reads its input exits at end of file.
+            // A child that reads its input exits at end of file.
+            drop((stdin, stdout));
             let _ = timeout(EXIT_DEADLINE, process.ended()).await;
             None
         }

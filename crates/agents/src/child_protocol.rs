@@ -29,7 +29,7 @@ use crate::link::{SessionRequest, SettingReply};
 use crate::services::Services;
 
 pub(crate) use incoming::read_error;
-pub(crate) use run::{MAX_MESSAGE_BYTES, Pipes, run};
+pub(crate) use run::{MAX_MESSAGE_BYTES, Pipes, checked, run};
 
 /// The most requests of a child that are served at a time.
 const SERVED: usize = 64;

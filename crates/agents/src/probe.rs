@@ -20,7 +20,7 @@ use wire::frame::Decoder;
 use wire::{Id, RpcError, method, rpc};
 
 use crate::child::{EXIT_STATUS_DEADLINE, command, describe, with_last_line};
-use crate::child_protocol::{MAX_MESSAGE_BYTES, read_error};
+use crate::child_protocol::{MAX_MESSAGE_BYTES, checked, read_error};
 use crate::hosts::AgentHostSettings;
 use crate::services::ServiceContext;
 use crate::stderr::LastLine;
@@ -195,7 +195,7 @@ impl Probe {
             if let Some(frame) = self.decoder.next() {
                 let broken =
                     |error| AgentFailure::broken(format!("the agent `{}` broke the protocol: {error}", self.agent));
-                let frame = frame.map_err(broken)?;
+                let frame = checked(frame).map_err(broken)?;
                 return Ok(serde_json::from_slice::<Value>(&frame).ok().filter(Value::is_object));
             }
             match self.from_child.read_buf(self.decoder.buffer()).await {

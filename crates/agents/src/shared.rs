@@ -19,7 +19,7 @@ use wire::frame::Decoder;
 
 use self::switch::{Destination, Member, Switch};
 use crate::child::{EXIT_STATUS_DEADLINE, command, describe};
-use crate::child_protocol::MAX_MESSAGE_BYTES;
+use crate::child_protocol::{MAX_MESSAGE_BYTES, checked};
 use crate::hosts::AgentHostSettings;
 use crate::services::ServiceContext;
 use crate::settings::AgentSettings;
@@ -114,7 +114,7 @@ impl SharedChildTask {
             Ok(command) => command.start_piped().await.map_err(|error| error.to_string()),
             Err(reason) => Err(reason),
         };
-        let PipedCommand { mut process, stdin, stdout, stderr } = match started {
+        let PipedCommand { mut process, mut stdin, mut stdout, stderr } = match started {
             Ok(started) => started,
             Err(reason) => {
                 tell.send_replace(Some(format!("the agent `{agent}` cannot be started: {reason}")));
@@ -129,7 +129,7 @@ impl SharedChildTask {
         let mut members = Members::default();
         let stopped = self.stopped.clone();
         let reason = tokio::select! {
-            reason = self.serve(stdout, stdin, &mut members) => reason,
+            reason = self.serve(&mut stdout, &mut stdin, &mut members) => reason,
             ended = process.ended() => Some(describe(&agent, &ended)),
             () = stopped.notified() => {
                 Some(format!("the agent `{agent}` was stopped, because it failed in another session"))
@@ -164,7 +164,10 @@ impl SharedChildTask {
             while members.waiting.is_empty()
                 && let Some(frame) = decoder.next()
             {
-                let Ok(frame) = frame else { return Some(format!("the agent `{}` broke the protocol", self.agent)) };
+                let frame = match checked(frame) {
+                    Ok(frame) => frame,
+                    Err(error) => return Some(format!("the agent `{}` broke the protocol: {error}", self.agent)),
+                };
                 if let Ok(message) = serde_json::from_slice::<Value>(&frame) {
                     members.pass_on(switch.handle_child_message(message), &mut unwritten);
                 }
@@ -285,7 +288,8 @@ async fn write(mut pipe: WriteHalf<DuplexStream>, mut messages: mpsc::Receiver<V
 }
 
 async fn read(mut pipe: ReadHalf<DuplexStream>, member: Member, said: mpsc::Sender<(Member, Option<Value>)>) {
-    let mut decoder = Decoder::new(MAX_MESSAGE_BYTES);
+    // The session's own messages may be longer than a child's, such as a prompt with many images.
+    let mut decoder = Decoder::new(usize::MAX);
     loop {
         while let Some(Ok(frame)) = decoder.next() {
             if let Ok(message) = serde_json::from_slice(&frame)
@@ -299,5 +303,24 @@ async fn read(mut pipe: ReadHalf<DuplexStream>, member: Member, said: mpsc::Send
             // The child may be gone too, and then nothing receives this.
             Ok(0) | Err(_) => return drop(said.send((member, None)).await),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_long_prompt_of_a_session_reaches_a_shared_child() {
+        let (mut session, pipe) = tokio::io::duplex(64 << 10);
+        let (from_members, mut said) = mpsc::channel(WAITING);
+        let (from_session, _to_session) = tokio::io::split(pipe);
+        let member = Switch::default().join();
+        tokio::spawn(read(from_session, member, from_members));
+        let long = "x".repeat(MAX_MESSAGE_BYTES + 1);
+        session.write_all(format!("\"{long}\"\n").as_bytes()).await.unwrap();
+        drop(session);
+        let (_, message) = said.recv().await.unwrap();
+        assert_eq!(message.as_ref().and_then(Value::as_str).map(str::len), Some(long.len()));
     }
 }

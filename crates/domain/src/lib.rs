@@ -22,6 +22,7 @@ pub mod hosted;
 pub mod id;
 pub mod inquiry;
 pub mod instructions;
+pub mod json_values;
 pub mod mcp;
 pub mod mode;
 pub mod model;

@@ -1,17 +1,21 @@
 //! Moves bytes between a child and its [`ChildProtocol`].
 
 use domain::hosted::{AgentFailure, AgentReport};
+use domain::json_values::count_values;
 use futures_util::StreamExt;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
-use wire::frame::Decoder;
+use wire::frame::{Decoder, FrameError};
 
 use super::ChildProtocol;
 use crate::link::SessionRequest;
 
-/// The longest message of a child, in bytes. Parsed JSON may take twenty times as much memory.
+/// The longest message of a child, in bytes.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 16 << 20;
+
+/// The most values of a message. Parsed, they take far more memory than their text.
+const MAX_VALUES: usize = 250_000;
 
 /// The most consecutive lines that are not messages. Some programs print something before they
 /// speak the protocol.
@@ -106,7 +110,7 @@ async fn until(deadline: Option<tokio::time::Instant>) {
 fn drain(protocol: &mut ChildProtocol, decoder: &mut Decoder, nonsense: &mut usize) -> Result<(), AgentFailure> {
     while protocol.reports.len() < MAX_WAITING_REPORTS {
         let Some(frame) = decoder.next() else { break };
-        let frame = frame.map_err(|error| gone(protocol, &format!("broke the protocol: {error}")))?;
+        let frame = checked(frame).map_err(|error| gone(protocol, &format!("broke the protocol: {error}")))?;
         match serde_json::from_slice::<Value>(&frame) {
             Ok(message @ Value::Object(_)) => {
                 *nonsense = 0;
@@ -121,6 +125,15 @@ fn drain(protocol: &mut ChildProtocol, decoder: &mut Decoder, nonsense: &mut usi
         }
     }
     Ok(())
+}
+
+/// Checks that a message of a child can be parsed in bounded memory. Returns the reason if not.
+pub(crate) fn checked<F: AsRef<[u8]>>(frame: Result<F, FrameError>) -> Result<F, String> {
+    let frame = frame.map_err(|error| error.to_string())?;
+    if count_values(frame.as_ref(), MAX_VALUES) > MAX_VALUES {
+        return Err(format!("a message has more than {MAX_VALUES} values"));
+    }
+    Ok(frame)
 }
 
 /// While this many reports wait, no further message is handled.
