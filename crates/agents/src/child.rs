@@ -58,8 +58,8 @@ pub(crate) async fn follow(
         ended = process.ended() => Some(AgentFailure::broken(describe(&agent, &ended))),
     };
     let failure = match failure {
-        // The pipes stay open: a child that is given up must not end because they close, or its exit
-        // status would take the place of the reason.
+        // The pipes stay open: a child that is given up must not end because they close, or its
+        // exit status would take the place of the reason.
         Some(failure) => match timeout(EXIT_STATUS_DEADLINE, process.ended()).await {
             Ok(ended) => Some(AgentFailure { message: describe(&agent, &ended), ..failure }),
             Err(_) => Some(failure),

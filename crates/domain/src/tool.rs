@@ -189,8 +189,8 @@ pub struct Outcome {
     /// Data for programs, such as the exit status and sizes.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub raw: Value,
-    /// Whether an import brought these changes of files. They are then only what its exporter wrote,
-    /// and cannot be undone.
+    /// Whether an import brought these changes of files. They are then only what its exporter
+    /// wrote, and cannot be undone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub imported: bool,
 }
