@@ -197,7 +197,7 @@ async fn messages_are_logged_by_kind_and_their_contents_only_at_trace() {
         r#"request {"id": "5", "method": "session/prompt", "trace": "None"}"#,
         r#"answer {"id": "5"}"#,
         r#"notification {"method": "session/cancel"}"#,
-        r#"no message {"code": "-32700"}"#,
+        r#"malformed message {"code": "-32700"}"#,
     ] {
         assert!(
             debug.iter().any(|logged| logged.replace("\\\"", "").replace("\"\"", "\"") == line),
