@@ -162,7 +162,7 @@ impl Conversation {
                 },
                 key = waiting.next_key() => match key {
                     Some(key) => self.take_key(key, waiting).await?,
-                    None => return self.leave_early(false),
+                    None => return self.leave_early(waiting.asked_to_stop),
                 },
             }
         }
@@ -171,7 +171,7 @@ impl Conversation {
     /// Handles a signal. Returns how the turn ends, if it ends here.
     async fn take_signal(&mut self, signal: Option<i32>, waiting: &mut Waiting) -> anyhow::Result<Option<Ending>> {
         match signal {
-            Some(SIGHUP) => return self.leave_early(false).map(Some),
+            Some(SIGHUP) => return self.leave_early(waiting.asked_to_stop).map(Some),
             Some(SIGCONT) => {
                 // A process in the background would be stopped if it touched the terminal.
                 if let Some(keys) = waiting.keys.as_ref().filter(|_| keys::can_type()) {
