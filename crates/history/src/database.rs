@@ -11,6 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::{PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -114,6 +115,8 @@ pub(crate) struct Database {
     pub(crate) identity: Identity,
     /// sled's parameters were damaged and were written again, so an empty database is suspicious.
     pub(crate) had_damaged_parameters: bool,
+    /// Held while a batch is applied, and by readers whose entries must belong together.
+    batches: RwLock<()>,
 }
 
 /// Device and inode of a database's file.
@@ -153,7 +156,8 @@ impl Database {
         let found = file.metadata()?;
         let identity = Identity(found.dev(), found.ino());
         let sync = settings.sync.clone();
-        let database = Self { db, file, sync, folder: folder.to_owned(), identity, had_damaged_parameters };
+        let (folder_path, batches) = (folder.to_owned(), RwLock::default());
+        let database = Self { db, file, sync, folder: folder_path, identity, had_damaged_parameters, batches };
         if is_new {
             sync_folder(folder)?;
             folder.parent().map_or(Ok(()), sync_folder)?;
@@ -173,7 +177,15 @@ impl Database {
     /// Applies a batch. It is visible at once, and after a crash it is there as a whole or not at
     /// all.
     pub(crate) fn apply(&self, batch: sled::Batch) -> Result<(), DatabaseError> {
+        let _applying = self.batches.write().unwrap_or_else(PoisonError::into_inner);
         Ok(self.db.apply_batch(batch)?)
+    }
+
+    /// Reads between two batches. sled's iterators are no snapshots: a session that moves to the
+    /// front of an index while the index is read would be missed at both places.
+    pub(crate) fn between_batches<T>(&self, read: impl FnOnce(&sled::Db) -> T) -> T {
+        let _reading = self.batches.read().unwrap_or_else(PoisonError::into_inner);
+        read(&self.db)
     }
 
     /// Makes what was applied survive the end of the process and, if `synced`, a power loss.

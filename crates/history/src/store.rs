@@ -15,7 +15,7 @@ use domain::history::{History, HistoryError, ListQuery, Page, Record, SessionMet
 use domain::{Event, SessionId};
 
 use crate::committer::Committer;
-use crate::database::{DatabaseError, SyncFile, guarded};
+use crate::database::{Database, DatabaseError, SyncFile, guarded};
 use crate::keys::ListPosition;
 use crate::queue::Queue;
 use crate::read;
@@ -76,7 +76,7 @@ impl Store {
     async fn query<T: Send + 'static>(
         shared: Arc<Shared>,
         queue: Arc<Queue>,
-        query: impl Fn(&Shared, &sled::Db) -> Result<T, DatabaseError> + Send + Sync + 'static,
+        query: impl Fn(&Shared, &Database) -> Result<T, DatabaseError> + Send + Sync + 'static,
     ) -> Result<T, HistoryError> {
         let query = Arc::new(query);
         loop {
@@ -87,7 +87,7 @@ impl Store {
                 move || {
                     guarded("reading", || {
                         database.in_place()?;
-                        query(&shared, &database.db)
+                        query(&shared, &database)
                     })
                 }
             });
@@ -121,8 +121,8 @@ impl History for Store {
     }
 
     fn read(&self, session: SessionId, from: u64, budget: usize) -> Reading<Vec<Arc<Event>>> {
-        Box::pin(Self::query(Arc::clone(&self.shared), Arc::clone(&self.queue), move |shared, db| {
-            let mut events = read::events(db, &session, from, budget)?;
+        Box::pin(Self::query(Arc::clone(&self.shared), Arc::clone(&self.queue), move |shared, database| {
+            let mut events = read::events(&database.db, &session, from, budget)?;
             if let Some(unsettled) = shared.unsettled(&session) {
                 events.retain(|event| event.number < unsettled);
             }
@@ -131,7 +131,9 @@ impl History for Store {
     }
 
     fn find(&self, session: SessionId) -> Reading<Option<SessionMeta>> {
-        Box::pin(Self::query(Arc::clone(&self.shared), Arc::clone(&self.queue), move |_, db| read::meta(db, &session)))
+        Box::pin(Self::query(Arc::clone(&self.shared), Arc::clone(&self.queue), move |_, database| {
+            database.between_batches(|db| read::meta(db, &session))
+        }))
     }
 
     fn list(&self, query: ListQuery) -> Reading<Page> {
@@ -139,13 +141,15 @@ impl History for Store {
         let Ok(after) = cursor.map(|cursor| ListPosition::from_cursor(&cursor).ok_or(cursor)).transpose() else {
             return Box::pin(std::future::ready(Err(HistoryError::UnknownCursor)));
         };
-        Box::pin(Self::query(Arc::clone(&self.shared), Arc::clone(&self.queue), move |_, db| {
-            read::page(db, cwd.clone(), after.clone(), limit)
+        Box::pin(Self::query(Arc::clone(&self.shared), Arc::clone(&self.queue), move |_, database| {
+            database.between_batches(|db| read::page(db, cwd.clone(), after.clone(), limit))
         }))
     }
 
     fn leftovers(&self) -> Reading<Vec<SessionId>> {
-        Box::pin(Self::query(Arc::clone(&self.shared), Arc::clone(&self.queue), |_, db| read::leftovers(db)))
+        Box::pin(Self::query(Arc::clone(&self.shared), Arc::clone(&self.queue), |_, database| {
+            database.between_batches(read::leftovers)
+        }))
     }
 
     fn status(&self) -> StoreStatus {
@@ -159,7 +163,6 @@ mod tests {
     use tempfile::tempdir;
 
     use super::*;
-    use crate::database::Database;
     use crate::salvage::tests::{append, meta, prompt};
 
     /// A store without a committer, for which the test commits.
@@ -207,8 +210,8 @@ mod tests {
         append(&failed, meta("a", 2), &lost);
         // The reader already has its answer when the committer replaces the failed database.
         let reads = std::sync::atomic::AtomicUsize::new(0);
-        let query = Store::query(Arc::clone(&store.shared), Arc::clone(&store.queue), move |shared, db| {
-            let events = read::events(db, &SessionId::from("a"), 0, usize::MAX)?;
+        let query = Store::query(Arc::clone(&store.shared), Arc::clone(&store.queue), move |shared, database| {
+            let events = read::events(&database.db, &SessionId::from("a"), 0, usize::MAX)?;
             if reads.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0 {
                 shared.enter(Phase::Open(Arc::clone(&next)));
                 shared.end();

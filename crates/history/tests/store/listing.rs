@@ -1,8 +1,11 @@
 //! Lists of sessions: newest first, in pages, by directory.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
 
 use acpd_history::Store;
+use domain::Millis;
 use domain::history::{History, HistoryError, ListQuery, Page, SessionMeta};
 use tempfile::tempdir;
 
@@ -73,6 +76,28 @@ async fn pages_neither_repeat_nor_skip_when_a_session_moves_to_the_front() {
     let third = list(&store, None, second.next, 4).await;
     assert_eq!(names(&third), ["s2"]);
     assert_eq!(third.next, None);
+}
+
+#[tokio::test]
+async fn a_session_that_is_updated_while_it_is_listed_is_in_the_list() {
+    const UPDATES: u64 = 2_000;
+    let home = tempdir().unwrap();
+    let store = Arc::new(open(&home.path().join("history")));
+    for number in 0..20 {
+        add(&store, meta(&format!("s{number:02}"), number, 1));
+    }
+    let writer = thread::spawn({
+        let store = Arc::clone(&store);
+        move || (1..=UPDATES).for_each(|at| add(&store, meta(&format!("s{:02}", at % 20), 100 + at, at + 1)))
+    });
+    loop {
+        let page = list(&store, None, None, 99).await;
+        assert_eq!(page.sessions.len(), 20, "{:?}", names(&page));
+        if page.sessions[0].updated == Millis(100 + UPDATES) {
+            break;
+        }
+    }
+    writer.join().unwrap();
 }
 
 #[tokio::test]
