@@ -38,8 +38,8 @@ pub(super) fn escaped_len(text: &str) -> usize {
 
 /// Returns how many bytes of the word are marked with their highest bits.
 fn marked(marks: u64) -> usize {
-    // The product's highest byte is the sum of all bytes. Without a feature that not every
-    // processor has, `count_ones` takes longer.
+    // The product's highest byte is the sum of all bytes. Counting the bits takes longer without an
+    // instruction that not every processor has.
     ((marks >> 7).wrapping_mul(ONES) >> 56) as usize
 }
 
