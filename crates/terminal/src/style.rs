@@ -103,8 +103,18 @@ pub fn visible_text(text: &str) -> String {
 }
 
 /// Like `visible_text`, but keeps the joiners inside words and emoji, which many scripts need. Only
-/// for text that nobody allows, such as an answer.
+/// for text that nobody allows, such as an answer. The text may be a piece of a stream, which
+/// begins and ends anywhere.
 pub fn readable_text(text: &str) -> String {
+    with_joiners(text, true)
+}
+
+/// Like `readable_text`, for a whole text: a joiner at either end of it joins nothing.
+pub(crate) fn readable_whole(text: &str) -> String {
+    with_joiners(text, false)
+}
+
+fn with_joiners(text: &str, is_piece: bool) -> String {
     let is_joiner = |letter: char| matches!(letter, '\u{200c}' | '\u{200d}');
     let mut readable = String::new();
     let (mut before, mut rest) = (None, text);
@@ -112,8 +122,8 @@ pub fn readable_text(text: &str) -> String {
         let (head, tail) = rest.split_at(at);
         let mut letters = tail.chars();
         let joiner = letters.next();
-        // A piece of a stream may begin or end anywhere.
-        let joins = |neighbour: Option<char>| neighbour.is_none_or(|letter| !letter.is_ascii() && !is_joiner(letter));
+        let joins =
+            |neighbour: Option<char>| neighbour.map_or(is_piece, |letter| !letter.is_ascii() && !is_joiner(letter));
         let kept = joins(head.chars().next_back().or(before)) && joins(letters.clone().next());
         readable.push_str(&visible_text(head));
         let joiner_text: String = joiner.into_iter().collect();
@@ -149,6 +159,10 @@ mod tests {
         let joined = "می\u{200c}خواهم 👩\u{200d}👧";
         assert_eq!(readable_text(joined), joined);
         assert_eq!(readable_text("\u{200d}👧"), "\u{200d}👧", "the rest of an emoji");
+        assert_eq!(
+            (readable_whole(joined), readable_whole("\u{200d}👧")),
+            (joined.to_owned(), "\\u{200d}👧".to_owned())
+        );
         assert_eq!(readable_text("r\u{200d}m é\u{200d}\u{200d}é\u{202e}"), "r\\u{200d}m é\\u{200d}\\u{200d}é\\u{202e}");
     }
 

@@ -3,7 +3,7 @@
 use domain::escape;
 use unicode_width::UnicodeWidthChar;
 
-use crate::style::{Colors, RESET};
+use crate::style::{Colors, RESET, readable_whole};
 
 /// How a piece of text looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,7 +54,15 @@ impl TextFlow {
     /// Adds a piece of text. Its control characters and invisible characters are written out, even
     /// where the caller has done that before: Markdown makes such characters out of `&#27;`.
     pub(crate) fn push(&mut self, text: &str, look: TextStyle) {
-        let text = escape::text(text);
+        self.push_cells(&escape::text(text), look);
+    }
+
+    /// Does the same, but keeps the joiners inside words and emoji.
+    pub(crate) fn push_readable(&mut self, text: &str, look: TextStyle) {
+        self.push_cells(&readable_whole(text), look);
+    }
+
+    fn push_cells(&mut self, text: &str, look: TextStyle) {
         // The width of a tab depends on the column, so tabs become spaces, whose width is known.
         let cells = text.chars().flat_map(|letter| match letter {
             '\t' => std::iter::repeat_n(' ', 4),

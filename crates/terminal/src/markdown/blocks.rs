@@ -282,7 +282,8 @@ impl<'a> Blocks<'a> {
     fn inline_event(&mut self, event: Event<'a>, looks: &mut Vec<TextStyle>, flow: &mut TextFlow) {
         let look = looks.last().copied().unwrap_or_default();
         match event {
-            Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => flow.push(&text, look),
+            Event::Text(text) => flow.push_readable(&text, look),
+            Event::Html(text) | Event::InlineHtml(text) => flow.push(&text, look),
             Event::Code(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
                 let mark = self.mark("`");
                 flow.push(&format!("{mark}{text}{mark}"), TextStyle { code: true, ..look });
