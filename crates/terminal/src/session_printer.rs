@@ -269,7 +269,7 @@ impl SessionPrinter {
             let said = texts(update).next().unwrap_or("failed");
             let said = match kind.as_str() {
                 "execute" => self.safe(&last_lines(said, OUTPUT_LINES)),
-                _ => self.rows_of(&first_lines(said, SHOWN_LINES), FAILURE_INDENT),
+                _ => self.rows_of(&self.safe(&first_lines(said, SHOWN_LINES)), FAILURE_INDENT),
             };
             return self.line(Style::Red, &self.marked(&indented(&said, "  ✗ ", "    ")));
         }
