@@ -422,7 +422,10 @@ impl SessionPrinter {
                 self.keys.clear();
                 self.tick()
             }
-            Position::Thought | Position::Keys => self.write(Stream::Stderr, "\n"),
+            Position::Thought | Position::Keys => {
+                self.write(Stream::Stderr, "\n")?;
+                self.print_held()
+            }
         }
     }
 
