@@ -124,7 +124,7 @@ impl OutboxGate {
     }
 
     /// How many bytes may be queued now: fewer while the budget of all clients is used up.
-    pub fn limit(&self) -> usize {
+    fn limit(&self) -> usize {
         if self.queued.all.is_used_up() { self.limit.min(RESERVED_PER_CLIENT) } else { self.limit }
     }
 

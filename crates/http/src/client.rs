@@ -3,7 +3,8 @@
 //!
 //! Unsent frames are bounded by the outbox limit, and so are sent but unacknowledged ones. At the
 //! limit the connection's writer waits, and its cursors pause as for any client that does not read.
-//! All clients share a budget for either kind, and while it is used up, each has a small limit.
+//! All clients share a budget for the former, and while it is used up, each has a small limit. What
+//! they may keep after sending is divided evenly (`client_registry`).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -40,19 +41,18 @@ struct State {
     last_stream: Instant,
     /// The unsent bytes.
     unsent: Arc<QueuedBytes>,
-    /// The bytes that are kept after they were sent.
-    sent: Arc<QueuedBytes>,
-    /// How many bytes may be kept.
-    kept: OutboxGate,
+    /// How many bytes may be kept after they were sent.
+    kept: usize,
+    /// The part of what all clients may keep together that this client may keep.
+    share: usize,
 }
 
-/// How many bytes may wait for a client, and the budgets that it shares with all others.
+/// How many bytes may wait for a client, and the budget that it shares with all others.
 pub(crate) struct ClientLimits {
     pub(crate) unsent: usize,
     pub(crate) unsent_of_all: Arc<OutboxBudget>,
     /// How many bytes are kept after they were sent.
     pub(crate) kept: usize,
-    pub(crate) kept_of_all: Arc<OutboxBudget>,
 }
 
 #[derive(Default)]
@@ -74,7 +74,6 @@ pub(crate) enum StreamStart {
 impl HttpClient {
     pub(crate) fn new(router: Router, limits: ClientLimits, requests: RequestSink) -> Arc<Self> {
         let unsent = QueuedBytes::new(limits.unsent_of_all);
-        let sent = QueuedBytes::new(limits.kept_of_all);
         let room = OutboxGate::new(unsent.clone(), limits.unsent);
         let state = State {
             router,
@@ -83,8 +82,8 @@ impl HttpClient {
             requests: Some(requests),
             last_stream: Instant::now(),
             unsent,
-            kept: OutboxGate::new(sent.clone(), limits.kept),
-            sent,
+            kept: limits.kept,
+            share: usize::MAX,
         };
         Arc::new(Self {
             state: Mutex::new(state),
@@ -158,6 +157,13 @@ impl HttpClient {
         self.state().unsent_bytes()
     }
 
+    /// Sets how much of what all clients may keep together this client may keep.
+    pub(crate) fn set_share(&self, bytes: usize) {
+        let mut state = self.state();
+        state.share = bytes;
+        state.drop_sent_before(u64::MAX);
+    }
+
     /// Resolves when the connection may write: when the client has room, or has ended.
     pub(crate) async fn room(&self) {
         let mut ended = self.ended();
@@ -189,11 +195,11 @@ impl HttpClient {
             return Taken::End;
         };
         let frames = lane.frames.take(budget);
-        if frames.is_empty() {
+        let Some(first) = frames.first() else {
             return if *self.ended.borrow() { Taken::End } else { Taken::Nothing };
-        }
-        let kept = state.kept.limit();
-        state.keep_within(kept);
+        };
+        // What the stream is about to send is kept in any case: if it breaks, the client asks for it.
+        state.drop_sent_before(first.number);
         state.count();
         Taken::Frames(frames)
     }
@@ -212,18 +218,18 @@ impl State {
         self.lanes.values().map(|lane| lane.frames.sent_bytes()).sum()
     }
 
-    /// Counts again what waits and what is kept. This follows every change of the lanes.
+    /// Counts again what waits. This follows every change of the lanes.
     fn count(&self) {
         self.unsent.set(self.unsent_bytes());
-        self.sent.set(self.sent_bytes());
     }
 
-    /// Drops the oldest sent frames while they exceed this limit.
-    fn keep_within(&mut self, limit: usize) {
+    /// Drops the oldest sent frames before this one while more is kept than allowed.
+    fn drop_sent_before(&mut self, number: u64) {
         let mut sent = self.sent_bytes();
-        while sent > limit {
-            let lanes = self.lanes.values_mut().filter(|lane| lane.frames.oldest_sent().is_some());
-            let Some(oldest) = lanes.min_by_key(|lane| lane.frames.oldest_sent()) else { return };
+        while sent > self.kept.min(self.share) {
+            let old = |lane: &HttpLane| lane.frames.oldest_sent().filter(|oldest| *oldest < number);
+            let lanes = self.lanes.values_mut().filter(|lane| old(lane).is_some());
+            let Some(oldest) = lanes.min_by_key(|lane| old(lane)) else { return };
             let before = oldest.frames.sent_bytes();
             oldest.frames.drop_sent();
             sent -= before - oldest.frames.sent_bytes();
@@ -298,29 +304,49 @@ mod tests {
         frames
     }
 
+    fn client(unsent_of_all: &Arc<OutboxBudget>) -> Arc<HttpClient> {
+        let limits = ClientLimits { unsent: LIMIT, unsent_of_all: unsent_of_all.clone(), kept: LIMIT };
+        HttpClient::new(Router::Single, limits, request_pipe().0)
+    }
+
+    fn kept(client: &HttpClient) -> usize {
+        client.state().sent_bytes()
+    }
+
     #[tokio::test]
-    async fn http_clients_share_a_limit_for_what_they_do_not_read_and_one_for_what_is_kept() {
-        let (unsent_of_all, kept_of_all) = (Arc::<OutboxBudget>::default(), Arc::<OutboxBudget>::default());
-        let client = || {
-            let (unsent_of_all, kept_of_all) = (unsent_of_all.clone(), kept_of_all.clone());
-            let limits = ClientLimits { unsent: LIMIT, unsent_of_all, kept: LIMIT, kept_of_all };
-            HttpClient::new(Router::Single, limits, request_pipe().0)
-        };
-        let clients: Vec<_> = (0..20).map(|_| client()).collect();
+    async fn http_clients_share_a_limit_for_what_they_do_not_read() {
+        let unsent_of_all = Arc::<OutboxBudget>::default();
+        let clients: Vec<_> = (0..20).map(|_| client(&unsent_of_all)).collect();
         let unsent: usize = clients.iter().map(|client| fill(client) * FRAME).sum();
         assert!(unsent <= ALL + clients.len() * EACH, "{unsent} bytes wait");
-        // Clients that read continue, and while many bytes are kept, each keeps few.
+        // Clients that read continue.
         for client in &clients {
             let mut stream = client.subscribe(LaneName::Connection, StreamStart::Unsent).unwrap();
             for _ in 0..2 * LIMIT / FRAME {
                 fill(client);
                 assert_eq!(stream.next_one().now_or_never().flatten().unwrap().message.len(), FRAME);
             }
+            assert_eq!(kept(client), LIMIT);
         }
-        let kept: usize = clients.iter().map(|client| client.state().sent_bytes()).sum();
-        assert!((ALL..=ALL + clients.len() * EACH).contains(&kept), "{kept} bytes are kept");
         // A client that has left takes nothing from the others.
         drop(clients);
-        assert_eq!(fill(&client()), LIMIT / FRAME);
+        assert_eq!(fill(&client(&unsent_of_all)), LIMIT / FRAME);
+    }
+
+    #[tokio::test]
+    async fn an_http_client_keeps_its_share_and_in_any_case_what_it_is_being_sent() {
+        let client = client(&Arc::default());
+        let mut stream = client.subscribe(LaneName::Connection, StreamStart::Unsent).unwrap();
+        fill(&client);
+        while stream.next_one().now_or_never().flatten().is_some() {}
+        assert_eq!(kept(&client), LIMIT);
+        client.set_share(FRAME);
+        assert_eq!(kept(&client), FRAME);
+        client.deliver(vec![Bytes::from(vec![b'x'; 3 * FRAME])]);
+        let sent = stream.next_one().now_or_never().flatten().unwrap();
+        assert_eq!(kept(&client), 3 * FRAME);
+        // The stream broke before the client had it.
+        let mut next = client.subscribe(LaneName::Connection, StreamStart::After(sent.number - 1)).unwrap();
+        assert_eq!(next.next_one().now_or_never().flatten().unwrap().number, sent.number);
     }
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use acpd_actors::{OutboxBudget, Peer, Runtime, Transport};
+use acpd_actors::{Peer, Runtime, Transport};
 
 use crate::client::{ClientLimits, HttpClient};
 use crate::pipe::{ResponseSink, request_pipe};
@@ -16,6 +16,9 @@ use crate::router::Router;
 
 /// The maximum number of clients at a time.
 const MAX_CLIENTS: usize = 64;
+
+/// How many bytes all clients together keep after they were sent.
+const KEPT_OF_ALL: usize = 64 << 20;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ClientKey {
@@ -46,12 +49,15 @@ fn make_room(clients: &mut HashMap<ClientKey, Arc<HttpClient>>) -> Result<(), Ht
     Ok(())
 }
 
+/// Divides evenly what all clients may keep together.
+fn divide(clients: &HashMap<ClientKey, Arc<HttpClient>>) {
+    clients.values().for_each(|client| client.set_share(KEPT_OF_ALL / clients.len()));
+}
+
 pub(crate) struct ClientRegistry {
     runtime: Runtime,
     /// The maximum number of bytes that wait for one client; as many are kept after they were sent.
     outbox: usize,
-    /// The bytes that are kept after they were sent, for all clients together.
-    kept: Arc<OutboxBudget>,
     detach_after: Duration,
     /// `None` once the daemon shuts down.
     open: Mutex<Option<HashMap<ClientKey, Arc<HttpClient>>>>,
@@ -59,7 +65,7 @@ pub(crate) struct ClientRegistry {
 
 impl ClientRegistry {
     pub(crate) fn new(runtime: Runtime, outbox: usize, detach_after: Duration) -> Arc<Self> {
-        Arc::new(Self { runtime, outbox, kept: Arc::default(), detach_after, open: Mutex::new(Some(HashMap::new())) })
+        Arc::new(Self { runtime, outbox, detach_after, open: Mutex::new(Some(HashMap::new())) })
     }
 
     pub(crate) fn runtime(&self) -> &Runtime {
@@ -82,6 +88,7 @@ impl ClientRegistry {
         }
         let client = self.connect(&key);
         clients.insert(key.clone(), client.clone());
+        divide(clients);
         actix_web::rt::spawn(self.clone().watch_over(key, client.clone()));
         Ok(client)
     }
@@ -94,8 +101,7 @@ impl ClientRegistry {
             ClientKey::WebSocket(_) => (Router::Single, 0),
         };
         let (requests, source) = request_pipe();
-        let (unsent_of_all, kept_of_all) = (self.runtime.outboxes(), self.kept.clone());
-        let limits = ClientLimits { unsent: self.outbox, unsent_of_all, kept, kept_of_all };
+        let limits = ClientLimits { unsent: self.outbox, unsent_of_all: self.runtime.outboxes(), kept };
         let client = HttpClient::new(router, limits, requests);
         let peer = Peer { transport: key.transport(), pid: None };
         self.runtime.connect(source, ResponseSink::new(client.clone()), peer);
@@ -130,6 +136,7 @@ impl ClientRegistry {
             && clients.get(key).is_some_and(|found| Arc::ptr_eq(found, client))
         {
             clients.remove(key);
+            divide(clients);
         }
     }
 
