@@ -101,14 +101,17 @@ fn watch_tls(io: &impl Deref<Target = TlsStream<TcpStream>>, connection: &mut Ex
 /// Ends a connection unless a request is admitted in time.
 fn watch(socket: &TcpStream, connection: &mut Extensions) {
     let (unadmitted, admitted_or_closed) = oneshot::channel();
+    // The other end may have closed the connection, so the result of a shutdown does not matter.
     match socket.as_fd().try_clone_to_owned() {
         Ok(socket) => drop(actix_web::rt::spawn(async move {
             if tokio::time::timeout(ADMISSION_DEADLINE, admitted_or_closed).await.is_err() {
-                // The other end may have closed it.
                 let _ = rustix::net::shutdown(&socket, Shutdown::Both);
             }
         })),
-        Err(error) => tracing::warn!(%error, "a connection cannot be watched"),
+        Err(error) => {
+            tracing::warn!(%error, "ended a connection that cannot be watched");
+            let _ = rustix::net::shutdown(socket, Shutdown::Both);
+        }
     }
     connection.insert(PeerVerdict::new(unadmitted));
 }
