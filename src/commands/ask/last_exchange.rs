@@ -14,20 +14,25 @@ use crate::commands::session_log::read_page;
 const EVENTS: u64 = 2000;
 
 impl Conversation {
-    /// Shows the last exchange, unless a turn goes on: the turn shows itself.
+    /// Shows the last exchange, unless a turn goes on: the turn shows itself. If the exchange cannot
+    /// be read, the conversation continues without it.
     pub(super) async fn show_last_exchange(&mut self) -> anyhow::Result<()> {
         if !self.output.is_live() {
             return Ok(());
         }
-        let params = json!({ "sessionId": self.session });
-        let details: SessionDetails = self.client.call(method::SESSION, params).await?;
-        if details.card.turn_started.is_some() {
-            return Ok(());
-        }
-        for update in read(&mut self.client, &self.session, details.events).await? {
+        for update in self.last_exchange().await.unwrap_or_default() {
             self.output.update(&json!({ "sessionId": self.session, "update": update }))?;
         }
         self.output.abandon()
+    }
+
+    async fn last_exchange(&mut self) -> anyhow::Result<Vec<Value>> {
+        let params = json!({ "sessionId": self.session });
+        let details: SessionDetails = self.client.call(method::SESSION, params).await?;
+        match details.card.turn_started {
+            Some(_) => Ok(Vec::new()),
+            None => read(&mut self.client, &self.session, details.events).await,
+        }
     }
 }
 
