@@ -3,6 +3,9 @@
 //! A value that takes two bytes in a message takes some hundred once it is parsed, so a limit in
 //! bytes alone does not bound the memory that a message takes.
 
+/// The most values of a message from a program that acpd runs or a server that it connects to.
+pub const MAX_VALUES: usize = 250_000;
+
 /// Counts the values of valid JSON, names of members included, but not further than `most + 1`.
 pub fn count_values(text: &[u8], most: usize) -> usize {
     let mut values = 0;

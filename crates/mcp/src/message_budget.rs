@@ -7,15 +7,12 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use domain::json_values::count_values;
+use domain::json_values::{MAX_VALUES, count_values};
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::offer;
-
-/// The most values of a message.
-pub(crate) const MAX_VALUES: usize = 250_000;
 
 /// The lists of which only the beginning is used.
 const LISTS: [&str; 4] = ["tools", "prompts", "resources", "resourceTemplates"];

@@ -1,7 +1,7 @@
 //! Moves bytes between a child and its [`ChildProtocol`].
 
 use domain::hosted::{AgentFailure, AgentReport};
-use domain::json_values::count_values;
+use domain::json_values::{MAX_VALUES, count_values};
 use futures_util::StreamExt;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -13,9 +13,6 @@ use crate::link::SessionRequest;
 
 /// The longest message of a child, in bytes.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 16 << 20;
-
-/// The most values of a message. Parsed, they take far more memory than their text.
-const MAX_VALUES: usize = 250_000;
 
 /// The most consecutive lines that are not messages. Some programs print something before they
 /// speak the protocol.
