@@ -104,10 +104,11 @@ pub fn command_of(file: &SettingsFile) -> Option<String> {
     Some(jsonc::get(&there, &[file.agents, "acpd", "command"])?.as_str()?.to_owned())
 }
 
-/// Warns if cargo built the program in a folder that `cargo clean` would empty. Cargo marks such a
-/// folder, whatever its name, as a cache.
+/// Warns if the program is in a folder that `cargo clean` would empty. Cargo marks such a folder,
+/// whatever its name, as a cache of its own.
 fn warn_of_build_folder(program: &Path) {
-    if program.ancestors().any(|folder| folder.join("CACHEDIR.TAG").is_file()) {
+    let is_of_cargo = |mark: String| mark.contains("created by cargo");
+    if program.ancestors().any(|folder| fs::read_to_string(folder.join("CACHEDIR.TAG")).is_ok_and(is_of_cargo)) {
         eprintln!("\nnote: {} is in a build folder;", program.display());
         eprintln!("      after `cargo install --path .`, run the installed acpd's setup again");
     }
