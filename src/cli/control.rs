@@ -121,7 +121,7 @@ pub enum CtlAction {
     ///
     /// The file can have any size, because it is sent in parts; the session exists once all parts
     /// have arrived. Its mode and approval come from this machine's configuration. "Always" answers
-    /// are not imported.
+    /// and further folders are not imported, and its changes of files cannot be undone.
     Import {
         /// The file, or `-` for stdin.
         file: PathBuf,
