@@ -198,7 +198,8 @@ impl HttpClient {
         let Some(first) = frames.first() else {
             return if *self.ended.borrow() { Taken::End } else { Taken::Nothing };
         };
-        // What the stream is about to send is kept in any case: if it breaks, the client asks for it.
+        // What the stream is about to send is kept in any case: the client asks for it again if the
+        // stream breaks.
         state.drop_sent_before(first.number);
         state.count();
         Taken::Frames(frames)

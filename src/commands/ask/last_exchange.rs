@@ -14,8 +14,8 @@ use crate::commands::session_log::read_page;
 const EVENTS: u64 = 2000;
 
 impl Conversation {
-    /// Shows the last exchange, unless a turn goes on: the turn shows itself. If the exchange cannot
-    /// be read, the conversation continues without it.
+    /// Shows the last exchange, unless a turn goes on: the turn shows itself. If the exchange
+    /// cannot be read, the conversation continues without it.
     pub(super) async fn show_last_exchange(&mut self) -> anyhow::Result<()> {
         if !self.output.is_live() {
             return Ok(());
