@@ -213,13 +213,16 @@ impl Home {
 impl Drop for Home {
     fn drop(&mut self) {
         // A bridge that was killed while it started a daemon leaves one that is in no lock file
-        // yet.
+        // yet. For a moment, a process that executes another program has no environment by which it
+        // could be recognised. So this looks until it has found nothing twice.
         let deadline = Instant::now() + DEADLINE;
-        loop {
+        let mut found_nothing = false;
+        while Instant::now() < deadline {
             let left = self.processes();
-            if left.is_empty() || Instant::now() > deadline {
+            if left.is_empty() && found_nothing {
                 return;
             }
+            found_nothing = left.is_empty();
             left.into_iter().for_each(|pid| signal(pid, Signal::KILL));
             thread::sleep(Duration::from_millis(5));
         }
