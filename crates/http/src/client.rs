@@ -51,7 +51,7 @@ struct State {
 pub(crate) struct ClientLimits {
     pub(crate) unsent: usize,
     pub(crate) unsent_of_all: Arc<OutboxBudget>,
-    /// How many bytes are kept after they were sent.
+    /// How many bytes are kept after they were sent; 0 if a broken stream cannot be resumed.
     pub(crate) kept: usize,
 }
 
@@ -198,9 +198,10 @@ impl HttpClient {
         let Some(first) = frames.first() else {
             return if *self.ended.borrow() { Taken::End } else { Taken::Nothing };
         };
-        // What the stream is about to send is kept in any case: the client asks for it again if the
-        // stream breaks.
-        state.drop_sent_before(first.number);
+        // What the stream is about to send is kept in any case: a client that can resume will ask
+        // for it again if the stream breaks.
+        let can_resume = state.kept > 0;
+        state.drop_sent_before(if can_resume { first.number } else { u64::MAX });
         state.count();
         Taken::Frames(frames)
     }
@@ -306,7 +307,11 @@ mod tests {
     }
 
     fn client(unsent_of_all: &Arc<OutboxBudget>) -> Arc<HttpClient> {
-        let limits = ClientLimits { unsent: LIMIT, unsent_of_all: unsent_of_all.clone(), kept: LIMIT };
+        client_that_keeps(LIMIT, unsent_of_all)
+    }
+
+    fn client_that_keeps(kept: usize, unsent_of_all: &Arc<OutboxBudget>) -> Arc<HttpClient> {
+        let limits = ClientLimits { unsent: LIMIT, unsent_of_all: unsent_of_all.clone(), kept };
         HttpClient::new(Router::Single, limits, request_pipe().0)
     }
 
@@ -349,5 +354,14 @@ mod tests {
         // The stream broke before the client had it.
         let mut next = client.subscribe(LaneName::Connection, StreamStart::After(sent.number - 1)).unwrap();
         assert_eq!(next.next_one().now_or_never().flatten().unwrap().number, sent.number);
+    }
+
+    #[tokio::test]
+    async fn an_http_client_that_cannot_resume_keeps_nothing() {
+        let client = client_that_keeps(0, &Arc::default());
+        let mut stream = client.subscribe(LaneName::Connection, StreamStart::Unsent).unwrap();
+        client.deliver(vec![Bytes::from(vec![b'x'; FRAME])]);
+        assert_eq!(stream.next_one().now_or_never().flatten().unwrap().message.len(), FRAME);
+        assert_eq!(kept(&client), 0);
     }
 }
